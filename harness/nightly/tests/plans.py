@@ -108,7 +108,7 @@ def night(plan: NightlyPlan, *records: Record, shard: Shard | None = None) -> Ru
             selections.append(Selection(part.name, tests=tests, shard=text))
             failed = [row for row in mine if standing_of(row).red]
             complaints = tuple(ReportedFailure(row.name, "call", "") for row in failed)
-            sessions.append(SessionEnd(part.name, 1, bool(failed), complaints, shard=text))
+            sessions.append(SessionEnd(part.name, 1, int(bool(failed)), complaints, shard=text))
         elif part.asked_of(shard):
             tests = tuple(Selected(name, npu=part.npu, target=part.target) for name in part.asked_of(shard))
             selections.append(Selection(part.name, tests=tests, shard=text))
