@@ -140,7 +140,7 @@ def test_any_flipped_bit_of_the_package_is_found(
         ({"total_size": 0xFFFFFFF0}, "states 4294967280 bytes"),
         ({"total_size": 8}, "states 8 bytes"),
         ({"program_size": 0xFFFFFFFF}, "exceeds the package"),
-        ({"program_offset": 177}, "exceeds the package|no multiple of 32"),
+        ({"program_offset": 177}, "exceeds the package|not a multiple of 32"),
         ({"inputs_offset": 0xFFFFFFFC}, "table of 1 inputs"),
         ({"inputs_per_set": 0x40000001, "input_set_count": 4}, "table of 4294967300 inputs"),
         ({"repeat": 0}, "nothing to run"),

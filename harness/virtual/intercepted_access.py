@@ -15,8 +15,8 @@ import functools
 from dataclasses import dataclass
 from typing import Protocol
 
-from ethos_hil.harness.image import thumb
 from ethos_hil.harness.image.thumb import Place, Shifted
+from ethos_hil.harness.image.thumb import decode as decode_thumb
 from ethos_hil.harness.virtual.gdb import PC, XPSR
 
 _MASK = 0xFFFFFFFF
@@ -141,7 +141,7 @@ def decode(code: bytes, pc: int) -> InterceptedAccess:
         UnsupportedAccess: it is another instruction, or none that is known.
     """
     first, second = (int.from_bytes(code[at : at + 2], "little") for at in (0, 2))
-    insn = thumb.decode(first, second, pc)
+    insn = decode_thumb(first, second, pc)
     kind = _KINDS.get(insn.name)
     places = [operand for operand in insn.operands if isinstance(operand, Place)]
     registers = tuple(operand.register for operand in insn.operands if isinstance(operand, Shifted))

@@ -12,7 +12,7 @@ import pytest
 
 from ethos_hil.base.plain_text import escaped
 from ethos_hil.base.suffix import SUFFIXES
-from ethos_hil.base.verdict import RED, Standing, Verdict
+from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.suites.plugin.options import CRASHED
 
 _NAMED = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.UNVERIFIED, Standing.SKIPPED, Standing.FAILED,
@@ -111,13 +111,7 @@ class Tally:
         for line in (*self.anew(), *self.doubts()):
             terminalreporter.write_line(escaped(line), yellow=True)
         total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[Standing]())
-        colour = (
-            "red"
-            if any(total[standing] for standing in RED)
-            else "green"
-            if total[Standing.VERIFIED] == total.total()
-            else "yellow"
-        )
+        colour = "red" if total[Standing.FAILED] else "green" if total[Standing.VERIFIED] == total.total() else "yellow"
         counts = ", ".join(f"{total[standing]} {standing}" for standing in _shown(total))
         terminalreporter.write_line(counts, **{colour: True})
 

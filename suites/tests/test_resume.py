@@ -166,7 +166,7 @@ def test_a_part_of_a_plan_takes_no_options_from_elsewhere(
     [
         (("--resume",), "--resume needs to know what to resume: name its run folder: --run-name"),
         (("--run-name=../x",), "--run-name '../x' is not a name for a folder"),
-        (("--shard=3/2",), "--shard '3/2' is no shard: the second of four is 2/4"),
+        (("--shard=3/2",), "--shard '3/2' is not a shard: the second of four is 2/4"),
         (("--run-name=x", "--runs=/proc/x"), "cannot be read or written: "),
     ],
 )
