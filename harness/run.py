@@ -155,7 +155,7 @@ def run(
         notes=(*lowering.said(artifact.method), *facts.notes),
         metrics=(*facts.metrics, *watch.metrics()),
         text=written_text(report.outcome, artifact.outputs, text),
-        question=asked.kept(),
+        question=asked.for_record(),
     )
 
 
@@ -187,7 +187,7 @@ def run_artifact(
         reporter or Silent(),
         Stopwatch("starting"),
     )
-    return report.with_facts(question=question.kept())
+    return report.with_facts(question=question.for_record())
 
 
 def _run_artifact(

@@ -101,7 +101,7 @@ def compare(before: Record, after: Record) -> ProfileComparison:
     """
     provenance = _require_comparable(before, after)
     npu = npu_differences(before.ops, after.ops)
-    unit, old, new = _counted_alike(before, after)
+    unit, old, new = _common_rows(before, after)
     return ProfileComparison(
         provenance, npu, _differences(_cpu_rows(old), _cpu_rows(new)), unit, tuple(_notes(before, after))
     )
@@ -224,7 +224,7 @@ def _cpu_rows(rows: Iterable[CpuRow]) -> list[_ComparedRow]:
     ]  # fmt: skip
 
 
-def _counted_alike(before: Record, after: Record) -> tuple[str, Sequence[CpuRow], Sequence[CpuRow]]:
+def _common_rows(before: Record, after: Record) -> tuple[str, Sequence[CpuRow], Sequence[CpuRow]]:
     """Return the unit and the rows that both records count; waiting for the NPU is its own rows."""
     old, new = (
         [row for row in (record.profile.cpu if record.profile else ()) if row.count is not None and row.part != "wait"]
@@ -235,7 +235,7 @@ def _counted_alike(before: Record, after: Record) -> tuple[str, Sequence[CpuRow]
 
 
 def _differences(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> tuple[RowDifference, ...]:
-    pairs = sorted(_aligned(old, new), key=lambda pair: tuple(min((row.at for row in side), default=len(new))
+    pairs = sorted(_align(old, new), key=lambda pair: tuple(min((row.at for row in side), default=len(new))
                                                                for side in pair[::-1]))  # fmt: skip
     differences = tuple(_difference(left, right) for left, right in pairs)
     for counts, rows in (([row.old for row in differences], old), ([row.new for row in differences], new)):
@@ -244,7 +244,7 @@ def _differences(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> tu
     return differences
 
 
-def _aligned(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> Iterator[_Pair]:
+def _align(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> Iterator[_Pair]:
     """Yield rows that stand against each other; every row is in one pair."""
     sides = _by_key(old), _by_key(new)
     left: list[_ComparedRow] = []
@@ -258,7 +258,7 @@ def _aligned(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> Iterat
         else:
             left += mine
             right += other
-    yield from _joined(left, right)
+    yield from _join(left, right)
 
 
 def _by_key(rows: Sequence[_ComparedRow]) -> dict[Hashable, list[_ComparedRow]]:
@@ -268,7 +268,7 @@ def _by_key(rows: Sequence[_ComparedRow]) -> dict[Hashable, list[_ComparedRow]]:
     return groups
 
 
-def _joined(left: Sequence[_ComparedRow], right: Sequence[_ComparedRow]) -> Iterator[_Pair]:
+def _join(left: Sequence[_ComparedRow], right: Sequence[_ComparedRow]) -> Iterator[_Pair]:
     """Yield groups of rows that share a part, directly or through another row; the others one by one."""
     rows = [*((0, row) for row in left), *((1, row) for row in right)]
     sharing: dict[Hashable, list[tuple[int, _ComparedRow]]] = {}

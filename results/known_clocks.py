@@ -96,8 +96,8 @@ def stated_clock(text: str) -> StatedClock:
     """
     npu, several, cpu = text.partition("/")
     if several or _FREQUENCY.fullmatch(text.strip()) is not None:
-        hz = _parsed(npu)
-        return StatedClock(hz, f"stated with --clock {text.strip()}", _parsed(cpu) if several else 0.0)
+        hz = _parse(npu)
+        return StatedClock(hz, f"stated with --clock {text.strip()}", _parse(cpu) if several else 0.0)
     wanted = text.strip().lower()
     part = next((part for part in PARTS if part.name == wanted), None)
     if part is not None:
@@ -116,7 +116,7 @@ def stated_clock(text: str) -> StatedClock:
     )
 
 
-def _parsed(text: str) -> float:
+def _parse(text: str) -> float:
     """Return the Hz of "400MHz", "1e9" or "0.8 GHz"."""
     shown = f"{text.strip()!r:.60}"
     match = _FREQUENCY.fullmatch(text.strip())

@@ -182,7 +182,7 @@ def complain(folder: Path, part: str, failure: ReportedFailure) -> None:
     append_line(_complaints(folder, part), json.dumps(asdict(failure)))
 
 
-def complained(folder: Path, part: str) -> frozenset[str]:
+def complaints_of(folder: Path, part: str) -> frozenset[str]:
     """Return the ids of all that the sessions of a part called failed, whatever the records say.
 
     Raises:

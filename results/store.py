@@ -161,7 +161,7 @@ def find_record(path: Path) -> Record:
     if not path.is_dir():
         try:
             text = read_text(path)
-            return _parsed(text.rstrip("\n").rpartition("\n")[2] if path.suffix == ".jsonl" else text)
+            return _parse(text.rstrip("\n").rpartition("\n")[2] if path.suffix == ".jsonl" else text)
         except ValueError as error:
             raise no_record(path, str(error)) from error
     folders = [path] if (path / MANIFEST).exists() else sorted(path.iterdir(), reverse=True)
@@ -170,7 +170,7 @@ def find_record(path: Path) -> Record:
         for file in files:
             for line in reversed(read_bytes(file).split(b"\n")):
                 try:
-                    return _parsed(line)
+                    return _parse(line)
                 except ValueError:
                     continue  # a line that its writer did not finish
     raise no_record(path, "no run in it has a record")
@@ -182,7 +182,7 @@ def no_record(path: Path, why: str) -> UsageError:
     return UsageError(message, hint="give what `ethos-hil run --json FILE` wrote, or a run folder")
 
 
-def _parsed(text: str | bytes) -> Record:
+def _parse(text: str | bytes) -> Record:
     try:
         data = json.loads(text)
     except RecursionError as error:

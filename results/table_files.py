@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.plain_text import escaped, valid
+from ethos_hil.base.plain_text import escape, valid
 from ethos_hil.results.compaction.database import literal
 
 _FORMULA = re.compile("[=+\\-@\uff1d\uff0b\uff0d\uff20]")
@@ -58,7 +58,7 @@ def as_parquet(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) ->
 def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return "" if value is None else repr(value) if isinstance(value, float) else value
-    text = escaped(value, keep="")
+    text = escape(value, keep="")
     return f"'{text}" if _FORMULA.match(text) else text
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base import ending
-from ethos_hil.base.crew import WorkerCrew, error_told
+from ethos_hil.base.crew import WorkerCrew, error_of_line
 from ethos_hil.base.ending import OF_THIS_PLACE, is_refusal
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.files import write_whole
@@ -128,7 +128,7 @@ def settled(record: Record) -> bool:
     and a tool that was missing may end otherwise next time.
     """
     refused = is_refusal(record) and record.kind not in OF_THIS_PLACE
-    return refused or ending.settled(record, compile_only=True)
+    return refused or ending.is_settled(record, compile_only=True)
 
 
 def set_aside(folder: Path, prefix: str = "") -> int:
@@ -295,7 +295,7 @@ def run_bench(
 
     def report(job: BenchJob, answer: str) -> None:
         if answer != POINT:
-            raise error_told(answer)
+            raise error_of_line(answer)
         count.one_more()
 
     def lost(job: BenchJob, how: str) -> BenchJob | None:

@@ -80,7 +80,7 @@ def timed_findings(
     system = system_of(artifact, npu)
     facts = RunFacts(
         **facts_of(point, settings),
-        question=settings.question(point).kept(),
+        question=settings.question(point).for_record(),
         target=TargetInfo(plugin.name, plugin.kind, soc),
         metrics=(*cycles, *sizes(footprint), *vela_metrics(artifact)),
         ops=ops,

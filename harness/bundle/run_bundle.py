@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.question import GROUP_OF, GROUPS, OPTIONS, Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.typed_json import from_json
@@ -303,7 +303,7 @@ def readme(
     for name, what in _MEMBERS.items():
         if name in names or name == "manifest.json" or (name.endswith("/") and any(name in member for member in names)):
             lines.append(f"{name:20}{what}")
-    return "".join(f"{escaped(line)}\n" for line in lines)
+    return "".join(f"{escape(line)}\n" for line in lines)
 
 
 def ended(record: Record) -> str:

@@ -15,7 +15,7 @@ from ethos_hil.base.file_error import unwritable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.base.wording import counted
+from ethos_hil.base.wording import count_of
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, recorded, resumed_run, run_bench
 from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
@@ -126,7 +126,7 @@ def said(records: Sequence[Record]) -> str:
     counts = _counts(records)
     words = (f"{count:,} {'compiled and timed' if word == Verdict.COMPILED_ONLY else word}"
              for word, count in counts.most_common())  # fmt: skip
-    return f"{counted(len(records), 'point')}: {', '.join(words)}"
+    return f"{count_of(len(records), 'point')}: {', '.join(words)}"
 
 
 def run(order: BenchOrder, output: BenchOutput, *, runs: Path, name: str | None, resume: str | None, jobs: int) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.harness.cli.common_options import AS_JSON, DEBUG, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
@@ -231,7 +231,7 @@ def missing(board: Board) -> list[str]:
         lacking.append("state link.url, the serial port")
     server = board.loading.server
     if server not in (Server.NONE, Server.RUNNING) and shutil.which(board.loading.command[0]) is None:
-        lacking.append(f"install {escaped(board.loading.command[0])}")
+        lacking.append(f"install {escape(board.loading.command[0])}")
     if len(board.npus) > 1:
         lacking.append("state npus, the one that the FPGA image has")
     return lacking

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.harness.cli.asking import given
 from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
@@ -114,7 +114,7 @@ def bundle(
         }
         write_json(STDOUT, document)
         return
-    sys.stdout.write(f"{escaped(str(output))}\n")
+    sys.stdout.write(f"{escape(str(output))}\n")
 
 
 def is_bundle(model: str, *, replay: bool) -> bool:

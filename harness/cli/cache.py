@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ethos_hil.base import byte_size
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
 from ethos_hil.lowering.cache.settings import cache_folder, cache_limit
@@ -75,7 +75,7 @@ def _show(as_json: bool, removed: Removed | None) -> None:
         }
         write_json(STDOUT, document)
         return
-    lines = [("folder", escaped(str(folder))), ("models", str(len(entries))), ("size", byte_size.show_size(size))]
+    lines = [("folder", escape(str(folder))), ("models", str(len(entries))), ("size", byte_size.show_size(size))]
     lines.append(("limit", byte_size.show_size(limit)))
     if removed is not None:
         lines.append(("removed", f"{removed.entries} ({byte_size.show_size(removed.size)})"))

@@ -17,7 +17,7 @@ from ethos_hil.base.ending import ending_of
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of_exit
 from ethos_hil.base.file_error import writable
 from ethos_hil.base.files import write_whole
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.asking import LowerArguments
@@ -128,9 +128,9 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
     if json_file is not None:
         write_json(json_file, done.document)
     for path in () if json_file == STDOUT else (*done.files, *done.looked_into):
-        sys.stdout.write(f"{escaped(str(path))}\n")
+        sys.stdout.write(f"{escape(str(path))}\n")
     for line in done.lines:
-        sys.stderr.write(f"{escaped(line)}\n")
+        sys.stderr.write(f"{escape(line)}\n")
 
 
 def preflight(question: Question, *, json_file: Path | None) -> int:
@@ -200,10 +200,10 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(table.to_json(orient="records", lines=True) if len(table) else "")
     elif len(table):
-        cells = for_people(table).astype("string").fillna("").map(escaped)
+        cells = for_people(table).astype("string").fillna("").map(escape)
         sys.stdout.write(cells.to_string(index=False) + "\n")
     else:
-        sys.stderr.write(f"no runs under {escaped(str(runs))}\n")
+        sys.stderr.write(f"no runs under {escape(str(runs))}\n")
 
 
 def list_targets(*, as_json: bool) -> None:

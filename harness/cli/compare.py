@@ -120,7 +120,7 @@ def accept(
     """
     from ethos_hil.results.gate.baseline import accept as accepted
     from ethos_hil.results.gate.baseline import dumps, read_baseline
-    from ethos_hil.results.gate.gate import chosen
+    from ethos_hil.results.gate.gate import choose
 
     check_files([baseline])
     if prune and only:
@@ -133,7 +133,7 @@ def accept(
         raise UsageError(
             f"{side.name} is not whole: {one_line(gaps[0])}", hint="--prune would remove what it lost: leave it out"
         )
-    part = chosen(side.observations, only or [])
+    part = choose(side.observations, only or [])
     if only and not part:
         raise UsageError(f"no test or model has {' or '.join(map(repr, only))} in its name", hint="--only takes a part")
     acceptance = accepted(old, part, prune=prune, failures=failures)

@@ -10,7 +10,7 @@ import typer
 
 from ethos_hil.base.asking import IMAGE
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import asks
 from ethos_hil.harness.cli.common_options import DEBUG
@@ -56,9 +56,9 @@ def image(
     with loading(question.label) as live:
         packed, files = write_image(question, output, form, soc, live)
     for path in files:
-        sys.stdout.write(f"{escaped(str(path))}\n")
+        sys.stdout.write(f"{escape(str(path))}\n")
     for note in packed.notes:
-        sys.stderr.write(f"note: {escaped(note)}\n")
+        sys.stderr.write(f"note: {escape(note)}\n")
 
 
 def write_image(

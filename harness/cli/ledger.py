@@ -104,7 +104,7 @@ def ledger(
     Example: ethos-hil ledger results/runs --contribute ledger/fvp-11.27-jane.jsonl --who jane
     """
     from ethos_hil.harness.npu.timing.rules import RULES
-    from ethos_hil.results.ledger.merge import joined, merged
+    from ethos_hil.results.ledger.merge import join, merge
     from ethos_hil.results.ledger.summary import Grouping, csv_table, document, summarise
 
     groups = word_of("--by", by, Grouping)
@@ -116,10 +116,10 @@ def ledger(
     check_distinct({**written, "--contribute": contribute_to}, {})
     check_distinct(written, {"FILE_OR_RUN": places[0]})
     sources = _read(places)
-    union = merged(row for source in sources for row in source.rows)
+    union = merge(row for source in sources for row in source.rows)
     if contribute_to is not None:
         contribute(contribute_to, union.rows, who=who)
-    rows = joined(union.rows)
+    rows = join(union.rows)
     summary, rules = summarise(rows, groups), RULES
     for contradiction in union.contradictions:
         sys.stderr.write(one_line(f"contradiction: {contradiction}") + "\n")

@@ -20,7 +20,7 @@ from ethos_hil.base import plugins
 from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
 from ethos_hil.base.errors import EthosHilError, UsageError, error_of_exit
 from ethos_hil.base.interruption import end_on_signals, ignore_further
-from ethos_hil.base.plain_text import cut, escaped, one_line
+from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.ask.place import npu_of
@@ -349,7 +349,7 @@ def fvp_launchers(
     from ethos_hil.harness.fvp_stand_in.launcher import install
 
     for path in install(folder):
-        sys.stdout.write(f"{escaped(str(path))}\n")
+        sys.stdout.write(f"{escape(str(path))}\n")
 
 
 def main() -> None:
@@ -390,7 +390,7 @@ def _status(body: Callable[[], object]) -> int:
         return status if isinstance(status, int) else 0
     except EthosHilError as error:
         for line in error.console[-_DEVICE_LINES:]:
-            sys.stderr.write(f"  device: {cut(escaped(line), _DEVICE_LINE)}\n")
+            sys.stderr.write(f"  device: {cut(escape(line), _DEVICE_LINE)}\n")
         return _fail(error, f"{error.message}" + (f" ({error.hint})" if error.hint else ""), error.exit_status)
     except KeyboardInterrupt:
         sys.stderr.write("ethos-hil: interrupted\n")
@@ -400,7 +400,7 @@ def _status(body: Callable[[], object]) -> int:
         if callable(show):  # click's own usage errors print themselves
             shown = io.StringIO()
             show(file=shown)
-            sys.stderr.write(escaped(shown.getvalue(), keep="\t\n"))
+            sys.stderr.write(escape(shown.getvalue(), keep="\t\n"))
             return int(getattr(error, "exit_code", 2))
         lacking = shortage(error)
         if lacking is not None:
@@ -443,7 +443,7 @@ def _fail(error: BaseException, text: str, status: int) -> int:
     """Print an error on one line; with --debug its traceback before. Return the exit status."""
     if "--debug" in sys.argv:
         trace = "".join(traceback.format_exception(error))
-        sys.stderr.write(escaped(trace, keep="\t\n"))
+        sys.stderr.write(escape(trace, keep="\t\n"))
     sys.stderr.write("ethos-hil: " + cut(one_line(text), _MESSAGE) + "\n")
     return status
 

@@ -10,7 +10,7 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.harness.cli.asking import option_of
 from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.compare import POLICY
@@ -112,7 +112,7 @@ def report(
         )
     write_out(output, content)
     if output != STDOUT:
-        sys.stdout.write(f"{escaped(str(output))}\n")
+        sys.stdout.write(f"{escape(str(output))}\n")
 
 
 def _links(commit_url: str, job_url: str) -> Links:

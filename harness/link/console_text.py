@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 
-from ethos_hil.base.plain_text import left_out, utf8_length
+from ethos_hil.base.plain_text import mark_of_cut, utf8_length
 
 LINE = 4_000
 """Characters that are kept of a line."""
@@ -61,7 +61,7 @@ class ConsoleText:
     def lines(self) -> tuple[str, ...]:
         """Return the lines so far; the last one may be unfinished."""
         first, last = list(self._first), list(self._last)
-        unfinished = self._unfinished.rstrip("\r") + (left_out(self._cut) if self._cut else "")
+        unfinished = self._unfinished.rstrip("\r") + (mark_of_cut(self._cut) if self._cut else "")
         if self._unfinished or self._cut:
             last.append(unfinished)
         if self._lines_out:
@@ -71,7 +71,7 @@ class ConsoleText:
     def _end(self, line: str) -> None:
         missing = self._cut + (utf8_length(line[LINE:]) if len(line) > LINE else 0)
         self._cut = 0
-        self._take(line[:LINE] + left_out(missing) if missing else line)
+        self._take(line[:LINE] + mark_of_cut(missing) if missing else line)
 
     def _take(self, line: str) -> None:
         if len(self._first) < LINES:

@@ -80,7 +80,7 @@ def follow_up(
         where = f" on branch {branch_of(results)}" if branch_of(results) else ""
         nothing = f"compared with nothing: there is no whole night of {config.path.name}{where} before this one"
         account = account.with_notes([nothing])
-    account = account.compared(comparison, after)
+    account = account.with_comparison(comparison, after)
     written = [_kept(config, results, account)] if config.history is not None and results.records else []
     tests = replace(results, records=tuple(record for record in results.records if not is_audit(record)))
     shown = JudgedResults.of(tests, account)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.crew import DONE, WorkerCrew, error_told, serve
+from ethos_hil.base.crew import DONE, WorkerCrew, error_of_line, serve
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.question import Question
 from ethos_hil.base.shortage import unforeseen
@@ -98,7 +98,7 @@ def run_models(
     )
 
     def refuse(job: ModelJob, line: str) -> None:
-        raise error_told(line)
+        raise error_of_line(line)
 
     def lost(job: ModelJob, how: str) -> None:
         error = EthosHilError(

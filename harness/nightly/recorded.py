@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ethos_hil.base import environment
-from ethos_hil.base.ending import settled
+from ethos_hil.base.ending import is_settled
 from ethos_hil.base.record import Record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.verdict.tool_state import firmware_id, lowering_id
@@ -38,7 +38,7 @@ def recorded(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = 
     """
     last: dict[str, tuple[int, str, bool]] = {}
     for record in _made(folder, part, attempt):
-        done = settled(record, compile_only=compile_only)
+        done = is_settled(record, compile_only=compile_only)
         # Of two in one second the one that is not settled counts.
         entry = attempt_of(record), record.created, not done
         last[record.name] = max(entry, last.get(record.name, entry))

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import CpuOp, Op, Record
-from ethos_hil.base.wording import counted, listed
+from ethos_hil.base.wording import count_of, list_of
 from ethos_hil.harness.profile.cpu import KERNEL
 from ethos_hil.results.export.exporter import Exporter, profile_of
 
@@ -89,7 +89,7 @@ def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
     if asked:
         yield Advice(
             "transposition",
-            f"{counted(len(asked), 'transposition')} that the model asks for {_take(asked)}, at {_lines(asked)}",
+            f"{count_of(len(asked), 'transposition')} that the model asks for {_take(asked)}, at {_lines(asked)}",
             "keep one layout through the model: leave out a permute whose effect a later one undoes",
             _cycles(asked),
             _ids(asked),
@@ -97,7 +97,7 @@ def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
     if inside:
         yield Advice(
             "flatten",
-            f"{counted(len(inside), 'transposition')} inside the model, where a flatten, view or reshape needs "
+            f"{count_of(len(inside), 'transposition')} inside the model, where a flatten, view or reshape needs "
             f"PyTorch's order of a map's elements, {_take(inside)}, for {_lines(inside)}",
             "pool the map to one pixel before it is flattened, or put a convolution as large as the map in place of "
             "the flatten and the linear layer",
@@ -107,7 +107,7 @@ def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
     if others:
         yield Advice(
             "layout",
-            f"{counted(len(others), 'transposition')} between PyTorch's layout (channels first) and the NPU's "
+            f"{count_of(len(others), 'transposition')} between PyTorch's layout (channels first) and the NPU's "
             f"(channels last) {_take(others)}, for {_lines(others)}",
             "give model and example inputs in memory format torch.channels_last",
             _cycles(others),
@@ -171,7 +171,7 @@ def _memories(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
             how = "decoding weights" if bound == "weights" else f"reading weights from {bound}"
             yield Advice(
                 "weights",
-                f"{how} bounds {counted(len(ops), 'operation')} ({weights:,} bytes of encoded weights), "
+                f"{how} bounds {count_of(len(ops), 'operation')} ({weights:,} bytes of encoded weights), "
                 f"which {_take(ops)}: {_lines(ops)}",
                 _FEWER_WEIGHTS if bound in ("weights", "Sram") else f"{_WEIGHTS_TO_SRAM}; or {_FEWER_WEIGHTS}",
                 saving,
@@ -180,7 +180,7 @@ def _memories(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
         elif bound != "Sram":
             yield Advice(
                 "activations",
-                f"activations in {bound} bound {counted(len(ops), 'operation')}, which {_take(ops)}: {_lines(ops)}",
+                f"activations in {bound} bound {count_of(len(ops), 'operation')}, which {_take(ops)}: {_lines(ops)}",
                 _ARENA_TO_SRAM,
                 saving,
                 _ids(ops),
@@ -204,7 +204,7 @@ def _channels(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
         unit = cost.ublock[2]
         yield Advice(
             "channels",
-            f"the output channels of {counted(len(ops), 'convolution')} do not fill the micro-block, "
+            f"the output channels of {count_of(len(ops), 'convolution')} do not fill the micro-block, "
             f"which {_take(ops)}: at {worst.source or worst.id} {cost.ofm[2]} channels are computed as a multiple of "
             f"{unit}",
             f"numbers of channels that are multiples of {unit}: {cost.ofm[2] // unit * unit or unit} are faster, "
@@ -251,7 +251,7 @@ def _lines(ops: Sequence[Op]) -> str:
         place = op.source or op.module or op.id
         by_line[place] = by_line.get(place, 0) + (op.cycles or 0)
     first = sorted(by_line, key=lambda line: -by_line[line])
-    return listed(first)
+    return list_of(first)
 
 
 SCHEMA_VERSION = 1

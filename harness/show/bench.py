@@ -16,9 +16,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ethos_hil.base.clock import frequency
-from ethos_hil.base.plain_text import cut, escaped, one_line
+from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.verdict import Standing, Verdict
-from ethos_hil.base.wording import counted, duration, percent
+from ethos_hil.base.wording import count_of, duration, percent
 from ethos_hil.harness.terminal.console import add_row, clipped, plain, right, table_of, whole
 from ethos_hil.results.bench import answer_text
 from ethos_hil.results.bench.answer import BudgetAnswer
@@ -71,9 +71,9 @@ def bench_text(
 def _head(figures: Sequence[PointFigures]) -> Text:
     counts = Counter(point.standing for point in figures)
     ends = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
-    labels = len({point.label for point in figures})
+    cases = len({point.label for point in figures})
     places = len({(point.npu, point.memory_mode, point.system_config, point.target) for point in figures})
-    return plain(f"{counted(len(figures), 'point')}, {counted(labels, 'case')} in {counted(places, 'place')}: {ends}")
+    return plain(f"{count_of(len(figures), 'point')}, {count_of(cases, 'case')} in {count_of(places, 'place')}: {ends}")
 
 
 def _facts(figures: Sequence[PointFigures]) -> Table:
@@ -285,7 +285,7 @@ def _short(npu: str) -> str:
 
 def _heading(npu: str) -> Text:
     """Return an NPU's name on two lines."""
-    return Text(f"{escaped(_short(family_of(npu)))}\n{macs_of(npu)}") if macs_of(npu) else plain(_short(npu))
+    return Text(f"{escape(_short(family_of(npu)))}\n{macs_of(npu)}") if macs_of(npu) else plain(_short(npu))
 
 
 def _npu_order(npu: str) -> tuple[str, int, str]:
@@ -322,7 +322,7 @@ def budget_text(answer: BudgetAnswer, *, top: int = 40) -> RenderableType:
         add_row(table, place.npu, place.memory_mode, answer_text.clock(place), *cells, *verdicts, remark)
     if len(able) > top:
         add_row(table, f"and {len(able) - top:,} more")
-    parts: list[RenderableType] = [_first_line(answer), *map(plain, answer_text.explained(answer))]
+    parts: list[RenderableType] = [_first_line(answer), *map(plain, answer_text.explain(answer))]
     if able:
         parts += ["", table]
     refused = answer_text.refused_places(answer, _PLACES_NAMED)
@@ -332,4 +332,4 @@ def budget_text(answer: BudgetAnswer, *, top: int = 40) -> RenderableType:
 def _first_line(answer: BudgetAnswer) -> Text:
     best = answer.best
     style = "bold red" if best is None else "bold yellow" if best.doubtful else "bold green"
-    return Text(escaped(answer_text.headline(answer)), style)
+    return Text(escape(answer_text.headline(answer)), style)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ethos_hil.harness.terminal.console import add_row, clipped, folded, plain, right, table_of, whole
 from ethos_hil.results.comparison import ProfileComparison, RowChange, RowDifference
-from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word, shown
+from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word, text_of
 
 _COLOURS = {RowChange.SLOWER: "red", RowChange.FASTER: "green", RowChange.NEW: "red", RowChange.VANISHED: "green"}
 
@@ -113,7 +113,7 @@ def _table(changes: Sequence[Change], top: int) -> Table:
             word.stylize("bold")
         metric = change.metric if change.metric == VERDICT else f"{change.metric} ({change.provenance})"
         table.add_row(word, plain(change.subject.name), plain(change.subject.npu), plain(metric),
-                      plain(shown(change.before)), plain(shown(change.after)), change.percent)  # fmt: skip
+                      plain(text_of(change.before)), plain(text_of(change.after)), change.percent)  # fmt: skip
         for row in change.rows[:_ROWS]:
             place = " ".join(filter(None, (row.name, row.module, row.source)))
             table.add_row("", plain(f"  {place}: {row.change}"), "", "", f"{row.old:,}", f"{row.new:,}",

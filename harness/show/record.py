@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import frequency
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.base.wording import duration, per_second
@@ -136,7 +136,7 @@ def summary(record: Record) -> RenderableType:
         add_row(facts, "operators", placement_text(record.artifact))
     parts: list[RenderableType] = [head(record), facts]
     if record.text:
-        parts += ["", Text(escaped(record.text, keep="\t\n"))]
+        parts += ["", Text(escape(record.text, keep="\t\n"))]
     if record.ops:
         parts += ["", ops_table(record.ops)]
     if record.artifact is not None and any(call.kind == "operator" for call in record.artifact.cpu_calls):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import write_whole
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, Verdict
 from ethos_hil.harness.link.outcome import Run
@@ -187,7 +187,7 @@ class Result:
         cycles = "" if self.cycles is None else f", {self.cycles:,} cycles ({self.cycle_provenance})"
         why = "" if self.failure is None else f", {self.failure.kind}: {self.failure.message}"
         text = f"<Result {record.verdict}: {record.model} for {record.npu} on {record.target.name}{cycles}{why}>"
-        return escaped(text)
+        return escape(text)
 
     def __rich__(self) -> RenderableType:
         from ethos_hil.harness.show.record import summary
@@ -209,7 +209,7 @@ class Result:
         rows = "".join(f"<tr><th>{_html(name)}</th><td>{_html(text)}</td></tr>" for name, text in facts)
         shown = self.ops.assign(aten_ops=[", ".join(op.aten_ops) for op in record.ops])
         columns = ["npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"]
-        shown = shown[columns].map(lambda cell: escaped(cell) if isinstance(cell, str) else cell)
+        shown = shown[columns].map(lambda cell: escape(cell) if isinstance(cell, str) else cell)
         table = shown.to_html(index=False, escape=True, border=0) if record.ops else ""
         return (
             f"<div><p><b style='color:{colour}'>{_html(record.verdict)}</b> {_html(record.model)} for "
@@ -218,4 +218,4 @@ class Result:
 
 
 def _html(text: str) -> str:
-    return html.escape(escaped(text))
+    return html.escape(escape(text))

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 
 # The width of piped output; a terminal has its own width.
 _PIPED_WIDTH = 200
@@ -27,7 +27,7 @@ def plain(text: str) -> Text:
 
     In a plain `str` rich would take `[bold]` for markup, on any console.
     """
-    return Text(escaped(text))
+    return Text(escape(text))
 
 
 def table_of(*columns: str | Column, padding: tuple[int, int, int, int] = (0, 1, 0, 1), footer: bool = False) -> Table:

@@ -121,7 +121,7 @@ def failed_findings(question: Question, error: EthosHilError) -> Findings:
         artifact=examined.artifact if examined is not None else program_of(error),
         preflight=examined.checks if examined is not None else (),
         created=environment.now(),
-        question=question.kept(),
+        question=question.for_record(),
     )
     return Findings(facts, Evidence(stopped=error.failure))
 

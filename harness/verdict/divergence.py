@@ -18,7 +18,7 @@ import numpy as np
 from ethos_hil.base.errors import OracleError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Divergence
-from ethos_hil.base.wording import listed
+from ethos_hil.base.wording import list_of
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.targets.base import Target
@@ -92,7 +92,7 @@ def _after_delegates(artifact: Artifact, run: Run) -> Divergence:
         )
     last = max((call.instruction for call in run.delegates), default=-1)
     kernels = [call.operator for call in artifact.plan.instructions[last + 1 :] if isinstance(call, KernelCall)]
-    who = f"the CPU operators after them: {listed(kernels, _LISTED)}" if kernels else "no operator runs after them"
+    who = f"the CPU operators after them: {list_of(kernels, _LISTED)}" if kernels else "no operator runs after them"
     what = "every delegate's outputs are right" if run.delegates else "nothing is delegated"
     return Divergence("cpu", f"{what}, but the program's outputs are not: what is wrong comes from {who}")
 
@@ -190,7 +190,7 @@ class _Case:
                 for call in self.artifact.plan.instructions[: self.call.instruction]
                 if isinstance(call, KernelCall)
             ]
-            doers = f" by the CPU operators before it ({listed(before, _LISTED)})" if before else ""
+            doers = f" by the CPU operators before it ({list_of(before, _LISTED)})" if before else ""
             return (
                 f"{runs}and the functional NPU, which is also the virtual board's, answers right from right inputs. "
                 f"So either the board gave it other inputs{doers}, or its outputs were changed after it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ethos_hil.base.wording import counted
+from ethos_hil.base.wording import count_of
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.formats.pte_model import (
     DelegateCall,
@@ -38,11 +38,11 @@ def summary(artifact: Artifact) -> list[str]:
         method = artifact.of(part.name)
         rows = f", {len(method.npu_ops)} NPU operations" if artifact.npu is not None else ""
         kernels = ", ".join(dict.fromkeys(method.cpu_ops)) or "nothing"
-        lines.append(f"{part.name}: {counted(len(part.delegates), 'delegate')}{rows}; on the CPU: {kernels}")
+        lines.append(f"{part.name}: {count_of(len(part.delegates), 'delegate')}{rows}; on the CPU: {kernels}")
         placed = part.placement
         lines.append(
-            f"{part.name}: {counted(placed.delegated, 'operator')} delegated, {len(placed.on_cpu)} not, with "
-            f"{counted(placed.conversions, 'conversion')} between numbers and integers"
+            f"{part.name}: {count_of(placed.delegated, 'operator')} delegated, {len(placed.on_cpu)} not, with "
+            f"{count_of(placed.conversions, 'conversion')} between numbers and integers"
         )
         lines += [f"  {_left_to_cpu(call, count)}" for call, count in group_calls(placed.on_cpu)[:_MOST_LEFT]]
         if len(group_calls(placed.on_cpu)) > _MOST_LEFT:

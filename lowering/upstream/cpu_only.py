@@ -17,7 +17,7 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.suggestion import did_you_mean
-from ethos_hil.base.wording import listed
+from ethos_hil.base.wording import list_of
 from ethos_hil.lowering.upstream.cpu_calls import Locate, Site
 from ethos_hil.lowering.upstream.export import lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import unwrap
@@ -131,7 +131,7 @@ def require_known(leave: Sequence[str], known: Mapping[str, Leavable], what: str
         suggestion = did_you_mean(entry, offered)
         raise UsageError(
             f"{what} leaves {entry!r} to the CPU, and has no such {kind}",
-            hint=f"{suggestion}it has: {listed(offered, _MOST_LISTED) or 'none'}",
+            hint=f"{suggestion}it has: {list_of(offered, _MOST_LISTED) or 'none'}",
         )
 
 

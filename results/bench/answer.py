@@ -53,7 +53,7 @@ class Margin:
     @property
     def met(self) -> bool:
         """Whether the condition is met. What is not known meets nothing."""
-        return bool(self.condition.met_by(self.point))
+        return bool(self.condition.is_met_by(self.point))
 
     @property
     def short(self) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.wording import duration, listed, per_second
+from ethos_hil.base.wording import duration, list_of, per_second
 from ethos_hil.results.bench.answer import BudgetAnswer, BudgetPlace, Margin
 from ethos_hil.results.bench.budget import QUANTITIES, Quantity
 
@@ -44,7 +44,7 @@ def headline(answer: BudgetAnswer) -> str:
     return f"nothing meets {answer.budget}{models}{beside}"
 
 
-def explained(answer: BudgetAnswer) -> Iterator[str]:
+def explain(answer: BudgetAnswer) -> Iterator[str]:
     """Yield what is to know of the answer: by how much the best place meets it, and whose numbers these are."""
     best = answer.best
     if best is not None:
@@ -61,7 +61,7 @@ def explained(answer: BudgetAnswer) -> Iterator[str]:
         alone = "" if all(point.total_s is not None for point in points) else "; times are of the NPU alone"
         yield f"{', '.join(verdicts)}; cycles are {', '.join(provenances)}; clock {', '.join(clocks)}{alone}"
     if any(condition.quantity.name == "sram" for condition in answer.budget.conditions) and points:
-        yield _left_out(best)
+        yield _explain_sram(best)
 
 
 def _margin(margin: Margin, *, several: bool) -> str:
@@ -90,7 +90,7 @@ def _against_error(margin: Margin) -> str:
     return f" (counted by {counter}, so without the timing model's error)"
 
 
-def _left_out(best: BudgetPlace | None) -> str:
+def _explain_sram(best: BudgetPlace | None) -> str:
     """Return what the figure of SRAM leaves out, with what is known of it at a place."""
     points = best.points if best is not None else ()
     planned = [point.planned_bytes for point in points if point.planned_bytes is not None]
@@ -157,7 +157,7 @@ def refused_places(answer: BudgetAnswer, most: int) -> Iterator[tuple[str, str]]
             reasons.setdefault(place.refused.replace(place.npu, "*"), []).append(place)
     for places in reasons.values():
         names = [f"{place.npu.removeprefix('ethos-')} in {place.memory_mode}" for place in places]
-        yield listed(names, most), one_line(places[0].refused)
+        yield list_of(names, most), one_line(places[0].refused)
 
 
 def _upward(hz: float) -> float:

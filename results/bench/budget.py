@@ -87,7 +87,7 @@ class Condition:
     limit: float
     text: str
 
-    def met_by(self, figures: PointFigures) -> bool | None:
+    def is_met_by(self, figures: PointFigures) -> bool | None:
         """Return whether a point meets it, None where the figure is not known."""
         value = self.quantity.value(figures)
         if value is None:
@@ -213,12 +213,12 @@ def budgets_of(folder: Path) -> tuple[AskedBudget, ...]:
     if not (folder / STATE).exists():
         return ()
     try:
-        return tuple(_parsed(entry, folder) for entry in _state(folder).get(_WHICH, []))
+        return tuple(_parse(entry, folder) for entry in _state(folder).get(_WHICH, []))
     except (TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{folder / STATE} is damaged: its budgets cannot be read: {error!r:.100}") from error
 
 
-def _parsed(entry: dict[str, Any], folder: Path) -> AskedBudget:
+def _parse(entry: dict[str, Any], folder: Path) -> AskedBudget:
     energy = entry["energy"]
     table = None if energy is None else EnergyTable.from_json(energy, str(folder / STATE))
     try:

@@ -134,15 +134,15 @@ def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyT
     if record.verdict in _WITHOUT or cycles is None:
         why = f"{failure.kind}: {failure.message}" if failure is not None else "the target counts no cycles of the NPU"
         return replace(figures, reason=why, refused=is_refusal(record))
-    figures = _timed(figures, record, cycles, latency_of(record, clock))
+    figures = _add_times(figures, record, cycles, latency_of(record, clock))
     if record.profile is not None:
-        figures = _accounted(figures, record, record.profile)
+        figures = _add_costs(figures, record, record.profile)
     if energy is None:
         return figures
-    return replace(figures, energy_j=energy.joules(figures.macs, moved(figures), _active(figures)))
+    return replace(figures, energy_j=energy.joules(figures.macs, moved_bytes(figures), _active(figures)))
 
 
-def moved(figures: PointFigures) -> dict[str, int]:
+def moved_bytes(figures: PointFigures) -> dict[str, int]:
     """Return the bytes that go over the ports by memory, both directions."""
     sizes: dict[str, int] = {}
     for name, size in figures.bytes.items():
@@ -155,7 +155,7 @@ def _active(figures: PointFigures) -> float | None:
     return figures.npu_s if figures.total_s is None else figures.total_s
 
 
-def _timed(figures: PointFigures, record: Record, cycles: Metric, latency: Latency | None) -> PointFigures:
+def _add_times(figures: PointFigures, record: Record, cycles: Metric, latency: Latency | None) -> PointFigures:
     """Add cycles and times."""
     estimate, planned = record.metric("npu_cycles_estimate"), record.metric("planned_bytes")
     in_use = record.metric("sram_used")
@@ -183,13 +183,13 @@ def _timed(figures: PointFigures, record: Record, cycles: Metric, latency: Laten
     )
 
 
-def _accounted(figures: PointFigures, record: Record, profile: InferenceProfile) -> PointFigures:
+def _add_costs(figures: PointFigures, record: Record, profile: InferenceProfile) -> PointFigures:
     """Add what the profile's costs say."""
     costs = tuple(profile.costs.values())
     macs = sum(cost.macs for cost in costs)
     weight_bytes, weights = sum(cost.weight_bytes for cost in costs), sum(cost.weights for cost in costs)
-    figures = replace(figures, macs=macs, bytes=dict(_bytes(profile)), bound_by=_bound_by(record, profile))
-    by_memory = moved(figures)
+    figures = replace(figures, macs=macs, bytes=dict(_bytes(profile)), bound_by=_bound_of(record, profile))
+    by_memory = moved_bytes(figures)
     everything, cycles = sum(by_memory.values()), figures.cycles
     without_memories = [cost.vela_npu_cycles for cost in costs if cost.vela_npu_cycles is not None]
     sram = profile.memories.get(SRAM)
@@ -224,7 +224,7 @@ def _bytes(profile: InferenceProfile) -> Iterator[tuple[str, int]]:
         yield f"{name} written", sum(part.written for part in traffic)
 
 
-def _bound_by(record: Record, profile: InferenceProfile) -> str:
+def _bound_of(record: Record, profile: InferenceProfile) -> str:
     """Return what bounds the rows with most of the cycles."""
     shares: dict[str, int] = {}
     for op in record.ops:

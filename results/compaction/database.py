@@ -29,7 +29,7 @@ _ERRNO = re.compile(r'"errno":"(\d+)"')
 _GLOB = re.compile(r"[*?\[]")
 
 
-def quoted(path: Path | str) -> str:
+def quote(path: Path | str) -> str:
     """Return a path for a text of SQL, where no parameter may stand."""
     return str(path).replace("'", "''")
 
@@ -132,5 +132,5 @@ def _table(lacking: frozenset[str], paths: Iterable[Path]) -> str:
     columns = ", ".join(
         f"({ADDED[name]})::{kind} AS {name}" if name in lacking else name for name, kind in COLUMNS.items()
     )
-    names = ", ".join(f"'{quoted(literal(path))}'" for path in paths)
+    names = ", ".join(f"'{quote(literal(path))}'" for path in paths)
     return f"SELECT {columns} FROM read_parquet([{names}], hive_partitioning := false)"

@@ -18,7 +18,7 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import valid
 from ethos_hil.results.compaction.columns import ADDED, moment_of, row_of
-from ethos_hil.results.compaction.database import ROWS, literal, open_database, quoted
+from ethos_hil.results.compaction.database import ROWS, literal, open_database, quote
 from ethos_hil.results.store import Skipped, StoredRecord, read_run
 
 SCHEMA_VERSION = "1"
@@ -192,7 +192,7 @@ def _write_anew(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> No
         lines.write_text("\n".join(rows), encoding="utf-8")
         with open_database() as database:
             database.execute(
-                f"COPY (FROM {ROWS}) TO '{quoted(table)}' (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{pairs}}})",
+                f"COPY (FROM {ROWS}) TO '{quote(table)}' (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{pairs}}})",
                 [literal(lines)],
             )
         with table.open("rb") as file:

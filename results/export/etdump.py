@@ -65,7 +65,7 @@ def write(record: Record) -> bytes:
         events = _events(record, profile, number, now)
         now = max(event.end for event in events)
         blocks.append(events)
-    return _encoded(blocks)
+    return _encode(blocks)
 
 
 def parse_metadata(metadata: Sequence[bytes]) -> Mapping[str, Any]:
@@ -95,7 +95,7 @@ def _events(record: Record, profile: InferenceProfile, number: int, start: int) 
         after = sum(row.count or 0 for row in rows if row.part in ("end", "invalidate", "outputs"))
         cycles += before
         for op in ops.get(instruction, ()):
-            took = _taken(op, number)
+            took = _cycles_of(op, number)
             if op.id != JOB:
                 metadata = _metadata(op, took, profile)
                 events.append(ProfileEvent(None, instruction, at(cycles), at(cycles + took), op.id, metadata))
@@ -110,7 +110,7 @@ def _events(record: Record, profile: InferenceProfile, number: int, start: int) 
     return events
 
 
-def _taken(op: Op, number: int) -> int:
+def _cycles_of(op: Op, number: int) -> int:
     """Return the cycles of a row in an execution; noise can make a difference negative."""
     return max(0, op.samples[number] if number < len(op.samples) else op.cycles or 0)
 
@@ -132,7 +132,7 @@ def _metadata(op: Op, cycles: int, profile: InferenceProfile) -> bytes:
     return json.dumps(metadata).encode()
 
 
-def _encoded(blocks: Sequence[Sequence[ProfileEvent]]) -> bytes:
+def _encode(blocks: Sequence[Sequence[ProfileEvent]]) -> bytes:
     """Return the flatbuffer, with its size before it, which the Inspector expects."""
     import flatbuffers
 

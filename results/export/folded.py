@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from ethos_hil.base.inference_profile import CpuRow
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable
 from ethos_hil.results.export.tracks import module_path
@@ -64,7 +64,7 @@ def _instruction(row: CpuRow) -> tuple[str, ...]:
 
 
 def _frame(name: str) -> str:
-    return escaped(name, keep="").replace(";", r"\x3b")
+    return escape(name, keep="").replace(";", r"\x3b")
 
 
 def _code(character: re.Match[str]) -> str:

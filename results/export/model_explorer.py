@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ethos_hil.base.inference_profile import CpuRow, OpCost
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable, profile_of
 from ethos_hil.results.export.tracks import module_path
@@ -73,7 +73,7 @@ def _provenance(record: Record) -> str:
 
 
 def _graph_id(record: Record) -> str:
-    return escaped(f"{record.model} {record.npu}")
+    return escape(f"{record.model} {record.npu}")
 
 
 def _overlay(record: Record, values: Mapping[str, int | None], name: str) -> str:
@@ -128,15 +128,15 @@ def _kernel(row: CpuRow) -> dict[str, Any]:
 def _node(label: str, module: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a node without its id and edges. A module is a box in the box of its parent."""
     return {
-        "label": escaped(label),
-        "namespace": "/".join(escaped(part.replace("/", "|")) for part in module_path(module)),
+        "label": escape(label),
+        "namespace": "/".join(escape(part.replace("/", "|")) for part in module_path(module)),
         "attrs": _attributes(attributes),
     }
 
 
 def _attributes(attributes: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
-        {"key": key, "value": escaped(f"{value:,}" if isinstance(value, int) else str(value))}
+        {"key": key, "value": escape(f"{value:,}" if isinstance(value, int) else str(value))}
         for key, value in attributes.items()
         if value not in (None, "", 0)
     ]

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping
 
 from ethos_hil.base.inference_profile import OpCost
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Op, Record
 from ethos_hil.results.export.exporter import Exporter
 
@@ -33,7 +33,7 @@ def write(record: Record) -> str:
 
 def _row(op: Op, cost: OpCost | None) -> list[str]:
     values = [*(getattr(op, name) for name in _OF_OP), *(getattr(cost, name, None) for name in _OF_COST)]
-    return [escaped(_word(value), keep="\t\n") for value in values]
+    return [escape(_word(value), keep="\t\n") for value in values]
 
 
 def _word(value: object) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ethos_hil.base.record import Record
 from ethos_hil.results.export.exporter import Exporter
-from ethos_hil.results.export.tracks import CounterTrack, Details, SpanTrack, ordered, tracks
+from ethos_hil.results.export.tracks import CounterTrack, Details, SpanTrack, order, tracks
 
 # Types of fields on the wire.
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
@@ -58,7 +58,7 @@ def write(record: Record) -> bytes:
 def _slices(track: SpanTrack, uuid: int) -> Iterator[tuple[int, bytes]]:
     begin, end = (_number(_TYPE, kind) + _number(_TRACK, uuid) for kind in (_BEGIN, _END))
     ended = _message(_TRACK_EVENT, end)
-    for time, span in ordered(track.spans):
+    for time, span in order(track.spans):
         if span is None:
             yield time, ended
         else:

@@ -253,7 +253,7 @@ def _row_details(record: Record, profile: InferenceProfile) -> dict[str, Details
 
 
 def _op_details(op: Op, bound_by: str) -> Details:
-    return _given(
+    return _drop_empty(
         ("row", op.id), ("npu_op", op.npu_op), ("tosa_op", op.tosa_op), ("aten_ops", " ".join(op.aten_ops)),
         ("module", op.module), ("source", op.source), ("row_cycles", op.cycles), ("provenance", op.provenance),
         ("method", op.method), ("merged_with", op.merged_with), ("bound_by", bound_by),
@@ -261,14 +261,14 @@ def _op_details(op: Op, bound_by: str) -> Details:
 
 
 def _cpu_details(row: CpuRow) -> Details:
-    return _given(
+    return _drop_empty(
         ("row", row.id), ("operator", row.operator), ("part", row.part), ("module", row.module),
         ("source", row.source), (f"row_{row.unit or 'count'}", row.count), ("calls", row.calls),
         ("provenance", row.provenance),
     )  # fmt: skip
 
 
-def _given(*details: tuple[str, str | int | None]) -> Details:
+def _drop_empty(*details: tuple[str, str | int | None]) -> Details:
     """Return the details that say something."""
     return tuple(
         (valid(name), valid(value) if isinstance(value, str) else value)
@@ -318,7 +318,7 @@ def _counter(levels: Levels, clock: float) -> CounterTrack:
     return CounterTrack(valid(levels.name), levels.unit, tuple(points))
 
 
-def ordered(spans: Sequence[Span]) -> list[tuple[int, Span | None]]:
+def order(spans: Sequence[Span]) -> list[tuple[int, Span | None]]:
     """Return the events of a track in time: (begin, the slice) and (end, None), an inner slice within its outer one."""
     events: list[tuple[int, Span | None]] = []
     ends: list[int] = []

@@ -170,7 +170,7 @@ class Account:
         """Return it with more that is worth knowing."""
         return replace(self, notes=(*self.notes, *notes))
 
-    def compared(self, comparison: RunComparison | None, observed: Iterable[Observation] = ()) -> Account:
+    def with_comparison(self, comparison: RunComparison | None, observed: Iterable[Observation] = ()) -> Account:
         """Return it with a comparison, and with what differs between two executions of the run itself.
 
         Args:
@@ -207,7 +207,7 @@ def account_of(results: RunResults, comparison: RunComparison | None = None) -> 
     """Return the account of a run: a night's own, or for another run what its folders say."""
     if isinstance(results, JudgedResults):
         return results.account
-    return take_account(results).compared(comparison)
+    return take_account(results).with_comparison(comparison)
 
 
 def take_account(
@@ -231,11 +231,11 @@ def take_account(
     """
     own = [record for record in results.records if not is_audit(record) and (parts is None or part_of(record) in parts)]
     missing = [
-        _lost(test, selection, (parts or {}).get(selection.part, ""), _how(results, test))
+        _lost_record(test, selection, (parts or {}).get(selection.part, ""), _how(results, test))
         for selection, test in _without_record(results, parts)
     ]
-    tests = [_accounted(records, parts, quarantine, today) for records in _attempts(own)]
-    tests += [_judged(record, parts, quarantine, today, missing=True) for record in missing]
+    tests = [_account_for(records, parts, quarantine, today) for records in _attempts(own)]
+    tests += [_judge(record, parts, quarantine, today, missing=True) for record in missing]
     if parts is not None:
         order = {part: number for number, part in enumerate(parts)}
         tests.sort(key=lambda test: (order[test.part], test.name))
@@ -292,21 +292,21 @@ def _has_place(record: Record) -> bool:
     return bool(record.memory_mode or record.verdict == Verdict.VERIFIED)
 
 
-def _accounted(
+def _account_for(
     records: Sequence[Record], parts: Mapping[str, str] | None, quarantine: Sequence[Quarantined], today: date
 ) -> Accounted:
     """Return a test by all of its records. An attempt that could not be made counts only where there is no other."""
     in_time = sorted(records, key=lambda record: (attempt_of(record), record.created))
     attempts = [record for record in in_time if record.kind not in NOT_ATTEMPTED]
     counting = attempts or in_time[-1:]
-    judged = [_judged(record, parts, quarantine, today) for record in reversed(counting)]
+    judged = [_judge(record, parts, quarantine, today) for record in reversed(counting)]
     worst = min(judged, key=lambda test: WORST.index(test.standing))
     spoilt = tuple(record for record in in_time if not any(record is other for other in counting))
     shards = Counter(record.run.shard for record in records if record.run is not None)  # each runs the known model
     return replace(worst, spoilt=spoilt, attempts=max(shards.values(), default=len(records)))
 
 
-def _judged(
+def _judge(
     record: Record,
     parts: Mapping[str, str] | None,
     quarantine: Sequence[Quarantined],
@@ -344,7 +344,7 @@ def _how(results: RunResults, test: Selected) -> str:
     return crash or ("a mark or a hook of pytest skipped it" if skipped else "")
 
 
-def _lost(test: Selected, selection: Selection, target: str, how: str) -> Record:
+def _lost_record(test: Selected, selection: Selection, target: str, how: str) -> Record:
     """Return a record that says that there is none."""
     why = how or "it did not run, or what ran it ended before there was one"
     message = f"it was chosen and has no record: {why}"

@@ -81,7 +81,7 @@ def accept(
     kept = {observation.subject: observation for observation in baseline}
     updated, added, refused = [], [], []
     for observation in run:
-        before, after = known.get(id(observation)), _kept(observation)
+        before, after = known.get(id(observation)), _keep(observation)
         if after.wrong and not failures and (before is None or before.verdict != after.verdict):
             refused.append(after.subject)
             continue
@@ -102,7 +102,7 @@ def accept(
     return Acceptance(tuple(kept[subject] for subject in sorted(kept)), *map(tuple, (updated, added, removed, refused)))
 
 
-def _kept(observation: Observation) -> Observation:
+def _keep(observation: Observation) -> Observation:
     numbers = {key: number for key, number in observation.numbers.items() if key[1] != "host"}
     return replace(observation, numbers=numbers, record=None)
 
@@ -168,7 +168,7 @@ def read_baseline(path: Path) -> tuple[Observation, ...]:
         OSError: the file cannot be read.
         UsageError: it is not a baseline, is one of another version, or is damaged.
     """
-    rows = _parsed(path)
+    rows = _parse(path)
     head = next(rows, None)
     if not isinstance(head, dict) or _MARK not in head:
         raise _refusal(f"{path} is not a baseline: its first line does not say so")
@@ -200,7 +200,7 @@ def _words(error: Exception) -> str:
     return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _parsed(path: Path) -> Iterator[object]:
+def _parse(path: Path) -> Iterator[object]:
     try:
         text = read_text(path, most=_MOST)
     except ValueError as error:  # UTF-8, or a size that no baseline has

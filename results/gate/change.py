@@ -151,7 +151,7 @@ class Change:
         name = self.metric
         if self.metric == VERDICT and not any(map(_is_verdict, (self.before, self.after))):
             name = str(self.cause)  # of a digest or a name
-        before, after = shown(self.before), shown(self.after)
+        before, after = text_of(self.before), text_of(self.after)
         if self.before is None:
             return f"{name} {after} is new"
         if self.after is None:
@@ -208,10 +208,10 @@ class RunComparison:
 
     def by_cause(self) -> dict[tuple[Cause, str], list[Change]]:
         """Return the changes grouped by cause and its words, so that 400 moved numbers are one sentence."""
-        return grouped(self.changes)
+        return group(self.changes)
 
 
-def shown(value: float | str | None) -> str:
+def text_of(value: float | str | None) -> str:
     """Return a side of a change as text for people: "16,141", "0.5", "failed: mismatch"; "none" if it is not there."""
     if value is None or isinstance(value, str):
         return value or "none"
@@ -227,7 +227,7 @@ def _plain(change: Change) -> dict[str, Any]:
     return {name: json_number(value) for name, value in values.items()}
 
 
-def grouped(changes: Iterable[Change]) -> dict[tuple[Cause, str], list[Change]]:
+def group(changes: Iterable[Change]) -> dict[tuple[Cause, str], list[Change]]:
     """Return changes by cause and its words, in the order of the first of each."""
     groups: dict[tuple[Cause, str], list[Change]] = {}
     for change in changes:

@@ -44,7 +44,7 @@ def compare_runs(
     changes = list(_changes(pairing, policy))
     if baseline is not None:
         accepted = _changes(pair(baseline, after, policy.aliases), policy)
-        changes = _accepted(changes, list(accepted), policy)
+        changes = _accept(changes, list(accepted), policy)
     if partial:
         changes = [change for change in changes if change.word is not Word.MISSING or change.metric != VERDICT]
     waiting = sum(change.effect is Effect.ACCEPT for change in changes)
@@ -65,11 +65,11 @@ def _order(change: Change) -> tuple[object, ...]:
 
 def _changes(pairing: Pairing, policy: Policy) -> Iterator[Change]:
     for old, new in pairing.same:
-        yield from _compared(old, new, policy)
+        yield from _compare(old, new, policy)
     for old, new in pairing.renamed:
         detail = "another name for the same question"
         yield _whole(Word.CHANGED, new, policy, old.subject.label, new.subject.label, Cause.NAME, detail)
-        yield from (change for change in _compared(old, new, policy) if change.metric != VERDICT
+        yield from (change for change in _compare(old, new, policy) if change.metric != VERDICT
                     or change.word is not Word.UNCHANGED)  # fmt: skip
     for old, new in pairing.moved:
         cause, detail = place_cause(old.subject, new.subject)
@@ -86,7 +86,7 @@ def _changes(pairing: Pairing, policy: Policy) -> Iterator[Change]:
         yield _whole(Word.NEW, observation, policy, None, observation.verdict, Cause.NONE, "")
 
 
-def _compared(before: Observation, after: Observation, policy: Policy) -> Iterator[Change]:
+def _compare(before: Observation, after: Observation, policy: Policy) -> Iterator[Change]:
     """Yield what became of a subject that is on both sides: its verdict, then its numbers."""
     if (VERDICT, "") in after.unstable:
         detail = "the verdict differs between two executions of one run"
@@ -162,7 +162,7 @@ def _whole(
     return Change(word, side.subject, VERDICT, "", "", before, after, cause, detail, effects[word])
 
 
-def _accepted(changes: Sequence[Change], against: Sequence[Change], policy: Policy) -> list[Change]:
+def _accept(changes: Sequence[Change], against: Sequence[Change], policy: Policy) -> list[Change]:
     """Return changes; those after which nothing differs from the baseline become `accepted`."""
     open_series = {_series(change) for change in against if change.word is not Word.UNCHANGED}
     open_subjects = {change.subject for change in against if change.metric == VERDICT

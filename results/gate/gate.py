@@ -14,7 +14,7 @@ from ethos_hil.results.gate.account import take_account
 from ethos_hil.results.gate.baseline import is_baseline, read_baseline
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.gate.compare import compare_runs
-from ethos_hil.results.gate.observation import Observation, merged, observations, of_row
+from ethos_hil.results.gate.observation import Observation, merge, observations, of_row
 from ethos_hil.results.gate.policy import DEFAULT, read_policy
 from ethos_hil.results.history import History
 from ethos_hil.results.run_name import LISTED
@@ -90,7 +90,7 @@ def _of_history(folder: Path, name: str) -> Side:
         raise UsageError(f"{folder} has no run {name}", hint="`ethos-hil history` lists its runs")
     lost = runs[run]["plan"] and runs[run]["whole"] is False
     gaps = (f"of what the night of {runs[run]['plan']} asked for, it does not have all",) if lost else ()
-    return Side(run, merged(map(of_row, rows)), gaps=gaps)
+    return Side(run, merge(map(of_row, rows)), gaps=gaps)
 
 
 def gate(
@@ -122,7 +122,7 @@ def gate(
     sides = [_side(side, history) for side in (before, after, baseline) if side is not None]
     if len(sides) < 2:
         raise UsageError("there is nothing to compare with", hint="give a second run, or a baseline")
-    sides = [replace(side, observations=chosen(side.observations, only)) for side in sides]
+    sides = [replace(side, observations=choose(side.observations, only)) for side in sides]
     if only and not any(side.observations for side in sides):
         raise UsageError(f"no test or model has {' or '.join(map(repr, only))} in its name", hint="give another text")
     old, new = sides[:2] if after is not None else sides[::-1]
@@ -137,7 +137,7 @@ def gate(
     return replace(comparison, gaps=() if only else new.gaps)
 
 
-def chosen(observations: Sequence[Observation], only: Sequence[str]) -> tuple[Observation, ...]:
+def choose(observations: Sequence[Observation], only: Sequence[str]) -> tuple[Observation, ...]:
     """Return those whose label has one of the texts in it, or fits it as a pattern; all where there are none."""
     return tuple(
         test for test in observations

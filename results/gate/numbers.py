@@ -59,7 +59,7 @@ def first_cause(before: Observation, after: Observation, provenance: str) -> tup
     return Cause.NONE, ""
 
 
-def known(before: Observation, after: Observation, provenance: str) -> bool:
+def is_known(before: Observation, after: Observation, provenance: str) -> bool:
     """Return whether both sides name all that decides about a number, so that nothing else can have moved it.
 
     The program has the delegates in it. A target that says nothing of itself is one that no one can set. What PyTorch
@@ -167,7 +167,7 @@ def compare_numbers(before: Observation, after: Observation, policy: Policy) -> 
         elif old is None:
             yield _change(Word.NEW, after, key, None, number, Cause.NONE, "", allowance)
         else:
-            yield _compared(before, after, key, allowance)
+            yield _compare(before, after, key, allowance)
     for key, number in before.numbers.items():
         allowance = policy.of(*key, after.subject.label, after.subject.npu)
         if key not in after.numbers and key not in replaced and allowance.compared:
@@ -197,7 +197,7 @@ def moved_numbers(
             yield replace(change, word=word, cause=cause, detail=detail, effect=shown, rows=())
 
 
-def _compared(before: Observation, after: Observation, key: Key, allowance: Allowance) -> Change:
+def _compare(before: Observation, after: Observation, key: Key, allowance: Allowance) -> Change:
     old, new = before.numbers[key], after.numbers[key]
     if old.unit != new.unit:
         detail = f"another unit: {old.unit} became {new.unit}"
@@ -211,7 +211,7 @@ def _compared(before: Observation, after: Observation, key: Key, allowance: Allo
         return _change(Word.UNCHANGED, after, key, old, new, Cause.NONE, "", allowance)
     cause, detail = first_cause(before, after, key[1])
     word = (_BETTER if new.value < old.value else _WORSE)[allowance.better]
-    if cause is Cause.NONE and known(before, after, key[1]):
+    if cause is Cause.NONE and is_known(before, after, key[1]):
         return _change(Word.UNSTABLE, after, key, old, new, cause, "nothing that decides it is different", allowance)
     if word is Word.REGRESSED and abs(new.value - old.value) <= abs(old.value) * allowance.allowed_percent / 100:
         word = Word.CHANGED

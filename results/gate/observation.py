@@ -86,8 +86,8 @@ class Observation:
 
 
 def observations(records: Iterable[Record]) -> tuple[Observation, ...]:
-    """Return what the records of one run say: `merged` of all of them."""
-    return merged(map(of_record, records))
+    """Return what the records of one run say: `merge` of all of them."""
+    return merge(map(of_record, records))
 
 
 def of_record(record: Record) -> Observation:
@@ -108,7 +108,7 @@ def of_record(record: Record) -> Observation:
         for metric in metrics_of(record)
     }
     if artifact is not None:
-        numbers |= _counted(artifact.npu_ops, artifact.delegated, len(artifact.cpu_ops), artifact.pte_bytes)
+        numbers |= _program_numbers(artifact.npu_ops, artifact.delegated, len(artifact.cpu_ops), artifact.pte_bytes)
     return Observation(
         subject_of(record),
         verdict=": ".join(filter(None, (record.verdict, record.kind))),
@@ -142,7 +142,7 @@ def of_row(row: Mapping[str, Any]) -> Observation:
         for entry in row["metrics"]
         if entry["metric"] not in DERIVED
     }
-    numbers |= _counted(row["npu_ops"], row["delegated"], row["cpu_ops"], row["pte_bytes"])
+    numbers |= _program_numbers(row["npu_ops"], row["delegated"], row["cpu_ops"], row["pte_bytes"])
     return Observation(
         Subject(**row["key"]),
         verdict=f"{row['verdict']}: {row['failure']}" if row["failure"] else row["verdict"],
@@ -156,7 +156,7 @@ def of_row(row: Mapping[str, Any]) -> Observation:
     )
 
 
-def _counted(
+def _program_numbers(
     npu_ops: int | None, delegated: int | None, cpu_ops: int | None, pte_bytes: int | None
 ) -> dict[Key, Number]:
     """Return what is counted in a program as numbers, without what is not known."""
@@ -169,7 +169,7 @@ def _counted(
     }
 
 
-def merged(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+def merge(observations: Iterable[Observation]) -> tuple[Observation, ...]:
     """Return one observation for each subject, in order.
 
     A subject that ran several times counts once: samples are put together, and exact numbers that differ are unstable.

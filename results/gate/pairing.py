@@ -59,12 +59,12 @@ def pair(before: Sequence[Observation], after: Sequence[Observation], aliases: M
         else:
             same.append((other, test))
     nearest, missing, new = _nearest(list(old.values()), new)
-    renamed, missing, new = _matched(missing, new, _asked)
+    renamed, missing, new = _match(missing, new, _question_of)
     moved: _Pairs = []
     for _, names in _FIELDS:
-        matches, missing, new = _matched(missing, new, lambda test, names=names: _without(test.subject, names))  # type: ignore[misc]
+        matches, missing, new = _match(missing, new, lambda test, names=names: _without(test.subject, names))  # type: ignore[misc]
         moved += matches
-    matches, missing, new = _matched(missing, new, lambda test: (test.subject.label, test.subject.case))
+    matches, missing, new = _match(missing, new, lambda test: (test.subject.label, test.subject.case))
     unclear = [test for test in missing if not test.verified and any(_candidates([test], new))]
     missing = [test for test in missing if test not in unclear]
     pairs = (*same, *nearest), tuple(renamed), (*moved, *matches)
@@ -86,7 +86,7 @@ def both_know(before: Subject, after: Subject) -> Subject:
     return replace(after, **{name: getattr(before, name) for name in EARLY + ALWAYS if getattr(after, name) in UNKNOWN})
 
 
-def _asked(test: Observation) -> Hashable:
+def _question_of(test: Observation) -> Hashable:
     """Return what a renamed test has in common with itself; None for one whose question is not known."""
     return (test.question, test.inputs, replace(test.subject, label="", case="")) if test.question else None
 
@@ -124,7 +124,7 @@ def _nearest(
         nearest += pairs
         taken = {id(test) for both in pairs for test in both}
         candidates = [candidate for candidate in candidates if taken.isdisjoint(map(id, candidate[:2]))]
-    return nearest, *_left(nearest, old, new)
+    return nearest, *_rest_of(nearest, old, new)
 
 
 _Nearness = tuple[bool, int]
@@ -144,7 +144,7 @@ def _candidates(
                 yield left, right, (bool(left.question) and left.question == right.question, len(equal))
 
 
-def _matched(
+def _match(
     old: Sequence[Observation], new: Sequence[Observation], key_of: Callable[[Observation], Hashable]
 ) -> tuple[_Pairs, list[Observation], list[Observation]]:
     """Return pairs that have a key in common which no other has, and what is left on either side."""
@@ -156,10 +156,10 @@ def _matched(
         sides.append(by_key)
     keys = [key for key in sides[0] if key is not None and len(sides[0][key]) == len(sides[1].get(key, ())) == 1]
     pairs = [(sides[0][key][0], sides[1][key][0]) for key in keys]
-    return pairs, *_left(pairs, old, new)
+    return pairs, *_rest_of(pairs, old, new)
 
 
-def _left(
+def _rest_of(
     pairs: _Pairs, old: Sequence[Observation], new: Sequence[Observation]
 ) -> tuple[list[Observation], list[Observation]]:
     """Return what is in no pair."""

@@ -156,7 +156,7 @@ class Policy:
             (*key, test.subject.label, test.subject.npu) for test in tests for key in (*test.numbers, (VERDICT, ""))
         )
         return tuple(
-            f"the policy's rule {at} ({_shown(rule)}) fits nothing{_suggestion(rule, numbers)}"
+            f"the policy's rule {at} ({_text_of(rule)}) fits nothing{_suggestion(rule, numbers)}"
             for at, rule in enumerate(own, start=1)
             if not any(rule.matches(*number) for number in numbers)
         )
@@ -167,7 +167,7 @@ class Policy:
         return {}
 
 
-def _shown(rule: PolicyRule) -> str:
+def _text_of(rule: PolicyRule) -> str:
     """Return a rule's patterns as they are in the file."""
     patterns = ((name, getattr(rule, name)) for name in _PATTERNS)
     return ", ".join(f"{name} = {json.dumps(text)}" for name, text in patterns if text != "*") or "without a pattern"

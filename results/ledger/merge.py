@@ -51,7 +51,7 @@ class Merged:
     contradictions: tuple[Contradiction, ...] = ()
 
 
-def merged(rows: Iterable[LedgerRow]) -> Merged:
+def merge(rows: Iterable[LedgerRow]) -> Merged:
     """Return rows with each count once.
 
     Two rows are of one count if the operation, the target, the versions and the way of counting are equal. Counts that
@@ -76,7 +76,7 @@ def merged(rows: Iterable[LedgerRow]) -> Merged:
     return Merged(tuple(row for same in counts.values() for row in same), repeated, updated, tuple(contradictions))
 
 
-def joined(rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:
+def join(rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:
     """Return rows, each with what others say of the same operation of the same program, and it does not: a board's
     count beside the FVP's, and the cycles by the newest timing model there is.
 
@@ -90,7 +90,7 @@ def joined(rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:
                 before = newest.setdefault((place(row), name), row)
                 if row.created > before.created:
                     newest[place(row), name] = row
-    return tuple(_completed(row, newest) if _ours(row) else row for row in rows)
+    return tuple(_complete(row, newest) if _ours(row) else row for row in rows)
 
 
 def _ours(row: LedgerRow) -> bool:
@@ -103,7 +103,7 @@ def place(row: LedgerRow) -> Place:
     return (row.stream, row.row, row.npu, row.memory_mode, row.system_config, row.case if not row.stream else "")
 
 
-def _completed(row: LedgerRow, newest: dict[tuple[Place, str], LedgerRow]) -> LedgerRow:
+def _complete(row: LedgerRow, newest: dict[tuple[Place, str], LedgerRow]) -> LedgerRow:
     changes: dict[str, object] = {}
     for name in COUNTED:
         other = newest.get((place(row), name))

@@ -20,7 +20,7 @@ from ethos_hil.base.plain_text import valid
 from ethos_hil.base.regular_file import opened, read_text
 from ethos_hil.results.history import History
 from ethos_hil.results.ledger.ledger_row import COUNTED, NETWORK, LedgerRow
-from ethos_hil.results.ledger.merge import Merged, merged
+from ethos_hil.results.ledger.merge import Merged, merge
 from ethos_hil.results.ledger.record_rows import case_name, rows_of
 from ethos_hil.results.run_name import LISTED, MANIFEST
 from ethos_hil.results.run_results import find_results
@@ -70,7 +70,7 @@ def with_rows(path: Path, rows: Iterable[LedgerRow], *, who: str = "") -> tuple[
     before = read_contribution(path) if path.exists() else Contribution((), who)
     if who and before.who and who != before.who:
         raise UsageError(f"{path} is by {before.who!r}, not by {who!r}", hint="contribute to another file")
-    union = merged([*before.rows, *rows])
+    union = merge([*before.rows, *rows])
     return dumps(Contribution(union.rows, before.who or who)), union
 
 

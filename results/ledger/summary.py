@@ -143,7 +143,7 @@ class LedgerSummary:
 
 
 def summarise(rows: Iterable[LedgerRow], by: Grouping = Grouping.CLASS) -> LedgerSummary:
-    """Sum up the rows of a ledger, which `joined` has completed.
+    """Sum up the rows of a ledger, which `join` has completed.
 
     A count that several cases or firmwares gave alike, for one program, counts once.
     """
@@ -278,7 +278,7 @@ def document(summary: LedgerSummary, rows: Sequence[LedgerRow], merge: Merged, r
 
     Args:
         summary: of the rows.
-        rows: as `ethos_hil.results.ledger.merge.joined` returns them.
+        rows: as `ethos_hil.results.ledger.merge.join` returns them.
         merge: how they were merged.
         rules: what is known of the timing model's rules.
     """

@@ -14,7 +14,7 @@ from ethos_hil.base.clock import frequency
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import counted, listed
+from ethos_hil.base.wording import count_of, list_of
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
 from ethos_hil.results.bench.budget import AskedBudget, budgets_of
 from ethos_hil.results.bench.figures import figures_of
@@ -195,11 +195,11 @@ def bench_page(tests: Sequence[Accounted], folders: Iterable[Path] = ()) -> Benc
         tests: what was asked in the run.
         folders: of the run, which say which budgets it was asked about.
     """
-    points = plotted(tests)
+    points = plot(tests)
     return _page(points, [test.record for test in tests], folders) if points else None
 
 
-def plotted(tests: Sequence[Accounted]) -> tuple[PlottedPoint, ...]:
+def plot(tests: Sequence[Accounted]) -> tuple[PlottedPoint, ...]:
     """Return the points of a run: those of a benchmark, and those of models that ran at several places."""
     places: dict[str, set[tuple[str, str, str]]] = {}
     for test in tests:
@@ -234,14 +234,14 @@ def _page(points: Sequence[PlottedPoint], records: Sequence[Record], folders: It
     answers, problem = bench_answers(records, folders)
     grids = dict.fromkeys(record.bench.grid for record in records if record.bench is not None)
     return BenchPage(
-        title=f"{f'grid {listed(grids)}, ' if grids else ''}{counted(len(points), 'point')}",
+        title=f"{f'grid {list_of(grids)}, ' if grids else ''}{count_of(len(points), 'point')}",
         facts=(*_facts(points, timed), *((("budgets", problem),) if problem else ())),
         answers=answers,
         families=tuple(dict.fromkeys(point.family for point in sorted(timed, key=lambda point: point.size[1]))),
         modes=memory_modes(timed),
         heat_maps=heat_maps(points),
         heat_key=key(),
-        scaling=scaling_plot(f"Median of {counted(len(by_case), 'case')}", medians),
+        scaling=scaling_plot(f"Median of {count_of(len(by_case), 'case')}", medians),
         scaling_lines=medians,
         rooflines=tuple((mode, tuple(plots)) for mode, plots in rooflines.items()),
         groups=tuple((name, tuple(tables)) for name, tables in groups.items()),
@@ -273,7 +273,7 @@ def _facts(points: Sequence[PlottedPoint], timed: Sequence[PlottedPoint]) -> Ite
     cases = len({point.figures.label for point in points})
     without = Counter(point.standing for point in points if not point.cycles)
     rest = "".join(f"; {count:,} {standing}, without cycles" for standing, count in without.most_common())
-    yield "points", f"{counted(cases, 'case')} on {counted(len({point.npu for point in points}), 'NPU')}{rest}"
+    yield "points", f"{count_of(cases, 'case')} on {count_of(len({point.npu for point in points}), 'NPU')}{rest}"
     tally = Counter(point.standing for point in timed)
     stands = ", ".join(f"{tally[standing]:,} {standing}" for standing in Standing if tally[standing])
     unseen = ": compiled and timed, with answers that no one looked at" if tally[Standing.COMPILED_ONLY] else ""

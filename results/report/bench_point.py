@@ -132,7 +132,7 @@ def mark(point: PlottedPoint, x: float, y: float, title: str) -> Markup:
     return shape(point.family, x, y, classes, element("title", title))
 
 
-def told(point: PlottedPoint) -> str:
+def describe(point: PlottedPoint) -> str:
     """Return a point in words: where it ran, what it took and whence that is known."""
     figures = point.figures
     time = f", {milliseconds(point.millis)} ms" if point.millis else ""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import amount, counted, listed, memory_size
-from ethos_hil.results.report.bench_point import PlottedPoint, mark, milliseconds, told
+from ethos_hil.base.wording import amount, count_of, list_of, memory_size
+from ethos_hil.results.report.bench_point import PlottedPoint, describe, mark, milliseconds
 from ethos_hil.results.report.chart import PlotFrame, element, log_axis, steps
 from ethos_hil.results.report.roofline import case_roofline
 from ethos_hil.results.report.scaling import ScalingLine, scaling_lines, scaling_plot
@@ -87,8 +87,8 @@ def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoin
     places = [(x.at(_sram(point)), y.at(_time(point, unit))) for point in points]
     corners = [(x.at(_sram(point)), y.at(_time(point, unit))) for point in front]
     fastest = front[-1]
-    label = (f"{name}, {counted(len(points), 'point')}: {unit} against SRAM, {len(front)} on the front; the fastest is "
-             f"{told(fastest)}, with {memory_size(_sram(fastest))} of SRAM. The tables have the same numbers."
+    label = (f"{name}, {count_of(len(points), 'point')}: {unit} against SRAM, {len(front)} on the front; the fastest "
+             f"is {describe(fastest)}, with {memory_size(_sram(fastest))} of SRAM. The tables have the same numbers."
              )  # fmt: skip
     return _FRAME.picture(
         label,
@@ -97,7 +97,7 @@ def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoin
         *(() if all(map(_sram, points)) else (_FRAME.below(_FRAME.left, "0"),)),
         *_FRAME.levels(y, y.tens(6), "ms of the NPU at its clock" if unit == "ms" else "cycles of the NPU"),
         element("path", d=steps(corners, _FRAME.right), class_="front"),
-        *(mark(point, *place, f"{told(point)}, {memory_size(_sram(point))} of SRAM")
+        *(mark(point, *place, f"{describe(point)}, {memory_size(_sram(point))} of SRAM")
           for point, place in zip(points, places, strict=True)),
         *_FRAME.names([(point.npu, *at) for point, at in zip(front, corners, strict=True)], places),
     )  # fmt: skip
@@ -178,7 +178,7 @@ def several_configs(points: Sequence[PlottedPoint]) -> bool:
 
 def _summary(timed: Sequence[PlottedPoint], rest: Sequence[PlottedPoint]) -> str:
     refused = f"{len(rest):,} without cycles" if rest else ""
-    return "; ".join(part for part in (told(timed[0]) if timed else "", refused) if part)
+    return "; ".join(part for part in (describe(timed[0]) if timed else "", refused) if part)
 
 
 def costliest(points: Sequence[PlottedPoint], most: int) -> tuple[PlottedPoint, ...]:
@@ -197,14 +197,14 @@ def refusals(points: Iterable[PlottedPoint]) -> tuple[RefusedPoints, ...]:
             reason,
             standing,
             len(mine),
-            listed(f"{npu} ({count})" for npu, count in Counter(point.npu for point in mine).most_common()),
-            listed(dict.fromkeys(point.figures.label for point in mine), 5),
+            list_of(f"{npu} ({count})" for npu, count in Counter(point.npu for point in mine).most_common()),
+            list_of(dict.fromkeys(point.figures.label for point in mine), 5),
         )
         for (reason, standing), mine in reasons.items()
     ]
     rows.sort(key=lambda row: -row.count)
     rest = rows[_REASONS:]
     if rest:
-        others = f"{counted(len(rest), 'other reason')}, which the tables of the cases have"
+        others = f"{count_of(len(rest), 'other reason')}, which the tables of the cases have"
         rows[_REASONS:] = [RefusedPoints(others, Standing.SKIPPED, sum(row.count for row in rest), "", "")]
     return tuple(rows)

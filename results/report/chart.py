@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from ethos_hil.base.plain_text import cut, escaped
+from ethos_hil.base.plain_text import cut, escape
 from ethos_hil.base.wording import amount
 
 MOST_TEXT = 300
@@ -33,7 +33,7 @@ def element(name: str, /, *children: Markup | str, **attributes: object) -> Mark
         children: elements, and text, which is escaped.
         attributes: by name: `view_box` is viewBox, `class_` is class, any other `_` is `-`. None leaves one out.
     """
-    parts = "".join(f' {_NAMES.get(key) or key.replace("_", "-")}="{escape(value_text(value))}"'
+    parts = "".join(f' {_NAMES.get(key) or key.replace("_", "-")}="{Markup.escape(value_text(value))}"'
                     for key, value in attributes.items() if value is not None)  # fmt: skip
     inside = "".join(text_of(child) for child in children)
     return Markup(f"<{name}{parts}>{inside}</{name}>" if inside else f"<{name}{parts}/>")
@@ -99,12 +99,12 @@ def value_text(value: object) -> str:
 
 def text_of(child: Markup | str) -> str:
     """Return a child as it stands in the file."""
-    return str(child) if isinstance(child, Markup) else str(escape(safe(child)))
+    return str(child) if isinstance(child, Markup) else str(Markup.escape(safe(child)))
 
 
 def safe(content: str, most: int = MOST_TEXT) -> str:
     """Return text of unknown origin without what a file must not have, and no longer than is read."""
-    return escaped(cut(content, most), keep="\t\n")
+    return escape(cut(content, most), keep="\t\n")
 
 
 def round_ticks(low: float, high: float, most: int) -> Iterable[float]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import TIMES, amount, counted
+from ethos_hil.base.wording import TIMES, amount, count_of
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.ledger.ledger_row import LedgerRow
-from ethos_hil.results.ledger.merge import joined, merged
+from ethos_hil.results.ledger.merge import join, merge
 from ethos_hil.results.ledger.record_rows import rows_of
 from ethos_hil.results.ledger.summary import (
     NOT_COUNTED,
@@ -135,7 +135,7 @@ def _rows(groups: Mapping[tuple[str, str], Sequence[_Cycles]], shown: Sequence[s
         real = max(names, key=PROVENANCES.index)
         sums = {provenance: sum(point.get(provenance, 0.0) for point in whole) for provenance in names}
         cells = tuple(_cell(provenance, sums, real) for provenance in shown)
-        yield EstimateRow(name, npu.removeprefix("ethos-"), counted(len(whole), "test"), cells, _spread(whole, real))
+        yield EstimateRow(name, npu.removeprefix("ethos-"), count_of(len(whole), "test"), cells, _spread(whole, real))
 
 
 def _cell(provenance: str, sums: _Cycles, real: str) -> EstimateCell:
@@ -183,8 +183,8 @@ def estimate_errors(records: Iterable[Record], ledger: Sequence[LedgerRow], rule
     """
     own = [row for record in records for row in rows_of(record)]
     streams = {row.stream for row in own if row.stream}
-    union = merged([*own, *(row for row in ledger if row.stream in streams)])
-    summary = summarise(joined(union.rows))
+    union = merge([*own, *(row for row in ledger if row.stream in streams)])
+    summary = summarise(join(union.rows))
     tables: list[ErrorTable] = []
     if summary.counted:
         tables.append(("Estimates over what an FVP or a board counted.", summary.counted, OVER_COUNT))
@@ -201,6 +201,6 @@ def ratio_cells(ratio: RatioSpread | None) -> tuple[str, str, str]:
     if ratio is None:
         return "", "", ""
     row = ratio.worst_row
-    where = f"{row.case} {row.row} for {row.npu}, of {counted(ratio.count, 'row')}"
+    where = f"{row.case} {row.row} for {row.npu}, of {count_of(ratio.count, 'row')}"
     error = f" ±{ratio.error:.0%}" if math.isfinite(ratio.error) else ""
     return f"{ratio.median:,.2f}{error}", f"{ratio.worst:,.2f}", where

@@ -10,7 +10,7 @@ from ethos_hil.base.record import Divergence, Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.reproduce import bundle, rerun
-from ethos_hil.results.report.whose import ToldSince, of_failure, told
+from ethos_hil.results.report.whose import ToldSince, of_failure, tell_since
 from ethos_hil.results.since import Since
 from ethos_hil.results.subject import Names, Subject
 
@@ -92,7 +92,7 @@ def _group(alike: Sequence[Accounted], run: str, since: Mapping[Subject, Since],
         label=names.full(alike[0].subject),
         reason=alike[0].reason,
         new=stretches[0].new if stretches[0] is not None else None,
-        since=told(stretches),
+        since=tell_since(stretches),
         whose=of_failure(first, stretches[0]) if stretches[0] is not None else "",
         commands=tuple(filter(None, (rerun(first), bundle(run, first)))),
         others=tuple(others[:_OTHERS]),

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from ethos_hil.base.ending import standing_of
 from ethos_hil.base.record import Record
-from ethos_hil.base.wording import amount, counted
+from ethos_hil.base.wording import amount, count_of
 from ethos_hil.base.wording import change as change_text
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.report.matrix import Moved
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
-from ethos_hil.results.report.summary import SMALL, SPOKEN, moved_by
-from ethos_hil.results.report.whose import ToldSince, of_cause, told
+from ethos_hil.results.report.summary import SMALL, SPOKEN, move_of
+from ethos_hil.results.report.whose import ToldSince, of_cause, tell_since
 from ethos_hil.results.since import NumberNow, Since
 from ethos_hil.results.subject import Names, Subject
 
@@ -128,20 +128,20 @@ def feed(comparison: RunComparison, context: FeedContext) -> tuple[CauseGroup, .
     for (cause, detail), changes in comparison.by_cause().items():
         new = _new(changes, comparison.before == context.newest, context)
         for change in changes:
-            if _shown_as_failure(change, context):
+            if _is_shown_as_failure(change, context):
                 continue
             # What is on one side only has no cause: what is gone is told apart from what is new.
             title = _ONE_SIDED.get(change.word, TITLES[cause])
             by_title.setdefault((title, detail, cause, new[change.subject]), []).append(change)
     groups = [
-        (_group(title, detail, cause, new, changes, changed, context), max(map(moved_by, changes)))
+        (_group(title, detail, cause, new, changes, changed, context), max(map(move_of, changes)))
         for (title, detail, cause, new), changes in by_title.items()
     ]
     groups.sort(key=lambda group: (not group[0].fails, group[0].new is False, -group[1]))
     return tuple(group for group, _ in groups)
 
 
-def _shown_as_failure(change: Change, context: FeedContext) -> bool:
+def _is_shown_as_failure(change: Change, context: FeedContext) -> bool:
     """Return whether a change says no more than that a test fails: it is among the failures, with all that is known."""
     record = context.records.get(change.subject)
     failing = record is not None and standing_of(record).red
@@ -151,7 +151,7 @@ def _shown_as_failure(change: Change, context: FeedContext) -> bool:
 def numbers_now(comparison: RunComparison) -> Iterator[NumberNow]:
     """Yield the numbers that moved and are not small print."""
     for change in comparison.changes:
-        if isinstance(change.after, int | float) and change.before is not None and moved_by(change) >= SMALL:
+        if isinstance(change.after, int | float) and change.before is not None and move_of(change) >= SMALL:
             yield _number_now(change)
 
 
@@ -167,7 +167,7 @@ def moved_cells(comparison: RunComparison) -> Moved:
     cells: dict[Subject, tuple[str, bool]] = {}
     for change in comparison.changes:
         worse = change.effect is Effect.FAIL and change.word not in _HARMLESS
-        if change.metric == "npu_cycles" and moved_by(change) >= SMALL:
+        if change.metric == "npu_cycles" and move_of(change) >= SMALL:
             cells[change.subject] = (change_text(change.ratio), worse)
         elif change.metric == VERDICT and change.word is not Word.CHANGED:
             cells.setdefault(change.subject, (str(change.word), worse))
@@ -211,8 +211,8 @@ def _group(
     for change in changes:
         by_subject.setdefault(change.subject, []).append(change)
     worst = sorted(by_subject.items(), key=lambda item: (min(map(_weight, item[1])), item[0]))
-    large = [item for item in worst if max(map(moved_by, item[1])) >= SMALL]
-    small = [item for item in worst if max(map(moved_by, item[1])) < SMALL]
+    large = [item for item in worst if max(map(move_of, item[1])) >= SMALL]
+    small = [item for item in worst if max(map(move_of, item[1])) < SMALL]
     labels = [subject.label for subject, own in worst if any(change.after is not None for change in own)]
     acceptable = labels if context.run and context.baseline else []
     return CauseGroup(
@@ -222,7 +222,7 @@ def _group(
         tally=_tally(by_subject),
         fails=any(change.effect is Effect.FAIL for change in changes),
         new=new,
-        since=told([_longest(own, context) for own in by_subject.values()]),
+        since=tell_since([_longest(own, context) for own in by_subject.values()]),
         subjects=tuple(_subject(subject, own, context) for subject, own in large[:_MOST_SUBJECTS]),
         small=tuple(_subject(subject, own, context) for subject, own in small[:_MOST_SUBJECTS]),
         more=max(0, len(large) - _MOST_SUBJECTS) + max(0, len(small) - _MOST_SUBJECTS),
@@ -245,7 +245,7 @@ def _without_title(detail: str) -> str:
 
 def _weight(change: Change) -> tuple[bool, bool, float]:
     """Return what sorts changes, the worst first: failing ones, then by how far the number moved."""
-    return (change.effect is not Effect.FAIL, change.word in _HARMLESS, -moved_by(change))
+    return (change.effect is not Effect.FAIL, change.word in _HARMLESS, -move_of(change))
 
 
 def _tally(by_subject: Mapping[Subject, Sequence[Change]]) -> str:
@@ -254,7 +254,7 @@ def _tally(by_subject: Mapping[Subject, Sequence[Change]]) -> str:
         for change in changes:
             words.setdefault(change.word, set()).add(subject)
     what = ", ".join(f"{len(words[word]):,} {SPOKEN.get(word, word)}" for word in Word if word in words)
-    return f"{counted(len(by_subject), 'test')}: {what}"
+    return f"{count_of(len(by_subject), 'test')}: {what}"
 
 
 def _subject(subject: Subject, changes: Sequence[Change], context: FeedContext) -> MovedSubject:
@@ -268,7 +268,7 @@ def _subject(subject: Subject, changes: Sequence[Change], context: FeedContext) 
         numbers=tuple(change for change in sorted(changes, key=_weight) if not _says_nothing(change, changes)),
         rows=tuple(_rows(changes)),
         commands=tuple(filter(None, commands)),
-        since=told([_longest(changes, context)]),
+        since=tell_since([_longest(changes, context)]),
     )
 
 
@@ -294,4 +294,4 @@ def _rows(changes: Sequence[Change]) -> Iterator[str]:
         yield f"{row.name}{f' at {place}' if place else ''}: {row.old:,} → {row.new:,} ({row.delta:+,}, {row.change})"
     if len(most) > _MOST_ROWS:
         rest = most[_MOST_ROWS:]
-        yield f"and {counted(len(rest), 'other operation')} ({sum(row.delta for row in rest):+,})"
+        yield f"and {count_of(len(rest), 'other operation')} ({sum(row.delta for row in rest):+,})"

@@ -23,11 +23,11 @@ class Links:
 
     def to_commit(self, commit: str) -> str:
         """Return the address of a commit, "" for none."""
-        return _filled(self.commit, "{commit}", commit)
+        return _fill(self.commit, "{commit}", commit)
 
     def to_job(self, job: str) -> str:
         """Return the address of a job, "" for none."""
-        return job if job.startswith(_SCHEME) else _filled(self.job, "{job}", job)
+        return job if job.startswith(_SCHEME) else _fill(self.job, "{job}", job)
 
 
 NO_LINKS = Links()
@@ -47,7 +47,7 @@ def check_template(template: str, name: str) -> str:
     return ""
 
 
-def _filled(template: str, place: str, value: str) -> str:
+def _fill(template: str, place: str, value: str) -> str:
     if not value or not template.startswith(_SCHEME):
         return ""
     return template.replace(place, quote(value, safe=""))

@@ -111,7 +111,7 @@ Moved = Mapping[Subject, tuple[str, bool]]
 
 def matrix(tests: Sequence[Accounted], trends: Series, moved: Moved, names: Names) -> Matrix:
     """Return the matrix of a run."""
-    placed = _placed(tests, names)
+    placed = _assign_columns(tests, names)
     columns = tuple(sorted({column for column, _ in placed}))
     rows: dict[tuple[str, str], dict[MatrixColumn, Accounted]] = {}
     for column, test in placed:
@@ -138,7 +138,7 @@ def _row_of(entry: Accounted, names: Names) -> tuple[str, str]:
     return test.operator, f"{test.case} ({more})".strip() if more else test.case
 
 
-def _placed(tests: Sequence[Accounted], names: Names) -> list[tuple[MatrixColumn, Accounted]]:
+def _assign_columns(tests: Sequence[Accounted], names: Names) -> list[tuple[MatrixColumn, Accounted]]:
     """Return the column of each question.
 
     Memory modes are in all columns where there are several in the matrix, so that cycles of two modes never stand side

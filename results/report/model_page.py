@@ -271,12 +271,12 @@ def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:
         if artifact.sha256:  # a point that was only compiled and timed has no .pte
             yield "program", f"{memory_size(artifact.pte_bytes)}, SHA-256 {artifact.sha256[:16]}…"
         if artifact.delegated is not None:
-            yield "delegated", f"{artifact.delegated:,} operators; {len(kernels):,} on the CPU{_left(kernels)}"
+            yield "delegated", f"{artifact.delegated:,} operators; {len(kernels):,} on the CPU{_list(kernels)}"
         if artifact.scheme:
             yield "quantised", artifact.scheme
 
 
-def _left(calls: Iterable[CpuOp]) -> str:
+def _list(calls: Iterable[CpuOp]) -> str:
     """Return what is left to the CPU and why, for the first ones."""
     texts = [
         f"{short_operator(call.aten or call.operator)} at {call.source or 'no line'} ({call.reason})" for call in calls

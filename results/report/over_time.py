@@ -70,11 +70,11 @@ def row_bar(slices: Sequence[Slice], at: Axis) -> Markup:
         spans = [(at.at(piece.begin), at.at(piece.end)) for piece in slices if piece.lane == lane]
         if spans:
             parts.append(element("path", d=bars(spans, top, height), class_=f"lane-{lane}"))
-    label = "; ".join(told(slices, lane) for lane in ("npu", "dma") if any(e.lane == lane for e in slices))
+    label = "; ".join(describe(slices, lane) for lane in ("npu", "dma") if any(e.lane == lane for e in slices))
     return picture(WIDTH, _HEIGHT, label, *parts, class_="bar")
 
 
-def told(slices: Iterable[Slice], lane: str) -> str:
+def describe(slices: Iterable[Slice], lane: str) -> str:
     """Return from when to when a lane was busy with a row."""
     mine = [piece for piece in slices if piece.lane == lane]
     return f"{lane.upper()} {min(e.begin for e in mine):,} to {max(e.end for e in mine):,}"

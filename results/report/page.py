@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from ethos_hil.base.plain_text import cut
 from ethos_hil.base.record import JOB
-from ethos_hil.base.wording import amount, change, day, listed, per_second, percent, share, short_operator
+from ethos_hil.base.wording import amount, change, day, list_of, per_second, percent, share, short_operator
 from ethos_hil.results.bench import answer_text
 from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.report.bench_page import heat_step
@@ -62,7 +62,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
-        finalize=_shown,
+        finalize=_make_safe,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -70,7 +70,7 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {
         "long": _long, "pieces": _pieces, "bound": bound_class, "sample": sample, "heat": heat_step,
         "amount": amount, "percent": percent, "kib": kibibytes, "ms": milliseconds, "clock": clock,
-        "per_second": per_second, "operator": short_operator, "share": share, "listed": listed, "change": change,
+        "per_second": per_second, "operator": short_operator, "share": share, "listed": list_of, "change": change,
         "day": day,
     }  # fmt: skip
     environment.globals |= {"answer_text": answer_text, "intensity": intensity, "op_intensity": op_intensity,
@@ -79,7 +79,7 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _shown(value: Any) -> Any:
+def _make_safe(value: Any) -> Any:
     """Return what the file has for a value of a template."""
     return safe(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 

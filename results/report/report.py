@@ -183,8 +183,8 @@ def _content(
         "newest": newest,
         "run": run,
         "links": links,
-        "commit_link": links.to_commit(_told(results, "commit")),
-        "job_link": links.to_job(_told(results, "job")),
+        "commit_link": links.to_commit(_manifest_value(results, "commit")),
+        "job_link": links.to_job(_manifest_value(results, "job")),
         "matrix": matrix(_without_bench(tests), before.series if before is not None else {},
                          moved_cells(comparison) if comparison is not None else {}, names),
         "models": _model_pages(tests, advise, names),
@@ -199,7 +199,7 @@ def _content(
     }  # fmt: skip
 
 
-def _told(results: RunResults, name: str) -> str:
+def _manifest_value(results: RunResults, name: str) -> str:
     """Return what the run's first folder says of itself; "" for nothing."""
     return str(results.manifests[0].get(name) or "") if results.manifests else ""
 

@@ -75,7 +75,7 @@ def pattern(labels: Sequence[str]) -> str:
     """Return a shell's pattern for labels: what they begin and end with, and anything between."""
     start = _beginning(labels)
     end = _beginning([label[len(start) :][::-1] for label in labels])[::-1]
-    return f"{_quoted(start)}*{_quoted(end)}"
+    return f"{_quote(start)}*{_quote(end)}"
 
 
 def _beginning(texts: Sequence[str]) -> str:
@@ -84,6 +84,6 @@ def _beginning(texts: Sequence[str]) -> str:
     return "".join(column[0] for column in columns)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text as a shell's pattern that fits it alone."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in text)

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.record import Op
-from ethos_hil.base.wording import amount, counted
-from ethos_hil.results.bench.figures import moved
+from ethos_hil.base.wording import amount, count_of
+from ethos_hil.results.bench.figures import moved_bytes
 from ethos_hil.results.report.bench_point import PlottedPoint, memory_modes, npus
 from ethos_hil.results.report.chart import LogAxis, PlotFrame, element, line, number, text
 
@@ -72,7 +72,7 @@ def roofline(ops: Sequence[Op], profile: InferenceProfile, most: int) -> tuple[M
     label = (f"Roofline of {len(points)} operations; the MAC engine could do {macs} MACs a cycle, "
              f"{nearest.label} does {nearest.rate:.3g}. The table of operations has the same numbers.")  # fmt: skip
     overlapping, above = sum(longer for _, longer in pairs), sum(point.hollow for point in points)
-    overlap = f"{counted(overlapping, 'operation')} overlap{'s' if overlapping == 1 else ''}"
+    overlap = f"{count_of(overlapping, 'operation')} overlap{'s' if overlapping == 1 else ''}"
     notes = [
         f"{overlap} the one before, which has the cycles that both share; a rate here is of the time that each ran."
         if overlapping
@@ -223,7 +223,7 @@ def case_roofline(name: str, points: Sequence[PlottedPoint]) -> Markup:
         return Markup()
     pairs.sort(key=lambda item: -item[0].cycles)
     best = max((point for point, _ in pairs), key=lambda point: point.rate)
-    caption = (f"{name}, {counted(len(pairs), 'point')}: the part of the MAC engine that is used over MACs per byte; "
+    caption = (f"{name}, {count_of(len(pairs), 'point')}: the part of the MAC engine that is used over MACs per byte; "
                f"{best.label} uses {best.rate:.1%}. The table of points has the same numbers.")  # fmt: skip
     plotted, names = zip(*pairs, strict=True)
     return roof_picture(caption, plotted, 1.0, (), "the busiest memory", "part of the MAC engine", names)
@@ -231,7 +231,7 @@ def case_roofline(name: str, points: Sequence[PlottedPoint]) -> Markup:
 
 def _label(place: PlottedPoint, points: Sequence[RoofPoint]) -> str:
     nearest = max(points, key=lambda point: point.rate)
-    return (f"Roofline of {counted(len(points), 'point')} on {place.npu} {place.figures.memory_mode}; the MAC engine "
+    return (f"Roofline of {count_of(len(points), 'point')} on {place.npu} {place.figures.memory_mode}; the MAC engine "
             f"could do {place.macs} MACs a cycle, {nearest.label} does {nearest.rate:.3g}. The tables have the same "
             "numbers.")  # fmt: skip
 
@@ -248,7 +248,7 @@ def roof_point(point: PlottedPoint) -> RoofPoint | None:
 def intensity(point: PlottedPoint) -> float | None:
     """Return MACs for each byte of the memory that is used most of what it can do; None where there are none."""
     figures = point.figures
-    sizes = moved(figures)
+    sizes = moved_bytes(figures)
     busiest = max(sizes, key=lambda name: (figures.bandwidth_share.get(name, 0.0), sizes[name]), default=None)
     if busiest is None or sizes[busiest] <= 0 or (figures.macs or 0) <= 0:
         return None
@@ -259,7 +259,7 @@ def memory_roofs(points: Iterable[PlottedPoint]) -> list[MemoryRoof]:
     """Return what each memory lets through, as the points' shares of it say."""
     rates: dict[str, float] = {}
     for point in points:
-        sizes = moved(point.figures)
+        sizes = moved_bytes(point.figures)
         for name, share in point.figures.bandwidth_share.items():
             if share > 0 and point.cycles and sizes.get(name, 0) > 0:
                 rates.setdefault(name, sizes[name] / (point.cycles * share))

@@ -67,10 +67,10 @@ def scaling_lines(points: Sequence[PlottedPoint]) -> tuple[ScalingLine, ...]:
             sizes = by_config.setdefault((point.family, place.memory_mode, place.system_config), {})
             sizes[point.macs] = min(point.cycles, sizes.get(point.macs, point.cycles))
     several = any(len(names) > 1 for names in configs.values())
-    return tuple(_joined(by_config, modes, several))
+    return tuple(_join(by_config, modes, several))
 
 
-def _joined(
+def _join(
     by_config: Mapping[tuple[str, str, str], Mapping[int, int]], modes: Sequence[str], several: bool
 ) -> Iterator[ScalingLine]:
     """Yield the lines; sizes of a family may have system configurations of their own, which part no line."""

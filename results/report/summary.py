@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import amount, counted, listed
+from ethos_hil.base.wording import amount, count_of, list_of
 from ethos_hil.results.gate.account import Account, Accounted
 from ethos_hil.results.gate.change import VERDICT, Change, RunComparison, Word
 from ethos_hil.results.report.chart import element, picture
@@ -87,13 +87,13 @@ def summary(results: RunResults, account: Account, new: int | None, names: Names
 def _status(account: Account, new: int | None) -> str:
     """Return what someone has to look at, each thing once: a test that fails is not one that got worse, too."""
     if account.down:
-        return f"Not run: {listed(account.down)} could not be used"
+        return f"Not run: {list_of(account.down)} could not be used"
     phrases = [*_red_tests(account, new), *_failing_changes(account)]
     if account.unstable:
         phrases.append(_verbal(len(account.unstable), "test", "is unstable", "are unstable"))
     problems = len(account.problems) + sum(bool(test.red) and not test.standing.red for test in account.tests)
     if problems:
-        phrases.append(counted(problems, "problem with the run", "problems with the run"))
+        phrases.append(count_of(problems, "problem with the run", "problems with the run"))
     if phrases:
         return ", ".join(phrases)
     if not account.counts[Standing.VERIFIED]:
@@ -116,12 +116,12 @@ def _red_tests(account: Account, new: int | None) -> Iterator[str]:
 def _failing_changes(account: Account) -> Iterator[str]:
     """Yield what fails the gate beside tests that are red themselves."""
     for word, count in _words(account, account.failing):
-        small = all(moved_by(change) < SMALL for change in account.failing if change.word is word)
+        small = all(move_of(change) < SMALL for change in account.failing if change.word is word)
         by = f", by less than {SMALL:.1%}" if small else ""
-        yield f"{counted(count, 'test')} {SPOKEN.get(word, word)}{by}"
+        yield f"{count_of(count, 'test')} {SPOKEN.get(word, word)}{by}"
 
 
-def moved_by(change: Change) -> float:
+def move_of(change: Change) -> float:
     """Return the part by which a number moved; infinite for what is not a number, or was 0."""
     return abs(change.ratio - 1) if change.ratio is not None else math.inf
 
@@ -138,7 +138,7 @@ def _words(account: Account, changes: Iterable[Change]) -> Iterator[tuple[Word, 
 
 def _verbal(count: int, noun: str, singular: str, plural: str) -> str:
     """Return "1 test fails" or "2 tests fail"."""
-    return f"{counted(count, noun)} {singular if count == 1 else plural}"
+    return f"{count_of(count, noun)} {singular if count == 1 else plural}"
 
 
 def _sentence(account: Account) -> str:
@@ -197,7 +197,7 @@ def _warnings(results: RunResults, account: Account) -> Iterator[str]:
             yield f"the shards had different versions of {name}: {', '.join(sorted(variants))}"
     repeated = sum(test.attempts > 1 for test in account.tests)
     if repeated:
-        yield f"{counted(repeated, 'test')} ran more than once; the worst attempt that could be made counts"
+        yield f"{count_of(repeated, 'test')} ran more than once; the worst attempt that could be made counts"
 
 
 def facts(results: RunResults) -> tuple[tuple[str, str], ...]:

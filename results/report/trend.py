@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ethos_hil.base.wording import amount, change, counted, day
+from ethos_hil.base.wording import amount, change, count_of, day
 from ethos_hil.results.history import History, NumberChange
 from ethos_hil.results.report.chart import Axis, PlotFrame, element, line, number, text
 from ethos_hil.results.report.matrix import Series
@@ -114,7 +114,7 @@ def step_plot(
     parts += [element("circle", cx=x, cy=height, r=2.25, class_="step") for _, x, height in moved[-_MOST_DOTS:]]
     parts.append(text(placed[-1][1], placed[-1][2] - 6, amount(values[-1]), "strong", "end"))
     course = f"from {amount(values[0])} to {amount(values[-1])}" if low < high else f"{amount(low)} throughout"
-    runs = counted(len(scale.times), "run")
+    runs = count_of(len(scale.times), "run")
     return _FRAME.picture(f"{name}, {runs}: {course} {unit}".strip(), *parts)
 
 
@@ -214,7 +214,7 @@ def trend(history: History) -> Trend | None:
         if len(runs) == 1:
             return Trend("one run so far", series, Markup(), (), (), (), 0, False)
         marks = list(_marks(runs))
-        moved, causes = _moved(recent, runs[0]["created"], lines)
+        moved, causes = _select(recent, runs[0]["created"], lines)
         points = _points(recent, moved[:_PLOTS], names)
     called = Names(line.key for line in lines)
     plots = (_plot(line, called.name(line.key), own, causes, runs, scale, marks)
@@ -261,7 +261,7 @@ _Causes = Mapping[tuple[int, str], NumberChange]
 """What the history says of a change, by the number of the subject, and run."""
 
 
-def _moved(history: History, first: datetime, lines: Sequence[_SubjectLine]) -> tuple[list[_SubjectLine], _Causes]:
+def _select(history: History, first: datetime, lines: Sequence[_SubjectLine]) -> tuple[list[_SubjectLine], _Causes]:
     """Return the lines whose cycles moved, latest first, and why.
 
     A line goes on over another runner, so that more of them may have moved than the history has changes.

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED
-from ethos_hil.base.wording import counted
+from ethos_hil.base.wording import count_of
 from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.since import PastNight, Since
@@ -35,15 +35,15 @@ class ToldSince:
     spread: str = ""
 
 
-def told(stretches: Sequence[Since | None]) -> ToldSince | None:
+def tell_since(stretches: Sequence[Since | None]) -> ToldSince | None:
     """Return since when tests that belong together are so: the longest of them; None where nothing is known of one."""
     known = [stretch for stretch in stretches if stretch is not None]
     if not known:
         return None
     longest = max(known, key=lambda stretch: stretch.runs)
     others = sum(stretch.runs < longest.runs for stretch in known)
-    spread = f"{counted(others, 'other')} for fewer nights" if others else ""
-    return ToldSince(longest.new, longest.first, longest.last, counted(longest.runs + 1, "night"), spread)
+    spread = f"{count_of(others, 'other')} for fewer nights" if others else ""
+    return ToldSince(longest.new, longest.first, longest.last, count_of(longest.runs + 1, "night"), spread)
 
 
 class Whose(StrEnum):

@@ -18,5 +18,5 @@ def in_quarantine(
 ) -> JudgedResults:
     """Return a run with its account, in which a test may fail in one way for a while."""
     entry = Quarantined(label, kind, "flaky since Monday", "issue/9", "ada", date(2026, 12, 1))
-    account = take_account(results, quarantine=[entry], today=TODAY).compared(comparison)
+    account = take_account(results, quarantine=[entry], today=TODAY).with_comparison(comparison)
     return JudgedResults.of(results, account)

@@ -218,7 +218,7 @@ def test_the_gate_fails_for_all_but_what_is_in_quarantine() -> None:
     account = take_account(RunResults("run", "", tuple(failed)), quarantine=[entry], today=date(2026, 11, 1))
     changed = compare_runs(observations([flaky, other]), observations(failed), names=("monday", "tuesday"))
     assert len(changed.failing) == 2
-    result = account.compared(changed, observations(failed))
+    result = account.with_comparison(changed, observations(failed))
     assert [change.subject.label for change in result.failing] == [other.label]
     assert result.sentence == "1 quarantined, 1 failed; the gate fails for 1 against monday; red: 2"
     assert result.red[-1].startswith(
@@ -226,9 +226,9 @@ def test_the_gate_fails_for_all_but_what_is_in_quarantine() -> None:
     )
     quiet = compare_runs(observations([flaky]), observations([flaky]), names=("monday", "tuesday"))
     single = take_account(RunResults("run", "", (flaky,)))
-    assert single.compared(quiet).sentence == "1 verified; the gate passes against monday; green"
-    assert single.compared(None).sentence == "1 verified; green"
+    assert single.with_comparison(quiet).sentence == "1 verified; the gate passes against monday; green"
+    assert single.with_comparison(None).sentence == "1 verified; green"
     twice = observations([flaky, failed[0]])
-    assert single.compared(None, twice).beside == (
+    assert single.with_comparison(None, twice).beside == (
         f"{flaky.label} (verdict) differs between two executions of this run",
     )

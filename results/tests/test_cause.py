@@ -9,7 +9,7 @@ import pytest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.compare import compare_runs
-from ethos_hil.results.gate.numbers import can_move, first_cause, known, words
+from ethos_hil.results.gate.numbers import can_move, first_cause, is_known, words
 from ethos_hil.results.gate.observation import FACTS, Observation, of_record
 from ethos_hil.results.testing.synthetic_year import nights
 
@@ -58,16 +58,16 @@ def test_a_target_that_says_nothing_of_itself_is_another_one_than_one_that_does(
 @pytest.mark.parametrize("provenance", NOT_MOVED)
 def test_a_number_moved_without_a_cause_only_where_all_that_decides_it_is_known(provenance: str) -> None:
     """Else a record of an earlier version, which does not say which firmware it ran on, is called unstable."""
-    assert known(ONE, ONE, provenance)
+    assert is_known(ONE, ONE, provenance)
     for cause in (Cause.PROGRAM, Cause.TIMING_MODEL, Cause.FIRMWARE):
         silent = with_facts(**{cause.name: ""})
         enough = cause in NOT_MOVED[provenance]
-        assert known(ONE, silent, provenance) is known(silent, ONE, provenance) is enough
-    assert known(ONE, with_facts(TARGET=""), provenance), "a target that no one can set says nothing"
+        assert is_known(ONE, silent, provenance) is is_known(silent, ONE, provenance) is enough
+    assert is_known(ONE, with_facts(TARGET=""), provenance), "a target that no one can set says nothing"
 
 
 def test_what_pytorch_answers_in_floating_point_depends_on_the_machine_too() -> None:
-    assert not known(ONE, ONE, "computed")
+    assert not is_known(ONE, ONE, "computed")
 
 
 @pytest.mark.parametrize(

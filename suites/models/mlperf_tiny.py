@@ -13,7 +13,7 @@ from torch.nn.utils.fusion import fuse_linear_bn_eval
 
 from ethos_hil.lowering.model import Method
 from ethos_hil.suites.models.layers import Residual, same
-from ethos_hil.suites.models.seeded import seeded
+from ethos_hil.suites.models.seeded import seed
 
 _SPECTRUM = (1, 1, 49, 10)
 """A second of sound: 49 windows of 10 Mel-frequency coefficients."""
@@ -152,7 +152,7 @@ class Autoencoder(nn.Module):
         return self.layers(spectrum)
 
 
-def folded(model: Autoencoder) -> Autoencoder:
+def fold(model: Autoencoder) -> Autoencoder:
     """Return the same function without batch normalisation; changes `model`, which is in eval mode.
 
     Converters fold it into the dense layers, too: ExecuTorch 1.4.1 itself folds it only when it quantises, and cannot
@@ -170,20 +170,20 @@ def folded(model: Autoencoder) -> Autoencoder:
 
 def ds_cnn() -> Method:
     """Return keyword spotting for `ethos-hil run`."""
-    return seeded(DsCnn(), *_SPECTRUM)
+    return seed(DsCnn(), *_SPECTRUM)
 
 
 def mobilenet_v1() -> Method:
     """Return visual wake words for `ethos-hil run`."""
-    return seeded(MobileNetV1(), *_PERSON_IMAGE)
+    return seed(MobileNetV1(), *_PERSON_IMAGE)
 
 
 def resnet8() -> Method:
     """Return image classification for `ethos-hil run`."""
-    return seeded(ResNet8(), *_SMALL_IMAGE)
+    return seed(ResNet8(), *_SMALL_IMAGE)
 
 
 def autoencoder() -> Method:
     """Return anomaly detection for `ethos-hil run`."""
     model = Autoencoder()
-    return replace(seeded(model, *WINDOWS), module=folded(model))
+    return replace(seed(model, *WINDOWS), module=fold(model))

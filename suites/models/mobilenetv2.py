@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ethos_hil.lowering.model import Method
 from ethos_hil.suites.models.layers import Residual
-from ethos_hil.suites.models.seeded import seeded
+from ethos_hil.suites.models.seeded import seed
 
 # expansion, output channels, repeats, stride of the first
 _BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -52,4 +52,4 @@ class MobileNetV2(nn.Module):
 def mobilenet_v2() -> Method:
     """For `ethos-hil run`."""
     torch.manual_seed(0)  # so that an artifact in the cache is found without making the model again
-    return seeded(MobileNetV2(), 1, 3, 224, 224, spread=False)
+    return seed(MobileNetV2(), 1, 3, 224, 224, spread=False)

@@ -57,7 +57,7 @@ class Photograph:
             sample = getattr(skimage.data, self.name)()
             return np.asarray(sample[0] if self.name == "stereo_motorcycle" else sample)
 
-    def prepared(self) -> np.ndarray:
+    def prepare(self) -> np.ndarray:
         """Return its middle, float32 [1, 3, 224, 224]. Raises UsageError as `pixels` does."""
         pixels = self.pixels()
         with needing_extra("photographs cannot be scaled"):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.lowering.model import Method
-from ethos_hil.suites.models.seeded import seeded
+from ethos_hil.suites.models.seeded import seed
 
 SHAPE = (1, 8, 20)
 """Eight steps of twenty features: few, because each step has its own operators and takes seconds to lower."""
@@ -44,4 +44,4 @@ def lstm() -> Method:
                 weights.zero_()
         # Rows of torch's weights: input, forget, cell and output gate.
         dict(model.lstm.named_parameters())["bias_ih_l0"][_HIDDEN : 2 * _HIDDEN] = _REMEMBERING
-    return seeded(model, *SHAPE)
+    return seed(model, *SHAPE)

@@ -29,7 +29,7 @@ are a sixth.
 """
 
 
-def seeded(module: nn.Module, *shape: int, spread: bool = True) -> Method:
+def seed(module: nn.Module, *shape: int, spread: bool = True) -> Method:
     """Return `module` with weights of seed 0, and inputs of `shape` to run and calibrate it (float32, deviation about
     1).
 

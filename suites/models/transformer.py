@@ -16,7 +16,7 @@ import math
 from torch import Tensor, nn
 
 from ethos_hil.lowering.model import Method
-from ethos_hil.suites.models.seeded import seeded
+from ethos_hil.suites.models.seeded import seed
 
 SHAPE = (1, 32, 64)
 """A sequence of 32 embeddings of width 64."""
@@ -73,4 +73,4 @@ class EncoderBlock(nn.Module):
 
 def transformer_encoder() -> Method:
     """Return the model for `ethos-hil run`."""
-    return seeded(EncoderBlock(), *SHAPE)
+    return seed(EncoderBlock(), *SHAPE)

@@ -63,7 +63,7 @@ class WriterBlock(nn.Module):
         """
         keys = torch.cat([keys[:, :, 1:], self.key(x).view(_HEADS, -1, 1)], 2)
         values = torch.cat([values[:, 1:], self.value(x).view(_HEADS, 1, -1)], 1)
-        return self._mixed(x, self.query(x).view(_HEADS, 1, -1), keys, values, self.age), keys, values
+        return self._mix(x, self.query(x).view(_HEADS, 1, -1), keys, values, self.age), keys, values
 
     def read(self, x: Tensor) -> Tensor:
         """Read whole texts, [N, L, width], as `forward` does one character after the other."""
@@ -75,9 +75,9 @@ class WriterBlock(nn.Module):
         slots = torch.arange(keys.shape[2])[None] - torch.arange(x.shape[1])[:, None]
         age = self.age[:, 0, slots.clamp(0, _REACH - 1)]
         age = age.masked_fill((slots < 0) | (slots >= _REACH), -torch.inf)
-        return self._mixed(x, query, keys.transpose(2, 3), values, age)
+        return self._mix(x, query, keys.transpose(2, 3), values, age)
 
-    def _mixed(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor, age: Tensor) -> Tensor:
+    def _mix(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor, age: Tensor) -> Tensor:
         weights = (query @ keys / (_WIDTH / _HEADS) ** 0.5 + age).softmax(-1)
         heads = (weights @ values).transpose(-2, -3)
         x = x + self.output(heads.reshape(x.shape))
@@ -141,7 +141,7 @@ def zen() -> str:
     return codecs.decode(enciphered.group(1), "rot13")
 
 
-def encoded(text: str) -> Tensor:
+def encode(text: str) -> Tensor:
     """Return the numbers of a text's characters, int32 [L]."""
     return torch.tensor(list(text.encode("ascii")), dtype=torch.int32)
 
@@ -151,7 +151,7 @@ def train(steps: int = _STEPS) -> tuple[Writer, tuple[float, ...]]:
 
     The same every time on the same machine.
     """
-    text = encoded(zen()).long()
+    text = encode(zen()).long()
     losses = []
     with one_torch_thread():  # a fixed order of sums: the weights, and with them the cache key, repeat
         torch.manual_seed(0)
@@ -176,7 +176,7 @@ def train(steps: int = _STEPS) -> tuple[Writer, tuple[float, ...]]:
     return model.eval(), tuple(losses)
 
 
-def trained() -> Writer:
+def trained_writer() -> Writer:
     """Return the trained model; its weights are kept in the cache."""
     torch.manual_seed(0)
     model = Writer()
@@ -190,5 +190,5 @@ def trained() -> Writer:
 
 def tiny_writer() -> Method:
     """Return for `ethos-hil run`: the model, and a prompt that it continues with 200 characters."""
-    prompt = (encoded(PROMPT)[None],)
-    return Method(trained(), prompt, (prompt,) * _CALIBRATION, repeat=len(PROMPT) + WRITTEN, text="character")
+    prompt = (encode(PROMPT)[None],)
+    return Method(trained_writer(), prompt, (prompt,) * _CALIBRATION, repeat=len(PROMPT) + WRITTEN, text="character")

@@ -15,7 +15,7 @@ POSITIONS_ON_CPU = dict.fromkeys(
 )
 
 
-def joined(dimension: int) -> Callable[..., Any]:
+def cat_along(dimension: int) -> Callable[..., Any]:
     """Return torch.cat of all inputs."""
 
     def forward(*tensors: Any) -> Any:
@@ -26,7 +26,7 @@ def joined(dimension: int) -> Callable[..., Any]:
     return forward
 
 
-def stacked(dimension: int) -> Callable[..., Any]:
+def stack_along(dimension: int) -> Callable[..., Any]:
     """Return torch.stack of all inputs."""
 
     def forward(*tensors: Any) -> Any:
@@ -138,13 +138,13 @@ cat = Operator(
     fp=("CONCAT",),
     int=("CONCAT",),
     cases=(
-        case("channels", joined(1), f32(1, 3, 4, 5), f32(1, 5, 4, 5)),
-        case("width", joined(-1), f32(1, 3, 4, 5), f32(1, 3, 4, 2)),
-        case("scales", joined(1), f32(2, 3), f32(2, 4, low=-7, high=2)),
-        case("three", joined(0), f32(2, 5), f32(1, 5), f32(3, 5)),
-        case("batch", joined(2), f32(2, 3, 4, 5), f32(2, 3, 1, 5)),
-        case("int32", joined(1), i32(2, 3), i32(2, 4)),
-        case("a16w8", joined(1), f32(2, 3), f32(2, 4), scheme="a16w8"),
+        case("channels", cat_along(1), f32(1, 3, 4, 5), f32(1, 5, 4, 5)),
+        case("width", cat_along(-1), f32(1, 3, 4, 5), f32(1, 3, 4, 2)),
+        case("scales", cat_along(1), f32(2, 3), f32(2, 4, low=-7, high=2)),
+        case("three", cat_along(0), f32(2, 5), f32(1, 5), f32(3, 5)),
+        case("batch", cat_along(2), f32(2, 3, 4, 5), f32(2, 3, 1, 5)),
+        case("int32", cat_along(1), i32(2, 3), i32(2, 4)),
+        case("a16w8", cat_along(1), f32(2, 3), f32(2, 4), scheme="a16w8"),
     ),
 )
 
@@ -154,8 +154,8 @@ stack = Operator(
     fp=("CONCAT",),
     int=("CONCAT",),
     cases=(
-        case("first", stacked(0), f32(3, 5), f32(3, 5)),
-        case("last", stacked(-1), f32(3, 5), f32(3, 5)),
+        case("first", stack_along(0), f32(3, 5), f32(3, 5)),
+        case("last", stack_along(-1), f32(3, 5), f32(3, 5)),
     ),
 )
 

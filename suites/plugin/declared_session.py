@@ -88,7 +88,7 @@ class DeclaredSession:
             right = (not options.suffixes or suffix in options.suffixes) and number % options.one_in == 0
             right = right and (options.shard is None or options.shard.takes(*_case_of(item, suffix)))
             (kept if right else left).append(item)
-        shared_run.keep_selection(config, kept, self._left_out(config, items, options))
+        shared_run.keep_selection(config, kept, self._find_left_out(config, items, options))
         if options.shared:
             kept, done = shared_run.split(config, kept)
             left += done
@@ -96,7 +96,7 @@ class DeclaredSession:
             config.hook.pytest_deselected(items=left)
             items[:] = kept
 
-    def _left_out(self, config: pytest.Config, items: Sequence[pytest.Item], options: Options) -> LeftOut:
+    def _find_left_out(self, config: pytest.Config, items: Sequence[pytest.Item], options: Options) -> LeftOut:
         from ethos_hil.results.selection import LeftOut
 
         there = {item.nodeid for item in items}

@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for suffix in SUFFIXES:
         config.addinivalue_line("markers", f"{marker_of(suffix)}: tests of profile {suffix}")
     config.pluginmanager.register(_FirstVerdict(config), "ethos-hil-first-verdict")
-    if options.given(config):
+    if options.is_given(config):
         _join(config)
 
 

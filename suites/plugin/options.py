@@ -81,7 +81,7 @@ def add(parser: pytest.Parser, config: pytest.Config) -> None:
     config.stash[_TAKEN] = tuple(taken)
 
 
-def given(config: pytest.Config) -> bool:
+def is_given(config: pytest.Config) -> bool:
     """Return whether any of them is given in this session."""
     return any(_value(config, name) for name in _OPTIONS)
 
@@ -178,19 +178,19 @@ class Options:
 
         if _PARSED not in config.stash:
             try:
-                config.stash[_PARSED] = cls._parsed(config)
+                config.stash[_PARSED] = cls._parse(config)
             except UsageError as error:
                 raise pytest.UsageError(": ".join(filter(None, (error.message, error.hint)))) from None
         return config.stash[_PARSED]
 
     @classmethod
-    def _parsed(cls, config: pytest.Config) -> Options:
+    def _parse(cls, config: pytest.Config) -> Options:
         from ethos_hil.base.errors import UsageError
         from ethos_hil.harness.nightly.shard import Shard
         from ethos_hil.harness.targets.plugin import TargetOption
         from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
 
-        def given(name: str) -> Any:
+        def value_of(name: str) -> Any:
             return _value(config, name)
 
         taken: tuple[str, ...] = config.stash.get(_TAKEN, ())
@@ -199,46 +199,46 @@ class Options:
                 f"another plugin or a conftest.py has options of the same name: {', '.join(taken)}",
                 hint="run the tests of operators and models in a session without it",
             )
-        target = given("--target") or DEFAULT_TARGET
-        one_in = 1 if given("--one-in") is None else given("--one-in")
+        target = value_of("--target") or DEFAULT_TARGET
+        one_in = 1 if value_of("--one-in") is None else value_of("--one-in")
         check_name(target)
         only_npu = _only_npu(target)
         for option in (TargetOption.STRICT, TargetOption.STRICT_BOARD):
-            if given(option.flag):
+            if value_of(option.flag):
                 check_option(find_plugin(target), option)
-        if given("--record") and given("--replay"):
+        if value_of("--record") and value_of("--replay"):
             raise UsageError("--record runs tests and --replay does not", hint="give one of them")
-        if given("--compile-only") and (given("--record") or given("--replay")):
+        if value_of("--compile-only") and (value_of("--record") or value_of("--replay")):
             raise UsageError("--compile-only runs nothing that could be recorded or replayed", hint="leave one out")
         if one_in < 1:
             raise UsageError(f"--one-in {one_in} selects nothing", hint="1 selects all")
-        replay = _folder(given("--replay"))
+        replay = _folder(value_of("--replay"))
         if replay is not None and not replay.is_dir():
             raise UsageError(f"--replay {replay} is not a folder", hint="record one with --record")
-        name = given("--run-name")
+        name = value_of("--run-name")
         if name is not None and not is_name(name):
             raise UsageError(f"--run-name {name!r} is not a name for a folder", hint="use letters, digits, - _ and .")
-        if given("--resume") and name is None:
+        if value_of("--resume") and name is None:
             raise UsageError("--resume needs to know what to resume", hint="name its run folder: --run-name")
         return cls(
-            profiles=_profiles(given("--npu") or only_npu),
-            suffixes=frozenset(parse_suffix(text, "--suffix") for text in given("--suffix") or []),
+            profiles=_profiles(value_of("--npu") or only_npu),
+            suffixes=frozenset(parse_suffix(text, "--suffix") for text in value_of("--suffix") or []),
             one_in=one_in,
             question=question_of(
-                {name: given(OPTIONS[name].flag(name)) for name in TESTING.fields},
-                compile_only=given("--compile-only"),
+                {name: value_of(OPTIONS[name].flag(name)) for name in TESTING.fields},
+                compile_only=value_of("--compile-only"),
             ),
-            record=_folder(given("--record")),
+            record=_folder(value_of("--record")),
             replay=replay,
             root=_root(config),
-            artifacts=_folder(given("--artifacts")),
-            runs=Path(given("--runs") or DEFAULT_ROOT).absolute(),
+            artifacts=_folder(value_of("--artifacts")),
+            runs=Path(value_of("--runs") or DEFAULT_ROOT).absolute(),
             run=run_name(config),
             shared=name is not None,
-            resume=bool(given("--resume")),
-            shard=None if given("--shard") is None else Shard.parse(given("--shard")),
-            part=given("--run-part") or "",
-            attempt=given("--run-attempt") or 1,
+            resume=bool(value_of("--resume")),
+            shard=None if value_of("--shard") is None else Shard.parse(value_of("--shard")),
+            part=value_of("--run-part") or "",
+            attempt=value_of("--run-attempt") or 1,
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
@@ -108,7 +108,7 @@ class DeclaredItem(pytest.Item):
         """The operator or model, and the case ("" for a model)."""
         return self.declaration.name, "" if self.case is None else self.case.name
 
-    def declared(self) -> Declared:
+    def declared_test(self) -> Declared:
         """Return the declared test."""
         from ethos_hil.suites.trial.declared import DeclaredCase, DeclaredModel
 
@@ -156,7 +156,7 @@ class DeclaredItem(pytest.Item):
 
         about = SuiteTest(self.nodeid, *self.labels, self.profile_name, self.source)
         trial = Trial(
-            self.declared(),
+            self.declared_test(),
             options.question,
             pool=self._pool(),
             about=about,
@@ -250,7 +250,7 @@ class DeclaredItem(pytest.Item):
             lines = [f"{error.kind}: {error.message}", *filter(None, [error.hint])]
         else:
             lines = self._explanation()
-        return escaped("\n".join(lines), keep="\t\n")
+        return escape("\n".join(lines), keep="\t\n")
 
     def _explanation(self) -> list[str]:
         record = self.record

@@ -43,7 +43,7 @@ def enter(config: pytest.Config) -> None:
                 f"the nightly does not ask for {', '.join(foreign)}: take it out of addopts and PYTEST_ADDOPTS, "
                 "or say it in the nightly's file"
             )
-        config.stash[_DONE] = _recorded(options)
+        config.stash[_DONE] = _recorded_ids(options)
         config.pluginmanager.register(SessionWitness(options), "ethos-hil-witness")
     elif os.getppid() == controller:  # else it is on another machine
         dies_with(controller)()
@@ -101,12 +101,12 @@ def already_recorded(config: pytest.Config) -> str:
     return f"already recorded in {Options.of(config).run}, and not run again: {len(done)}" if done else ""
 
 
-def _recorded(options: Options) -> frozenset[str]:
+def _recorded_ids(options: Options) -> frozenset[str]:
     if not options.resume:
         return frozenset()
     from ethos_hil.base.writing import wait_for_writers
     from ethos_hil.harness.nightly.recorded import recorded
-    from ethos_hil.results.selection import BadSelection, complained
+    from ethos_hil.results.selection import BadSelection, complaints_of
     from ethos_hil.results.store import mend
 
     try:
@@ -116,7 +116,7 @@ def _recorded(options: Options) -> frozenset[str]:
         only = options.compile_only
         done = recorded(options.run_folder, options.part, options.attempt, compile_only=only)
         # A record that is verified says nothing of a teardown that failed after it.
-        return done - complained(options.run_folder, options.part)
+        return done - complaints_of(options.run_folder, options.part)
     except BadSelection:
         return frozenset()  # no one knows what failed
     except OSError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.suffix import SUFFIXES
 from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.suites.plugin.options import CRASHED
@@ -107,12 +107,12 @@ class Tally:
             return
         terminalreporter.section("verdicts")
         for line in (*self.table(), *self.noise(), *sorted(self._agreement)):
-            terminalreporter.write_line(escaped(line))
+            terminalreporter.write_line(escape(line))
         for line in (*self.anew(), *self.doubts()):
-            terminalreporter.write_line(escaped(line), yellow=True)
+            terminalreporter.write_line(escape(line), yellow=True)
         total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[Standing]())
         colour = "red" if total[Standing.FAILED] else "green" if total[Standing.VERIFIED] == total.total() else "yellow"
-        counts = ", ".join(f"{total[standing]} {standing}" for standing in _shown(total))
+        counts = ", ".join(f"{total[standing]} {standing}" for standing in _shown_standings(total))
         terminalreporter.write_line(counts, **{colour: True})
 
     def table(self) -> Iterator[str]:
@@ -129,7 +129,7 @@ class Tally:
         for row_of_text in rows:
             cells = zip(row_of_text, widths, strict=True)
             yield "  ".join(text.ljust(width) for text, width in cells).rstrip()
-        yield f"({', '.join(f'{standing.letter} {standing}' for standing in _shown(sum(sums, Counter())))})"
+        yield f"({', '.join(f'{standing.letter} {standing}' for standing in _shown_standings(sum(sums, Counter())))})"
 
     def noise(self) -> Iterator[str]:
         """Yield a line for each profile: the distance of the quantised programs from the float ones."""
@@ -156,7 +156,7 @@ class Tally:
         return doubts_of_built()
 
 
-def _shown(total: Mapping[Standing, int]) -> list[Standing]:
+def _shown_standings(total: Mapping[Standing, int]) -> list[Standing]:
     """Return what the summary names: all, but the one that the suites' own tests never have."""
     return [standing for standing in _NAMED if standing is not Standing.UNVERIFIED or total.get(standing)]
 

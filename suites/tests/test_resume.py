@@ -12,7 +12,7 @@ from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.nightly.recorded import records_of
-from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complained, read_end, read_selection
+from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complaints_of, read_end, read_selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.suites.tests.session import SAMPLE, Session, session
 
@@ -110,7 +110,7 @@ def test_what_fails_is_kept_at_once(pytester: pytest.Pytester) -> None:
     """A session that is killed says nothing of it at its end."""
     pytester.makepyfile(test_a="def test_a_MI(): assert False\ndef test_b_MI(): __import__('os')._exit(0)\n")
     assert pytester.runpytest_subprocess(*PART, "-n1", "--max-worker-restart=0").ret
-    assert complained(pytester.path / "runs/night", "p") == {"test_a.py::test_a_MI", "test_a.py::test_b_MI"}
+    assert complaints_of(pytester.path / "runs/night", "p") == {"test_a.py::test_a_MI", "test_a.py::test_b_MI"}
 
 
 def test_what_was_only_skipped_is_kept(pytester: pytest.Pytester) -> None:

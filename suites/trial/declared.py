@@ -188,9 +188,9 @@ class DeclaredCase(Declared):
         if absent:
             text = f"the delegate has no {', '.join(absent)}, it has {', '.join(aten)}"
             return f"{text} (`aten` takes these names; the table of a run has those before operators were decomposed)"
-        return self._left(artifact)
+        return self._check_leaves(artifact)
 
-    def _left(self, artifact: Artifact) -> str | None:
+    def _check_leaves(self, artifact: Artifact) -> str | None:
         declared: Mapping[str, str] = self._entry("leaves") or {}
         left = [kernel for kernel in dict.fromkeys(artifact.cpu_ops) if kernel not in BORDER]
         surplus = [kernel for kernel in left if kernel not in declared]

@@ -47,7 +47,7 @@ def keep(folder: Path, trial: Trial, record: Record, error: BaseException | None
         if trial.artifact is not None:
             (fresh / "artifact").mkdir()
             trial.artifact.save(fresh / "artifact")
-            for name, make in (("image.elf", _image), ("expected.npz", _expected), ("found.npz", _found)):
+            for name, make in (("image.elf", _image), ("expected.npz", _expect), ("found.npz", _find)):
                 try:
                     data = make(trial)
                 except EthosHilError as reason:  # this may be what failed
@@ -68,30 +68,30 @@ def _image(trial: Trial) -> bytes | None:
     return image_of(artifact, Footprint.of(artifact), find_firmware(board.soc), [artifact.example_inputs]).elf
 
 
-def _expected(trial: Trial) -> _Tensors:
+def _expect(trial: Trial) -> _Tensors:
     artifact = trial.artifact
     if artifact is None:
         return {}
     if trial.test.profile.npu is None:
-        return _named("quantised", artifact.quantised) | _named("floating", artifact.floating)
+        return _name("quantised", artifact.quantised) | _name("floating", artifact.floating)
     inputs = artifact.example_inputs
     reference = trial.report.references[0] if trial.report is not None else Reference(artifact).run(inputs)
-    outputs = _named("output", reference.outputs)
+    outputs = _name("output", reference.outputs)
     for at, values in reference.delegate_outputs.items():
-        outputs |= _named(f"delegate_call_{at}_output", values)
+        outputs |= _name(f"delegate_call_{at}_output", values)
     return outputs
 
 
-def _found(trial: Trial) -> _Tensors:
+def _find(trial: Trial) -> _Tensors:
     if trial.answer is not None:
-        return _named("output", trial.answer.outputs)
+        return _name("output", trial.answer.outputs)
     tensors: _Tensors = {}
     for run in trial.report.outcome.runs if trial.report is not None else ():
-        tensors |= _named("output", run.outputs)
+        tensors |= _name("output", run.outputs)
         for call in run.delegates:
-            tensors |= _named(f"delegate_call_{call.instruction}_output", call.outputs)
+            tensors |= _name(f"delegate_call_{call.instruction}_output", call.outputs)
     return tensors
 
 
-def _named(prefix: str, values: tuple[np.ndarray, ...]) -> _Tensors:
+def _name(prefix: str, values: tuple[np.ndarray, ...]) -> _Tensors:
     return {f"{prefix}_{index}": value for index, value in enumerate(values)}

@@ -110,7 +110,7 @@ class Trial:
             findings = self._gather()
         except EthosHilError as error:
             self.error = error
-            findings = self._unanswered(Evidence(stopped=error.failure, kernels_missing=_kernels_missing(error)))
+            findings = self._explain_error(Evidence(stopped=error.failure, kernels_missing=_kernels_missing(error)))
         findings = dataclasses.replace(findings, evidence=self.test.declare(findings.evidence))
         decision = decide(findings.evidence)
         self.defect = self.test.defect(decision)
@@ -126,7 +126,7 @@ class Trial:
 
     def stop(self, failure: Failure) -> Record:
         """Return the record of a test that something else than its own errors ended."""
-        return self._judge(self._unanswered(Evidence(stopped=failure)))
+        return self._judge(self._explain_error(Evidence(stopped=failure)))
 
     def _judge(self, findings: Findings, *notes: str) -> Record:
         """Make the record, with what only the test knows."""
@@ -140,7 +140,7 @@ class Trial:
         notes, metrics = (*facts.notes, *notes), (*facts.metrics, *seconds)
         return findings.with_facts(notes=notes, metrics=metrics, test=about, question=self.question).record
 
-    def _unanswered(self, evidence: Evidence) -> Findings:
+    def _explain_error(self, evidence: Evidence) -> Findings:
         """Return the findings of a test without an answer, with the facts of the error that ended it."""
         from ethos_hil.harness.verdict.artifact_info import info
         from ethos_hil.harness.verdict.findings import describe
@@ -167,11 +167,11 @@ class Trial:
         question = self.question
         lacking = None if npu is None else missing(question)
         if lacking is not None:
-            return self._unanswered(Evidence(missing=lacking))
+            return self._explain_error(Evidence(missing=lacking))
         if self._replay is not None:
-            return self._replayed(self._replay)
+            return self._judge_again(self._replay)
         if self.test.lacking is not None:
-            return self._unanswered(Evidence(missing=self.test.lacking))
+            return self._explain_error(Evidence(missing=self.test.lacking))
         # A missing target or firmware is reported before lowering, which may take a minute.
         if npu is not None and not self._compile_only:
             from ethos_hil.harness.ask.place import target_of
@@ -184,9 +184,9 @@ class Trial:
         self.artifact, self.unknown = lowering.artifact, lowering.made_from.unknown
         problem = self.test.problem(lowering.artifact)
         if problem is not None:
-            return self._unanswered(Evidence(misplaced=problem))
+            return self._explain_error(Evidence(misplaced=problem))
         if self._compile_only:
-            return self._unanswered(Evidence(compile_only=True))
+            return self._explain_error(Evidence(compile_only=True))
         if self.board is None:
             self.answer = Reference(lowering.artifact).run(lowering.artifact.example_inputs)
         else:
@@ -201,14 +201,14 @@ class Trial:
                 ran = self.report.answer
                 answered = dataclasses.replace(answered, board=TargetFacts.of(ran.board), outcome=ran.outcome)
             self._write(answered, self._record)
-        return self._answered(lowering.artifact)
+        return self._judge_answer(lowering.artifact)
 
     def _on(self, board: Target, artifact: Artifact) -> Report:
         from ethos_hil.harness.run import run_artifact
 
         return run_artifact(artifact, board, self.question)
 
-    def _answered(self, artifact: Artifact) -> Findings:
+    def _judge_answer(self, artifact: Artifact) -> Findings:
         """Return what is known of the answer."""
         findings = self.report
         if findings is None:
@@ -221,7 +221,7 @@ class Trial:
         unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops)
         return dataclasses.replace(findings, evidence=dataclasses.replace(findings.evidence, unmapped=tuple(unmapped)))
 
-    def _replayed(self, folder: Path) -> Findings:
+    def _judge_again(self, folder: Path) -> Findings:
         """Judge a recorded answer again with today's oracle, declaration and comparison."""
         from ethos_hil.harness.targets.recorded import RecordedTarget
         from ethos_hil.harness.verdict.findings import Answer, report_of
@@ -234,7 +234,7 @@ class Trial:
         artifact = self.artifact = recording.artifact
         problem = self.test.problem(artifact)
         if problem is not None:
-            return self._unanswered(Evidence(misplaced=problem))
+            return self._explain_error(Evidence(misplaced=problem))
         self.answer = recording.answer
         if recording.outcome is not None and recording.board is not None:
             inputs = artifact.example_inputs
@@ -242,7 +242,7 @@ class Trial:
             self.board = RecordedTarget(recording.board, recording.outcome)
             answer = Answer(artifact, self.board, (inputs,), references, recording.outcome)
             self.report = report_of(answer, self.test.name)
-        findings = self._answered(artifact)
+        findings = self._judge_answer(artifact)
         return findings.with_facts(notes=(*findings.facts.notes, f"the answer was recorded: {path.name}"))
 
     def _archive(self, folder: Path) -> Path:

@@ -54,7 +54,7 @@ def findings_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None
             return _findings(label, artifact, answer, (pair.unlike(),), pair.difference)
     in_double = quantised or any(array.dtype == np.float64 for array in expected)
     allowed = tolerances(artifact, artifact.example_inputs, expected, sides=1 if in_double else 2)
-    outputs = tuple(pair.compared(tolerance) for pair, tolerance in zip(pairs, allowed, strict=True))
+    outputs = tuple(pair.compare(tolerance) for pair, tolerance in zip(pairs, allowed, strict=True))
     bad = next((output for output in outputs if output.mismatches), None)
     if bad is None:
         for pair, tolerance in zip(pairs, allowed, strict=True):
@@ -115,7 +115,7 @@ class _Pair:
         where = None if self.difference is None else self.difference.message
         return self._output(self.found.size, np.inf, 0.0, where)
 
-    def compared(self, tolerance: Tolerance) -> Output:
+    def compare(self, tolerance: Tolerance) -> Output:
         """Return the comparison of all elements."""
         centre = self.found if tolerance.centre is None else tolerance.centre
         error, bad = _apart(self.wanted, centre, tolerance.allowed)

@@ -66,7 +66,7 @@ def test_a_record_asks_its_question_again(name: str) -> None:
         model="net.py:net",
         npu=question.npu,
         target=TargetInfo("virtual", "virtual", ""),
-        question=question.kept(),
+        question=question.for_record(),
     )
     copy = Record.from_json(json.loads(record.dumps()))
     assert asked_by(again(copy.asked)).digest == question.digest
@@ -75,7 +75,7 @@ def test_a_record_asks_its_question_again(name: str) -> None:
 def test_what_a_record_would_lose_is_seen(here: Path) -> None:
     """The test above compares what the files say: it fails where one is another."""
     question = Question("net.py:net", inputs=Path("inputs.npz"))
-    line = again(question.kept())
+    line = again(question.for_record())
     assert asked_by(line).digest == question.digest
     (here / "inputs.npz").write_text("another")
     assert asked_by(line).digest != question.digest

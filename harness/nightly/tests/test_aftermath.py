@@ -107,7 +107,7 @@ def test_quarantine_in_one_memory_mode_allows_nothing_in_another(config: Nightly
     entry = Quarantined("t", FailureKind.MISMATCH, "why", "issue", "ada", today())
     account = account_of_night(plan, night(plan, bad[0]), Conducted(), (entry,), today())
     comparison = compare_runs(observations(fine), observations(bad))
-    assert [change.subject.memory_mode for change in account.compared(comparison).failing] == [modes[1]]
+    assert [change.subject.memory_mode for change in account.with_comparison(comparison).failing] == [modes[1]]
 
 
 def test_an_exact_number_that_differs_between_two_runs_of_a_night_is_red(config: NightlyConfig) -> None:

@@ -163,4 +163,4 @@ def test_a_quarantine_of_one_case_does_not_allow_changes_of_another_case_of_its_
         replace(record(""), test=None, model="m", bench=BenchInfo("g", case, "")) for case in ("one", "two")
     )
     account = Account((Accounted(Standing.QUARANTINED, record=first), Accounted(Standing.VERIFIED, record=second)))
-    assert account.compared(RunComparison("a", "b", (change,), {}, 1)).failing == (change,)
+    assert account.with_comparison(RunComparison("a", "b", (change,), {}, 1)).failing == (change,)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.crew import error_told, told_of
+from ethos_hil.base.crew import error_of_line, line_of_error
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.writing import Writing, wait_for_writers
 from ethos_hil.harness.nightly.config import read_config
@@ -146,7 +146,7 @@ def test_a_damaged_night_is_named(tmp_path: Path, text: str) -> None:
 
 def test_what_a_process_cannot_write_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error, night(tmp_path):
-        raise error_told(told_of(OSError(errno.ENOSPC, "No space left on device"), tmp_path / "run"))
+        raise error_of_line(line_of_error(OSError(errno.ENOSPC, "No space left on device"), tmp_path / "run"))
     assert str(error.value) == f"{tmp_path}/run cannot be read or written: No space left on device"
 
 

@@ -107,7 +107,7 @@ def test_the_smallest_that_meets_a_budget_is_first_and_others_say_what_they_lack
 )
 def test_a_limit_that_is_just_reached_is_met(text: str, meets: bool) -> None:
     figures = figures_of(placed("ethos-u55-128", 1_000, 5))
-    assert Budget.parse(text).conditions[0].met_by(figures) is meets
+    assert Budget.parse(text).conditions[0].is_met_by(figures) is meets
 
 
 @pytest.mark.parametrize(

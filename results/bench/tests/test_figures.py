@@ -14,7 +14,7 @@ from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.bench.energy import EnergyTable, read_energy
-from ethos_hil.results.bench.figures import figures_of, moved
+from ethos_hil.results.bench.figures import figures_of, moved_bytes
 from ethos_hil.results.bench.tests.samples import COSTS, point, refused
 
 
@@ -33,7 +33,7 @@ def test_every_figure_is_what_one_computes_by_hand() -> None:
     assert figures.bytes == {
         "Sram read": 4_000, "Sram written": 3_000, "OffChipFlash read": 2_000, "OffChipFlash written": 0,
     }  # fmt: skip
-    assert moved(figures) == {"Sram": 7_000, "OffChipFlash": 2_000}
+    assert moved_bytes(figures) == {"Sram": 7_000, "OffChipFlash": 2_000}
     assert figures.intensity == 640_000 / 9_000
     assert figures.npu_s == 4_000 / 500e6
     assert figures.bandwidth == {"Sram": pytest.approx(7_000 / 8e-6), "OffChipFlash": pytest.approx(2_000 / 8e-6)}

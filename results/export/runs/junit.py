@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from ethos_hil.base.plain_text import cut, escaped, one_line
+from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import RED, FailureKind, Standing
 from ethos_hil.base.wording import exact
@@ -82,13 +82,13 @@ def _document(results: RunResults, account: Account, *, console: bool, propertie
         for attempt in test.spoilt:
             _tell_spoilt(case, attempt, last=record)
         if console and record.verdict in RED and record.console:
-            lines = [cut(escaped(line), _LINE) for line in record.console[-_LINES:]]
+            lines = [cut(escape(line), _LINE) for line in record.console[-_LINES:]]
             SubElement(case, "system-out").text = "\n".join(lines)
         seconds += lasted
     beside = list(_beside(account))
     for name, problem in beside:
         case = SubElement(suite, "testcase", classname=NIGHT, name=_attribute(name), time="0.000")
-        SubElement(case, "failure", type="red", message=_attribute(problem)).text = escaped(problem)
+        SubElement(case, "failure", type="red", message=_attribute(problem)).text = escape(problem)
     counts["failure"] += len(beside)
     for element in (root, suite):
         element.set("tests", str(len(tests) + len(beside)))
@@ -122,7 +122,7 @@ def _tell(case: Element, test: Accounted) -> str:
         return ""
     if test.red and not standing.red:  # as of a quarantine that is over, or a target that is not there
         element = SubElement(case, "failure", type="red", message=_attribute(test.red))
-        element.text = escaped(test.red)
+        element.text = escape(test.red)
         return "failure"
     if standing in (Standing.SKIPPED, Standing.REFUSED, Standing.COMPILED_ONLY, Standing.DEFECT, Standing.QUARANTINED):
         name, kind = "skipped", record.kind if standing in (Standing.SKIPPED, Standing.REFUSED) else None
@@ -133,7 +133,7 @@ def _tell(case: Element, test: Accounted) -> str:
         message = f"{message} ({standing}: {test.reason})"
     element = SubElement(case, name, type=_attribute(str(kind or standing)), message=_attribute(message))
     if name != "skipped":
-        element.text = escaped("\n".join(_explanation(record)), keep="\t\n")
+        element.text = escape("\n".join(_explanation(record)), keep="\t\n")
     return name
 
 
@@ -143,7 +143,7 @@ def _tell_spoilt(case: Element, record: Record, *, last: Record) -> None:
         name = "rerunFailure" if last.verdict in RED else "flakyFailure"
         kind, message = str(record.failure.kind), record.failure.message
         element = SubElement(case, name, type=_attribute(kind), message=_attribute(message))
-        element.text = escaped("\n".join(_explanation(record)), keep="\t\n")
+        element.text = escape("\n".join(_explanation(record)), keep="\t\n")
 
 
 def _explanation(record: Record) -> Iterator[str]:
@@ -207,11 +207,11 @@ def _place_and_name(label: str) -> tuple[str, str]:
     file, *names = address.split("::")
     if not names:  # a model: net.py:function, package.module:function, net.pte
         file, _, name = label.rpartition(":")
-        return (_dotted(file), name) if file and name else ("model", label)
-    return ".".join([_dotted(file), *names[:-1]]), names[-1] + bracket + parameters
+        return (_dotted_name(file), name) if file and name else ("model", label)
+    return ".".join([_dotted_name(file), *names[:-1]]), names[-1] + bracket + parameters
 
 
-def _dotted(file: str) -> str:
+def _dotted_name(file: str) -> str:
     return file.removesuffix(".py").replace("/", ".").strip(".") or "tests"
 
 

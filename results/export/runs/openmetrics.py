@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.base.wording import exact
@@ -38,11 +38,11 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     families: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     counting = [test.record for test in account.tests]
     labels = _labels([*results.records, *counting])
-    verified = {_shown(about): float(test.standing is Standing.VERIFIED)
+    verified = {_format(about): float(test.standing is Standing.VERIFIED)
                 for test, about in zip(account.tests, labels[len(results.records) :], strict=True)}  # fmt: skip
     for record, about in zip(results.records, labels, strict=False):
         for metric in record.metrics:
-            families[_family(metric)][_shown({**about, "provenance": metric.provenance})] = metric.value
+            families[_family(metric)][_format({**about, "provenance": metric.provenance})] = metric.value
     lines += _gauge("ethos_hil_verified", "", "Whether every output was compared and is right.", verified)
     taken = {"ethos_hil_verified", "ethos_hil_run", "ethos_hil_run_info", "ethos_hil_records", "ethos_hil_changes",
              "ethos_hil_gate_passed", "ethos_hil_red", "ethos_hil_whole", "ethos_hil_run_created_seconds"}  # fmt: skip
@@ -63,7 +63,7 @@ def _of_run(results: RunResults) -> Iterator[str]:
             about[f"version_{_word(str(name))}"] = str(version)
     yield "# TYPE ethos_hil_run info"
     yield "# HELP ethos_hil_run The run and the versions of its tools."
-    yield f"ethos_hil_run_info{_shown(about)} 1"
+    yield f"ethos_hil_run_info{_format(about)} 1"
     try:
         moment = datetime.fromisoformat(results.created)
     except ValueError:
@@ -74,7 +74,7 @@ def _of_run(results: RunResults) -> Iterator[str]:
 
 
 def _of_account(account: Account) -> Iterator[str]:
-    values = {_shown({"ending": standing}): float(account.counts[standing]) for standing in Standing}
+    values = {_format({"ending": standing}): float(account.counts[standing]) for standing in Standing}
     yield from _gauge("ethos_hil_records", "", "Tests and models of the run by how they ended.", values)
     text = "Whether nothing is red: no answer, no number, no shard, session, target or entry of the quarantine."
     yield from _gauge("ethos_hil_gate_passed", "", text, {"": float(account.green)})
@@ -84,7 +84,7 @@ def _of_account(account: Account) -> Iterator[str]:
 
 
 def _of_comparison(comparison: RunComparison) -> Iterator[str]:
-    values = {_shown({"word": word}): float(comparison.counts.get(word, 0)) for word in Word}
+    values = {_format({"word": word}): float(comparison.counts.get(word, 0)) for word in Word}
     yield from _gauge("ethos_hil_changes", "", "Series by what became of them since the run before.", values)
 
 
@@ -124,14 +124,14 @@ def _word(text: str) -> str:
     return re.sub("[^a-zA-Z0-9_]+", "_", text)
 
 
-def _shown(labels: Labels) -> str:
+def _format(labels: Labels) -> str:
     """Return labels as text, without the empty ones: to OpenMetrics these are absent."""
-    pairs = [f'{name}="{_escaped(value)}"' for name, value in labels.items() if value]
+    pairs = [f'{name}="{_escape(value)}"' for name, value in labels.items() if value]
     return f"{{{','.join(pairs)}}}" if pairs else ""
 
 
-def _escaped(value: str) -> str:
-    return escaped(value).replace("\\", r"\\").replace('"', r"\"")
+def _escape(value: str) -> str:
+    return escape(value).replace("\\", r"\\").replace('"', r"\"")
 
 
 EXPORTER = RunExporter("openmetrics", ".txt", "OpenMetrics text, for Prometheus", write)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Record
 from ethos_hil.results.compaction.columns import COLUMNS, POINTS, row_of
-from ethos_hil.results.compaction.database import ROWS, literal, open_database, quoted
+from ethos_hil.results.compaction.database import ROWS, literal, open_database, quote
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.change import RunComparison
@@ -41,7 +41,7 @@ def write_csv(results: RunResults, comparison: RunComparison | None) -> bytes:
         for name in (*_TEXTS, *_LISTS)
     )
     query = f"SELECT * REPLACE ({inert}) FROM ({plain} FROM ({_POINTS}))"
-    return _table(results, query, "FORMAT csv, HEADER", lambda text: escaped(text, keep=""))
+    return _table(results, query, "FORMAT csv, HEADER", lambda text: escape(text, keep=""))
 
 
 def write_parquet(results: RunResults, comparison: RunComparison | None) -> bytes:
@@ -54,7 +54,7 @@ def write_parquet(results: RunResults, comparison: RunComparison | None) -> byte
 
 
 def _table(results: RunResults, query: str, form: str, convert: Callable[[str], str]) -> bytes:
-    rows = [row_of(number, _stored(results, record)) for number, record in enumerate(results.records)]
+    rows = [row_of(number, _stored_record(results, record)) for number, record in enumerate(results.records)]
     if not any(row["metrics"] for row in rows):
         raise NotExportable(f"no record of {results.name} has a metric", "export a run in which something ran")
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder, open_database() as database:
@@ -62,11 +62,11 @@ def _table(results: RunResults, query: str, form: str, convert: Callable[[str], 
         lines.write_text("\n".join(json.dumps(_with_texts(row, convert)) for row in rows), encoding="utf-8")
         database.execute("SET threads = 1")  # so that the same records make the same bytes
         database.execute(f"CREATE TABLE records AS FROM {ROWS}", [literal(lines)])
-        database.execute(f"COPY ({query} ORDER BY number) TO '{quoted(points)}' ({form})")
+        database.execute(f"COPY ({query} ORDER BY number) TO '{quote(points)}' ({form})")
         return points.read_bytes()
 
 
-def _stored(results: RunResults, record: Record) -> StoredRecord:
+def _stored_record(results: RunResults, record: Record) -> StoredRecord:
     return StoredRecord(record.run.name if record.run is not None else results.name, results.created, record)
 
 

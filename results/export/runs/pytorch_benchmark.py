@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.base.wording import exact
@@ -54,16 +54,16 @@ def _about(record: Record, results: RunResults, name: str, runners: list[dict[st
         "timestamp": _seconds(record.created or results.created),
         "schema_version": "v3",
         "name": "ethos-hil",
-        **({"head_sha": escaped(commit)} if commit else {}),
+        **({"head_sha": escape(commit)} if commit else {}),
         "runners": runners,
         "benchmark": {
             "name": "ethos-hil",
             "mode": "inference",
-            "dtype": next((kind for begin, kind in _TYPES if scheme.startswith(begin)), escaped(scheme)),
+            "dtype": next((kind for begin, kind in _TYPES if scheme.startswith(begin)), escape(scheme)),
             "extra_info": _texts(ours),
         },
         "model": {
-            "name": escaped(name),
+            "name": escape(name),
             "type": "micro-benchmark" if test is not None and test.case else "model",
             "backend": "ethos-u",
             "origins": ["pytorch"],
@@ -72,7 +72,7 @@ def _about(record: Record, results: RunResults, name: str, runners: list[dict[st
             else {},
         },
         "dependencies": {
-            escaped(package): {"repo": _PACKAGES.get(package, ""), "version": escaped(version)}
+            escape(package): {"repo": _PACKAGES.get(package, ""), "version": escape(version)}
             for package, version in record.versions.items()
         },
     }
@@ -88,7 +88,7 @@ def _metrics(test: Accounted) -> Iterator[dict[str, Any]]:
         return
     for metric in record.metrics:
         values = list(metric.samples or (metric.value,))
-        yield {"name": escaped(metric.name), "benchmark_values": values, "extra_info": _exact(metric)}
+        yield {"name": escape(metric.name), "benchmark_values": values, "extra_info": _exact(metric)}
 
 
 def _exact(metric: Metric) -> dict[str, str]:
@@ -100,7 +100,7 @@ def _exact(metric: Metric) -> dict[str, str]:
 
 def _texts(facts: Mapping[str, object]) -> dict[str, str]:
     """Return facts as the table has them: a map of texts."""
-    return {name: escaped(str(value)) for name, value in facts.items()}
+    return {name: escape(str(value)) for name, value in facts.items()}
 
 
 def _seconds(text: str) -> int:
@@ -117,9 +117,9 @@ def _runner(manifest: Mapping[str, Any]) -> dict[str, Any]:
     facts = machine if isinstance(machine, dict) else {}
     cores = facts.get("cores")
     return {
-        "name": escaped(str(facts.get("host", ""))),
-        "type": escaped(str(facts.get("system", ""))),
-        "cpu_info": escaped(str(facts.get("processor", ""))),
+        "name": escape(str(facts.get("host", ""))),
+        "type": escape(str(facts.get("system", ""))),
+        "cpu_info": escape(str(facts.get("processor", ""))),
         "cpu_count": cores if isinstance(cores, int) and 0 <= cores < 1 << 32 else 0,
     }
 

@@ -42,7 +42,7 @@ def distinctions(records: Sequence[Record], always: Sequence[str]) -> list[str]:
     parts = [{**parts_of(record), "label": record.label} for record in records]
     texts = [""] * len(records)
     for group in alike(range(len(parts)), parts, ("label", *always)):
-        extra = _told([parts[number] for number in group], always)
+        extra = _choose_parts([parts[number] for number in group], always)
         seen: Counter[tuple[str, ...]] = Counter()
         for number in group:
             values = tuple(parts[number][name] for name in (*always, *extra))
@@ -60,7 +60,7 @@ def alike(numbers: Iterable[int], parts: Sequence[_Parts], names: Iterable[str])
     return list(groups.values())
 
 
-def _told(group: Sequence[_Parts], always: Sequence[str]) -> list[str]:
+def _choose_parts(group: Sequence[_Parts], always: Sequence[str]) -> list[str]:
     """Return which parts tell records apart. A case or scheme, where it has to be told, makes it unnecessary to tell
     the inputs, which may be edited."""
 

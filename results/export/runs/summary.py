@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing, Verdict
-from ethos_hil.base.wording import counted
+from ethos_hil.base.wording import count_of
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import Change, RunComparison, Word
@@ -97,7 +97,7 @@ def _sentences(results: RunResults, account: Account) -> Iterator[str]:
     yield f"{code(results.name)}, started at {code(results.created)}: {', '.join(parts) or 'nothing ran'}."
     again = sum(len(test.spoilt) for test in account.tests)
     if again:
-        attempts = counted(again, "attempt")
+        attempts = count_of(again, "attempt")
         yield f"{attempts} that the target has spoilt, and another one has followed, count for nothing."
     comparison = account.comparison
     if comparison is None:
@@ -106,7 +106,7 @@ def _sentences(results: RunResults, account: Account) -> Iterator[str]:
              if word is not Word.UNCHANGED and comparison.counts.get(word)]  # fmt: skip
     words.append(f"{comparison.counts.get(Word.UNCHANGED, 0):,} unchanged")
     failing = len(account.failing)
-    gate = f"The gate fails for {counted(failing, 'change')}." if failing else "The gate passes."
+    gate = f"The gate fails for {count_of(failing, 'change')}." if failing else "The gate passes."
     yield f"Against {code(comparison.before)}: {', '.join(words)}. {gate}"
     if comparison.notes:
         yield ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
-from ethos_hil.results.ledger.merge import joined
+from ethos_hil.results.ledger.merge import join
 from ethos_hil.results.ledger.summary import (
     ALL,
     NO_RULE,
@@ -122,20 +122,20 @@ def test_a_row_takes_what_others_say_of_the_same_operation_and_the_newest_model(
     fvp = counted("conv", 0, 90, 80, 100, created="2026-01-02", counter="cycles")
     board = replace(fvp, fvp=None, measured=110, modelled=None, timing_model="", target="board")
     later = replace(CONV, modelled=99, timing_model="m2", rule="kernel", created="2026-01-03")
-    first, second, third = joined([fvp, board, later])
+    first, second, third = join([fvp, board, later])
     assert (first.fvp, first.measured, first.modelled, first.timing_model, first.rule) == (100, 110, 99, "m2", "kernel")
     assert (second.fvp, second.measured, second.modelled) == (100, 110, 99)
     assert third == later
     other = replace(board, memory_mode="Sram_Only")
-    assert joined([fvp, other])[1] == other
+    assert join([fvp, other])[1] == other
 
 
 def test_what_was_published_keeps_the_cycles_that_were_modelled_with_its_own_memories() -> None:
     published = counted("conv", 0, 90, 80, 100, source="a link", timing_adapters="off", created="2026-01-01")
     later = replace(CONV, modelled=99, timing_model="m2", created="2026-01-03")
     other = counted("conv", 0, 90, None, 100)
-    assert [row.modelled for row in joined([published, later, other])] == [80, 99, 99]
-    assert [row.modelled for row in joined([published, other])] == [80, None]
+    assert [row.modelled for row in join([published, later, other])] == [80, 99, 99]
+    assert [row.modelled for row in join([published, other])] == [80, None]
     assert summarise([published, replace(published, timing_adapters="on")]).rows == 2
 
 
@@ -143,11 +143,11 @@ def test_operations_that_share_a_count_take_the_sum() -> None:
     parts = [replace(CONV, row=f"npu0000{at}", modelled=40 + at, timing_model="m1", created="2026-01-03")
              for at in (0, 1)]  # fmt: skip
     shared = replace(counted("conv", 0, 90, None, 100, created="2026-01-01"), row="npu00000+npu00001")
-    assert joined([*parts, shared])[-1].modelled == 81
+    assert join([*parts, shared])[-1].modelled == 81
     older = replace(shared, modelled=70, timing_model="m0", rule="whole", created="2026-01-02")
-    assert joined([*parts, older])[-1].modelled == 81
-    assert joined([*parts, replace(older, created="2026-01-04")])[-1].modelled == 70
-    assert joined([parts[0], shared])[-1].modelled is None
+    assert join([*parts, older])[-1].modelled == 81
+    assert join([*parts, replace(older, created="2026-01-04")])[-1].modelled == 70
+    assert join([parts[0], shared])[-1].modelled is None
 
 
 def test_each_number_says_how_far_it_is_to_be_trusted() -> None:

@@ -35,7 +35,7 @@ point = bench_samples.point
 
 
 def plotted(records: Sequence[Record]) -> tuple[PlottedPoint, ...]:
-    return bench_page.plotted(stood(*records))
+    return bench_page.plot(stood(*records))
 
 
 def section(records: Sequence[Record]) -> str:

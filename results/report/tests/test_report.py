@@ -108,14 +108,17 @@ def test_a_headline_counts_each_thing_once_and_only_what_is_worse_as_worse() -> 
     failing = take_account(RunResults("n", "", (bad, night.records[11])))
     assert headline(failing, 1) == "red: 1 test fails since tonight"
     assert headline(failing, 0) == "red: 1 test fails as before"
-    assert headline(failing.compared(replace(comparison, changes=(worse,)))) == "red: 1 test fails"
+    assert headline(failing.with_comparison(replace(comparison, changes=(worse,)))) == "red: 1 test fails"
     good = take_account(RunResults("n", "", tuple(samples.suite_of(4))))
     repaired = replace(worse, word=Word.IMPROVED, before="failed: mismatch", after="verified", effect=Effect.WARN)
-    assert headline(good.compared(replace(comparison, changes=(repaired,)))) == "green: The gate passes"
+    assert headline(good.with_comparison(replace(comparison, changes=(repaired,)))) == "green: The gate passes"
     tiny = replace(comparison.changes[0], before=4_469_496.0, after=4_469_504.0)
-    assert headline(good.compared(replace(comparison, changes=(tiny,)))) == "red: 1 test got worse, by less than 0.1%"
+    assert (
+        headline(good.with_comparison(replace(comparison, changes=(tiny,))))
+        == "red: 1 test got worse, by less than 0.1%"
+    )
     edited = replace(worse, word=Word.INCOMPARABLE, before="verified", after="verified")
-    assert headline(good.compared(replace(comparison, changes=(edited,)))) == "red: 1 test not comparable"
+    assert headline(good.with_comparison(replace(comparison, changes=(edited,)))) == "red: 1 test not comparable"
 
 
 def test_a_night_that_is_not_green_has_no_green_headline_and_says_why_at_the_top() -> None:

@@ -164,14 +164,14 @@ class WorkerCrew(Generic[_Job]):
         return f"signal {-status}{why}" if status < 0 else f"status {status}"
 
 
-def told_of(error: OSError, folder: Path) -> str:
+def line_of_error(error: OSError, folder: Path) -> str:
     """Return the line with which a process says that a file cannot be read or written; by default `folder`."""
     where = error.filename2 or error.filename or folder
     return json.dumps([error.errno, error.strerror or str(error), os.fsdecode(where)])
 
 
-def error_told(message: str) -> OSError:
-    """Return the error of a line of `told_of`; of any other line one that quotes it."""
+def error_of_line(message: str) -> OSError:
+    """Return the error of a line of `line_of_error`; of any other line one that quotes it."""
     try:
         number, why, where = json.loads(message)
     except (ValueError, TypeError):
@@ -197,7 +197,7 @@ def serve(folder: Path, work: Callable[[Iterable[Any]], Generator[str]]) -> None
             for reply in replies:
                 print(reply, file=answers, flush=True)
     except OSError as error:
-        print(told_of(error, folder), file=answers, flush=True)
+        print(line_of_error(error, folder), file=answers, flush=True)
     finally:
         writing.close()
 

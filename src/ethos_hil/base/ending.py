@@ -148,7 +148,7 @@ def standing_of(record: Record) -> Standing:
     return Standing.DEFECT if defect else Standing(record.verdict)
 
 
-def settled(record: Record, *, compile_only: bool = False) -> bool:
+def is_settled(record: Record, *, compile_only: bool = False) -> bool:
     """Return whether there is no reason to run it a second time: it ended as it should.
 
     Args:

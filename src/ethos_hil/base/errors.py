@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.verdict import Failure, FailureKind
 
 _FIELDS = ("kind", "message", "hint", "console")
@@ -57,7 +57,7 @@ class EthosHilError(Exception):
 
     def __str__(self) -> str:
         """Return the message, with escapes for control characters: it may quote a target or a file."""
-        return escaped(self.message, keep="\t\n")
+        return escape(self.message, keep="\t\n")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[type[Self], tuple[Any, ...], dict[str, Any]]]:
         """Pickle and copy it field by field: constructors of subclasses have other arguments."""
@@ -88,7 +88,7 @@ class EthosHilError(Exception):
 
 
 def _notes(hint: str | None) -> list[str]:
-    return [escaped(hint, keep="\t\n")] if hint else []
+    return [escape(hint, keep="\t\n")] if hint else []
 
 
 def _rebuilt(cls: type[Any], args: tuple[Any, ...], fields: dict[str, Any]) -> Any:

@@ -113,7 +113,7 @@ def lock(path: Path, *, wait: bool = True, limit: float = LIMIT) -> Iterator[boo
 
     lock = FileLock(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not _taken(lock, 0.0):
+    if not _take(lock, 0.0):
         if not wait:
             yield False
             return
@@ -125,7 +125,7 @@ def lock(path: Path, *, wait: bool = True, limit: float = LIMIT) -> Iterator[boo
         lock.release()
 
 
-def _taken(lock: BaseFileLock, seconds: float) -> bool:
+def _take(lock: BaseFileLock, seconds: float) -> bool:
     from filelock import Timeout
 
     try:
@@ -139,7 +139,7 @@ def _wait(lock: BaseFileLock, path: Path, limit: float) -> None:
     """Take a lock that another process holds. What is known of that process is told when it changes."""
     until = time.monotonic() + limit
     waited_for = None
-    while not _taken(lock, min(_SILENT, max(until - time.monotonic(), 0.0))):
+    while not _take(lock, min(_SILENT, max(until - time.monotonic(), 0.0))):
         holder = Holder.read(path)
         who = "another process" if holder is None else str(holder)
         if time.monotonic() >= until:

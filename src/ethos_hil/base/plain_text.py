@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 
 
-def escaped(text: str, *, keep: str = "\t") -> str:
+def escape(text: str, *, keep: str = "\t") -> str:
     r"""Return `text` with all characters but printable ones and blanks as escapes, such as `\x1b`.
 
     These are the control characters, the invisible ones that change the direction of text, line separators, lone
@@ -28,7 +28,7 @@ def escaped(text: str, *, keep: str = "\t") -> str:
 
 def one_line(text: str) -> str:
     """Return `text` escaped and on one line: each run of blanks and line ends is a single blank."""
-    return escaped(" ".join(text.split()))
+    return escape(" ".join(text.split()))
 
 
 def valid(text: str) -> str:
@@ -40,10 +40,10 @@ def cut(text: str, length: int) -> str:
     """Return `text`, or its first `length` characters and how many bytes (UTF-8) follow them."""
     if len(text) <= length:
         return text
-    return f"{text[:length]}{left_out(utf8_length(text[length:]))}"
+    return f"{text[:length]}{mark_of_cut(utf8_length(text[length:]))}"
 
 
-def left_out(count: int) -> str:
+def mark_of_cut(count: int) -> str:
     """Return the mark at the end of a line that was cut: `count` bytes are missing."""
     return f" ... ({count:,} bytes left out)"
 

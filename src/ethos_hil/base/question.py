@@ -427,7 +427,7 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
 
     Attributes:
         digests: SHA-256 of what a field refers to beyond its text, by the field's name: a file, or a value in memory.
-            `kept` fills it in; a record's question has it.
+            `for_record` fills it in; a record's question has it.
     """
 
     digests: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -484,7 +484,7 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
         digests = {name: digest for name, digest in self.digests.items() if name not in changes}
         return dataclasses.replace(self, digests=digests, **changes)
 
-    def kept(self) -> Question:
+    def for_record(self) -> Question:
         """Return the question as a record keeps it: files and values in memory by their digests."""
         digests, values = dict(self.digests), dict[str, Any]()
         if not isinstance(self.model, str):
@@ -507,7 +507,7 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
 
     def to_json(self) -> dict[str, Any]:
         """Return the kept question ready for JSON: a group after the other, then the digests."""
-        kept = self.kept()
+        kept = self.for_record()
         document: dict[str, Any] = {
             group: {name: _to_json(getattr(kept, name)) for name in names} for group, names in GROUPS.items()
         }
@@ -534,7 +534,7 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of the question, the same wherever the files that it names lie."""
-        kept = self.kept()
+        kept = self.for_record()
         values = {
             name: _to_json(getattr(kept, name)) for name in OPTIONS if name == "model" or name not in kept.digests
         }

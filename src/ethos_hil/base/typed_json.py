@@ -48,10 +48,10 @@ def from_json(kind: type[T], data: Any, always: Iterable[str] = (), converter: c
             data[name]
         return converter.structure(data, kind)
     except (KeyError, TypeError, ValueError, AttributeError, cattrs.errors.CattrsError) as error:
-        raise ValueError(_explained(kind, data, converter) or _text(error, None)) from error
+        raise ValueError(_explain(kind, data, converter) or _text(error, None)) from error
 
 
-def _explained(kind: type[Any], data: Any, converter: cattrs.Converter) -> str:
+def _explain(kind: type[Any], data: Any, converter: cattrs.Converter) -> str:
     """Return what is wrong and where, found more slowly; "" where the types are right."""
     try:
         converter.copy(detailed_validation=True).structure(data, kind)

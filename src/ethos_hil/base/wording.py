@@ -19,7 +19,7 @@ def amount(value: float | str | None) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.1f}"
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
+def count_of(count: int, noun: str, plural: str = "") -> str:
     """Return "1 test" or "2 tests"."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
@@ -91,7 +91,7 @@ def day(when: datetime) -> str:
     return f"{when.day} {when:%B %Y}"
 
 
-def listed(items: Iterable[str], most: int = 3) -> str:
+def list_of(items: Iterable[str], most: int = 3) -> str:
     """Return the first items, and how many more there are."""
     words = list(items)
     rest = len(words) - most

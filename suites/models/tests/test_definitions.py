@@ -17,9 +17,9 @@ from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_m
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.models import efficientnet, test_models
 from ethos_hil.suites.models.layers import same
-from ethos_hil.suites.models.mlperf_tiny import WINDOWS, Autoencoder, DsCnn, MobileNetV1, ResNet8, folded
+from ethos_hil.suites.models.mlperf_tiny import WINDOWS, Autoencoder, DsCnn, MobileNetV1, ResNet8, fold
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, label
-from ethos_hil.suites.models.seeded import NOTE, seeded
+from ethos_hil.suites.models.seeded import NOTE, seed
 
 MODELS = {name: value for name, value in vars(test_models).items() if isinstance(value, Model)}
 
@@ -49,18 +49,18 @@ def test_mlperf_tinys_models_have_as_many_parameters_as_the_originals_in_keras(
 
 def test_folding_batch_normalisation_does_not_change_the_answer() -> None:
     network = Autoencoder()
-    inputs = seeded(network, *WINDOWS).example_inputs
+    inputs = seed(network, *WINDOWS).example_inputs
     with torch.no_grad():
         before = network(*inputs)
-        after = folded(network)(*inputs)
+        after = fold(network)(*inputs)
     assert not [part for part in network.modules() if isinstance(part, nn.BatchNorm1d)]
     # Ten layers of float32, each with a handful of roundings of 2**-24 of its largest value.
     assert (before - after).abs().max() < 100 * 2**-24 * before.abs().max()
 
 
 def test_upstream_cannot_lower_the_autoencoder_as_it_is_to_float_tosa() -> None:
-    """The reason for `folded`: FuseBatchNorm2dPass puts a convolution of images before every other batch norm, also
-    where there is no image (https://github.com/pytorch/executorch/pull/11148). If this fails, remove `folded`.
+    """The reason for `fold`: FuseBatchNorm2dPass puts a convolution of images before every other batch norm, also
+    where there is no image (https://github.com/pytorch/executorch/pull/11148). If this fails, remove `fold`.
     """
     layers = nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)).eval()
     with pytest.raises(CompileError, match="pass fuse_batch_norm2d_pass"):
@@ -100,7 +100,7 @@ def test_another_input_gives_another_answer(name: str) -> None:
 
 
 def test_weights_as_torch_draws_them_would_be_deaf() -> None:
-    """The reason for `seeded`: the same network as its constructor makes it."""
+    """The reason for `seed`: the same network as its constructor makes it."""
     model = build_model(MODELS["ds_cnn"])
     torch.manual_seed(0)
     untouched = type(model.default.module)().eval()
@@ -127,7 +127,7 @@ def test_same_padding_is_larger_below_and_to_the_right() -> None:
 
 def test_batch_normalisation_is_no_identity_and_knows_its_input() -> None:
     layer = nn.BatchNorm2d(4)
-    model = seeded(nn.Sequential(nn.Conv2d(3, 4, 3), layer), 1, 3, 16, 16)
+    model = seed(nn.Sequential(nn.Conv2d(3, 4, 3), layer), 1, 3, 16, 16)
     assert layer.running_mean is not None
     assert layer.running_mean.abs().min() > 0
     assert not torch.allclose(layer.weight, torch.ones(4))
@@ -140,7 +140,7 @@ def test_the_float_network_knows_what_the_photographs_show() -> None:
     network = efficientnet.network()
     for photograph in PHOTOGRAPHS:
         with torch.no_grad():
-            scores = network(torch.from_numpy(photograph.prepared()))
+            scores = network(torch.from_numpy(photograph.prepare()))
         five = set(scores.topk(5).indices[0].tolist())
         assert not photograph.shows or photograph.shows & five, (photograph.name, [label(number) for number in five])
 

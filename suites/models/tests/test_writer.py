@@ -48,7 +48,7 @@ def test_training_repeats_and_learns() -> None:
 def test_it_reads_a_whole_text_as_it_writes_one() -> None:
     """So what it is trained for is what it does with its cache, also once that is full."""
     model, _ = writer.train(4)
-    text = writer.encoded(writer.zen()[:50])
+    text = writer.encode(writer.zen()[:50])
     stepwise = copy.deepcopy(model)
     with torch.no_grad():
         whole = model.read(torch.nn.functional.pad(text[None, :-1].long(), (1, 0)))[0]
@@ -58,7 +58,7 @@ def test_it_reads_a_whole_text_as_it_writes_one() -> None:
 
 def test_it_writes_the_prompt_and_goes_on_with_its_own_characters() -> None:
     model, _ = writer.train(4)
-    prompt = writer.encoded("To be")[None]
+    prompt = writer.encode("To be")[None]
     with torch.no_grad():
         calls = [model(prompt) for _ in range(8)]
     written = [int(call["character"]) for call in calls]

@@ -41,13 +41,13 @@ def _model(architecture: Architecture) -> Method:
     from ethos_hil.suites.models.zoo.networks import settle
 
     torch.manual_seed(0)
-    network = _built(architecture)
+    network = _build(architecture)
     inputs = [torch.rand(architecture.shape) * 2 - 1 for _ in range(3)]
     settle(network, [torch.cat(inputs[:2])])
     return Method(network, (inputs[0],), tuple((value,) for value in inputs), notes=(NOTE,))
 
 
-def _built(architecture: Architecture) -> Any:
+def _build(architecture: Architecture) -> Any:
     if architecture.origin == "timm":
         _import_torchvision()
         import timm

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.record import ArtifactInfo, Metric
 from ethos_hil.results.export.runs import github_benchmark, pytorch_benchmark
 from ethos_hil.results.export.runs.tests import samples
@@ -132,8 +132,8 @@ def test_models_and_odd_runs_are_told_too() -> None:
 
 def test_foreign_text_is_escaped() -> None:
     entries = v3(samples.hostile())
-    assert entries[0]["model"]["extra_info"]["operator"] == escaped(samples.HOSTILE)
-    assert entries[-1]["metric"]["extra_info"]["message"] == escaped(samples.HOSTILE)
+    assert entries[0]["model"]["extra_info"]["operator"] == escape(samples.HOSTILE)
+    assert entries[-1]["metric"]["extra_info"]["message"] == escape(samples.HOSTILE)
     assert all(list(line) == ["{"] for line in pytorch_benchmark.write(samples.hostile(), None).splitlines()[1:-1]
                for line in [line[:1]])  # fmt: skip
 

@@ -9,7 +9,7 @@ from importlib import resources
 import pytest
 import xmlschema
 
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.record_context import RunInfo
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.export.exporter import NotExportable
@@ -141,7 +141,7 @@ def test_text_that_xml_lacks_is_escaped_and_markup_stays_text() -> None:
     root = document(results)
     first, second = root.iter("testcase")
     assert properties(first)["operator"] == one_line(samples.HOSTILE)
-    assert second.findtext("system-out") == "\n".join([escaped(samples.HOSTILE)] * 3)
+    assert second.findtext("system-out") == "\n".join([escape(samples.HOSTILE)] * 3)
     assert second.find("failure") is not None
     assert one_line(samples.HOSTILE) == second.find("failure").attrib["message"]  # type: ignore[union-attr]
     assert properties(root[0])["run"] == one_line(samples.HOSTILE)

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Metric
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.export.runs import openmetrics
@@ -119,7 +119,7 @@ def test_one_name_with_two_units_and_names_of_ours_are_two_families() -> None:
 def test_foreign_text_stays_a_label() -> None:
     by_name = families(samples.hostile(), samples.comparison(samples.HOSTILE))
     verified = by_name["ethos_hil_verified"].samples
-    assert [sample.labels["npu"] for sample in verified] == [escaped(samples.HOSTILE)] * 2
+    assert [sample.labels["npu"] for sample in verified] == [escape(samples.HOSTILE)] * 2
     assert not [name for name in by_name if not name.startswith("ethos_hil_")]
     numbers = {
         sample.value for family in by_name.values() for sample in family.samples if "provenance" in sample.labels

@@ -12,7 +12,7 @@ import duckdb
 import fastparquet
 import pytest
 
-from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Metric
 from ethos_hil.base.record_context import RunInfo
 from ethos_hil.results.compaction.columns import COLUMNS
@@ -104,7 +104,7 @@ def test_no_cell_is_a_formula(start: str) -> None:
 def test_text_is_escaped_in_csv_and_kept_in_parquet(tmp_path: Path) -> None:
     results = samples.hostile()
     row, *_ = table(results)
-    assert row["npu"] == f"'{escaped(samples.HOSTILE, keep='')}"
+    assert row["npu"] == f"'{escape(samples.HOSTILE, keep='')}"
     assert not {char for char in points.write_csv(results, None).decode() if not char.isprintable()} - {"\n"}
     cells = parquet(results, tmp_path)[0]
     assert cells["npu"] == samples.HOSTILE.replace("\udc80", "\\udc80")

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from ethos_hil.base.plain_text import cut, escaped, one_line
+from ethos_hil.base.plain_text import cut, escape, one_line
 
 
 @pytest.mark.parametrize(
@@ -27,20 +27,20 @@ from ethos_hil.base.plain_text import cut, escaped, one_line
     ],
 )
 def test_what_a_terminal_obeys_is_shown_as_an_escape(text: str, shown: str) -> None:
-    assert escaped(text) == shown
-    assert escaped(shown) == shown, "escaping twice changes nothing"
+    assert escape(text) == shown
+    assert escape(shown) == shown, "escaping twice changes nothing"
 
 
 @pytest.mark.parametrize(
     "text", ["", "plain", "a\tb", "Größe 5 µs", "名前　二", "😀", "[/red] [bold]", "a\u00a0b", "C:\\x"]
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
-    assert escaped(text) == text
+    assert escape(text) == text
 
 
 def test_no_control_character_of_unicode_gets_through() -> None:
     dangerous = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in _DANGEROUS]
-    shown = escaped("".join(dangerous), keep="")
+    shown = escape("".join(dangerous), keep="")
     assert shown.isascii()
     assert shown.isprintable()
 
@@ -49,8 +49,8 @@ _DANGEROUS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def test_line_ends_stay_where_they_are_wanted() -> None:
-    assert escaped("a\nb\x1b", keep="\t\n") == "a\nb\\x1b"
-    assert escaped("a\nb") == r"a\nb"
+    assert escape("a\nb\x1b", keep="\t\n") == "a\nb\\x1b"
+    assert escape("a\nb") == r"a\nb"
     assert one_line(" a\n\n  b\r\nc\x1b ") == r"a b c\x1b"
 
 

@@ -40,7 +40,7 @@ def test_each_field_has_an_example_that_is_kept_and_moves_the_digest(name: str) 
 def test_every_field_at_once_is_kept() -> None:
     question = ask(**OTHER)
     copy = Question.from_json(json.loads(json.dumps(question.to_json())))
-    assert copy == question.kept()
+    assert copy == question.for_record()
     assert copy.digest == question.digest
 
 
@@ -67,7 +67,7 @@ def test_values_in_memory_are_kept_by_digest_and_no_command_asks_them() -> None:
 def test_another_value_takes_the_old_digest_away(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(b"1")
-    copy = ask(inputs=path).kept()
+    copy = ask(inputs=path).for_record()
     assert copy.but(inputs=None).digest == ask().digest
     assert copy.but(repeat=3).digests == copy.digests
 

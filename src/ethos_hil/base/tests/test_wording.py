@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ethos_hil.base.wording import change, counted, duration, exact, listed, memory_size, per_second, percent
+from ethos_hil.base.wording import change, count_of, duration, exact, list_of, memory_size, per_second, percent
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (counted(1, "point"), "1 point"),
-        (counted(1200, "point"), "1,200 points"),
-        (counted(2, "box", "boxes"), "2 boxes"),
+        (count_of(1, "point"), "1 point"),
+        (count_of(1200, "point"), "1,200 points"),
+        (count_of(2, "box", "boxes"), "2 boxes"),
         (percent(None), ""),
         (percent(0.0), "0"),
         (percent(0.0512), "5.1"),
@@ -30,7 +30,7 @@ from ethos_hil.base.wording import change, counted, duration, exact, listed, mem
         (memory_size(16), "16 B"),
         (change(1.0), ""),
         (change(1.025), "+2.5 %"),
-        (listed("abcde"), "a, b, c and 2 more"),
+        (list_of("abcde"), "a, b, c and 2 more"),
     ],
 )
 def test_a_number_is_said_in_one_way(text: str, words: str) -> None:
