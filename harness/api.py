@@ -234,7 +234,7 @@ def target(
 def _question(model: Model, inputs: Inputs | None, options: dict[str, Any]) -> Question:
     """Return the question about a model in any form, with its inputs as arrays; `options` are its further fields."""
     data = None if inputs is None else Path(inputs) if isinstance(inputs, str | Path) else _input_sets(inputs)
-    loaded = _loaded(model, None if isinstance(data, Path) else data)
+    loaded = _load(model, None if isinstance(data, Path) else data)
     values = {name: _value(name, value) for name, value in options.items() if value is not None}
     values["inputs"] = data if data is None or isinstance(data, Path) else tuple(_arrays(entry) for entry in data)
     values["npu"] = npu_of(values.get("npu"), values.get("target", DEFAULT_TARGET))
@@ -252,7 +252,7 @@ def _value(name: str, value: Any) -> Any:
             raise UsageError(f"{name} is {value!r}", hint=f"give a list of texts, such as {list(how.example)}")
         return values
     if name == "expected" and not isinstance(value, str | Path):
-        return _expected(value)
+        return _expected_sets(value)
     if name == "calibrate" and not isinstance(value, str | Path):
         return [_tensors(entry) for entry in _input_sets(list(value))]
     if isinstance(value, str) and how.parse is not None:
@@ -260,7 +260,7 @@ def _value(name: str, value: Any) -> Any:
     return how.kind(value) if how.kind is Path or isinstance(value, Path) else value
 
 
-def _expected(expected: Any) -> tuple[InputSet, ...]:
+def _expected_sets(expected: Any) -> tuple[InputSet, ...]:
     sets = _input_sets(expected)
     for index, entry in enumerate(sets):
         for value in entry:
@@ -269,7 +269,7 @@ def _expected(expected: Any) -> tuple[InputSet, ...]:
     return tuple(_arrays(entry) for entry in sets)
 
 
-def _loaded(model: Model, inputs: list[tuple[Any, ...]] | None) -> TorchModel | ProgramFile | str:
+def _load(model: Model, inputs: list[tuple[Any, ...]] | None) -> TorchModel | ProgramFile | str:
     """Return the model; a MODEL by name is loaded when it is lowered, if at all."""
     if isinstance(model, TorchModel | ProgramFile):
         return model

@@ -122,7 +122,7 @@ def run(
     firmware = find_firmware(board.soc) if question.runner is None else Runner.read(question.runner)
     if not isinstance(firmware, Runner):
         check_firmware(firmware, board.soc)
-    question = _profiled(question, board)
+    question = _add_executions(question, board)
     data = RunData.read(question)
     REFERENCE_MODEL.start()  # it is imported while the model is loaded and lowered
     what = f"Lowering {question.label} for {npu}"
@@ -152,7 +152,7 @@ def run(
         report = _run_artifact(artifact, board, firmware, question, data.of(lowering.source), reporter, watch, method)
     facts = report.facts
     return report.with_facts(
-        notes=(*lowering.said(artifact.method), *facts.notes),
+        notes=(*lowering.notes_for(artifact.method), *facts.notes),
         metrics=(*facts.metrics, *watch.metrics()),
         text=written_text(report.outcome, artifact.outputs, text),
         question=asked.for_record(),
@@ -182,7 +182,7 @@ def run_artifact(
         artifact,
         board,
         elf,
-        _profiled(question, board),
+        _add_executions(question, board),
         RunData.read(question),
         reporter or Silent(),
         Stopwatch("starting"),
@@ -291,7 +291,7 @@ def _run_runner(
         )
     watch.begin("running")
     _follow(board, f"Running {runner.path.name}: on {board.name} {board.soc}", reporter)
-    job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, question.repeat or 1)
+    job = RunnerJob(artifact.pte, _pack(artifact, input_sets), artifact.plan.output_tensors, question.repeat or 1)
     return run_program(board, runner.elf, job, timeout=question.timeout, progress=reporter.step)
 
 
@@ -381,10 +381,10 @@ def image_of(
         time_steps=profile is not None,
         stays=stays,
     )
-    return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan, run_id=run_id)
+    return pack(firmware, artifact.pte, _pack(artifact, input_sets), plan, run_id=run_id)
 
 
-def _profiled(question: Question, board: Target) -> Question:
+def _add_executions(question: Question, board: Target) -> Question:
     """Return the question with as many executions as its profile needs."""
     if not question.profile:
         return question
@@ -397,7 +397,7 @@ def _profile_plan(question: Question, board: Target) -> ProfilePlan:
     return ProfilePlan.of(question, board)
 
 
-def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[bytes]]:
+def _pack(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[bytes]]:
     tensors = artifact.plan.input_tensors
     return [
         [tensor.to_bytes(value) for tensor, value in zip(tensors, input_set, strict=True)] for input_set in input_sets

@@ -28,7 +28,7 @@ def asks_by_keyword(asking: Asking) -> Callable[[Function], Function]:
         names = [name for name in asking.fields if name not in taken]
 
         @functools.wraps(function)
-        def asked(*arguments: Any, **options: Any) -> Any:
+        def ask(*arguments: Any, **options: Any) -> Any:
             unknown = options.keys() - taken - {*names}
             if unknown:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {min(unknown)!r}")
@@ -43,10 +43,10 @@ def asks_by_keyword(asking: Asking) -> Callable[[Function], Function]:
         ]
         parameters.sort(key=lambda parameter: parameter.kind)
         result = inspect.signature(function).return_annotation
-        vars(asked)["__signature__"] = inspect.Signature(parameters, return_annotation=result)
+        vars(ask)["__signature__"] = inspect.Signature(parameters, return_annotation=result)
         if function.__doc__:
-            asked.__doc__ = function.__doc__.replace(_PLACE, "\n        ".join(_help(asking, names)).lstrip())
-        return asked  # type: ignore[return-value]
+            ask.__doc__ = function.__doc__.replace(_PLACE, "\n        ".join(_help(asking, names)).lstrip())
+        return ask  # type: ignore[return-value]
 
     return decorate
 

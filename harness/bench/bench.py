@@ -31,7 +31,7 @@ from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.bench.case import BenchPoint, PointKey, key_of
-from ethos_hil.harness.bench.points import PointSettings, part_of, refused
+from ethos_hil.harness.bench.points import PointSettings, part_of, refuse
 from ethos_hil.harness.bench.worker import POINT, BenchJob
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.tool_state import difference, tool_state
@@ -108,7 +108,7 @@ class BenchState:
             raise UsageError(f"{what} was made with other tools: {changed}", hint="leave out --resume for a new run")
 
 
-def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:
+def recorded_keys(folder: Path, prefix: str = "") -> frozenset[PointKey]:
     """Return the keys of the points that a run folder has whole records of.
 
     Args:
@@ -122,7 +122,7 @@ def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:
     return frozenset(key_of(record) for record in records if record.bench is not None and _is_of(record, prefix))
 
 
-def settled(record: Record) -> bool:
+def is_settled(record: Record) -> bool:
     """Return whether a point's record is an answer that asking again would not change: its answers are right, it was
     only compiled and timed, or it was refused for a reason of its own. A failure, an answer that nothing vouches for,
     and a tool that was missing may end otherwise next time.
@@ -137,7 +137,7 @@ def set_aside(folder: Path, prefix: str = "") -> int:
 
     Args:
         folder: the run folder.
-        prefix: as of `recorded`.
+        prefix: as of `recorded_keys`.
 
     Raises:
         OSError: it cannot be read or written.
@@ -145,7 +145,7 @@ def set_aside(folder: Path, prefix: str = "") -> int:
     count = 0
     for path in sorted(folder.glob("records-*.jsonl")):
         lines = read_bytes(path).splitlines(keepends=True)
-        again = [line for line in lines if _asked_again(line, prefix)]
+        again = [line for line in lines if _is_asked_again(line, prefix)]
         if not again:
             continue
         (folder / LOGS).mkdir(exist_ok=True)
@@ -158,12 +158,12 @@ def set_aside(folder: Path, prefix: str = "") -> int:
     return count
 
 
-def _asked_again(line: bytes, prefix: str) -> bool:
+def _is_asked_again(line: bytes, prefix: str) -> bool:
     try:
         record = Record.from_json(json.loads(line))
     except (ValueError, RecursionError):
         return False  # readers report it
-    return record.bench is not None and _is_of(record, prefix) and not settled(record)
+    return record.bench is not None and _is_of(record, prefix) and not is_settled(record)
 
 
 def _is_of(record: Record, prefix: str) -> bool:
@@ -279,7 +279,7 @@ def run_bench(
         OSError: a record cannot be written.
     """
     set_aside(run_folder.path, prefix)
-    done = recorded(run_folder.path, prefix)
+    done = recorded_keys(run_folder.path, prefix)
     left = tuple(point for point in plan.points if point.key not in done)
     if not left:
         return
@@ -298,10 +298,10 @@ def run_bench(
             raise error_of_line(answer)
         count.one_more()
 
-    def lost(job: BenchJob, how: str) -> BenchJob | None:
-        return _lost(job, how, run_folder, count.one_more)
+    def record_loss(job: BenchJob, how: str) -> BenchJob | None:
+        return _record_loss(job, how, run_folder, count.one_more)
 
-    crew.run(tuple(_jobs(left, plan.settings, prefix)), report=report, lost=lost, tick=count.show)
+    crew.run(tuple(_jobs(left, plan.settings, prefix)), report=report, lost=record_loss, tick=count.show)
     count.show()
 
 
@@ -311,16 +311,16 @@ def _jobs(points: Sequence[BenchPoint], settings: PointSettings, prefix: str) ->
         yield BenchJob(tuple(group), settings, prefix)
 
 
-def _lost(job: BenchJob, how: str, run_folder: RunFolder, one_more: Callable[[], None]) -> BenchJob | None:
+def _record_loss(job: BenchJob, how: str, run_folder: RunFolder, one_more: Callable[[], None]) -> BenchJob | None:
     """Keep the record of the point that a process ended in. Return the job of those behind it, the first time."""
-    done = recorded(run_folder.path, job.prefix)
+    done = recorded_keys(run_folder.path, job.prefix)
     left = [point for point in job.points if point.key not in done]
     if not left:
         return None
     error = EthosHilError(f"its process ended with {how} before there was an answer", kind=FailureKind.INTERNAL)
     ended, rest = (left[:1], left[1:]) if job.losses < _MOST_LOSSES else (left, [])
     for point in ended:
-        run_folder.append(refused(point, job.settings, error).record, part=part_of(job.prefix, point))
+        run_folder.append(refuse(point, job.settings, error).record, part=part_of(job.prefix, point))
         one_more()
     return replace(job, points=tuple(rest), losses=job.losses + 1) if rest else None
 

@@ -19,8 +19,8 @@ from ethos_hil.base.shortage import unforeseen
 from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint, BenchStep
 from ethos_hil.harness.bench.point_findings import booted_findings, timed_findings
-from ethos_hil.harness.bench.points import PointSettings, refusal, refusal_of, refused
-from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled, shares_tosa
+from ethos_hil.harness.bench.points import PointSettings, refusal, refusal_of, refuse
+from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompile_for, shares_tosa
 from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.targets.plugin import TargetPlugin
@@ -68,54 +68,54 @@ class CaseWork:
                 findings = self._findings(point)
                 findings = replace(findings, facts=with_latency(findings.facts, asked_clock(self._settings.clock)))
             except Fault as fault:
-                findings = refused(point, self._settings, EthosHilError(fault.message, kind=fault.kind))
+                findings = refuse(point, self._settings, EthosHilError(fault.message, kind=fault.kind))
             except (Exception, SystemExit) as error:
-                findings = refused(point, self._settings, unforeseen(error))
+                findings = refuse(point, self._settings, unforeseen(error))
             yield findings.record
 
     def _findings(self, point: BenchPoint) -> Findings:
         plugin = _target_of(point, self._settings)
         impossible = refusal_of(point, self._settings) or refusal(lambda: check_npu(plugin, EthosU.parse(point.npu)))
         if impossible is not None:
-            return refused(point, self._settings, impossible, impossible=True)
+            return refuse(point, self._settings, impossible, impossible=True)
         setup = self._settings.setup(point)
         virtual = plugin.kind == "virtual"
         notes: tuple[str, ...] = ()
-        if self._settings.booted(self._case, virtual=virtual):
+        if self._settings.boots(self._case, virtual=virtual):
             try:
                 return booted_findings(point, self._settings, self._to_boot(setup), self._pool)
             except PreflightFailed as error:
                 if not virtual:
                     raise
                 notes = (f"not booted, only timed: {error.message}",)
-        artifact = self._compiled(setup)
+        artifact = self._compile(setup)
         return timed_findings(point, self._settings, artifact, (*self._notes, *notes))
 
     def _to_boot(self, setup: VelaSetup) -> Artifact | None:
         """Return the artifact to boot; None for a MODEL, which is run as `ethos-hil run` does."""
-        return None if self._case.model else self._lowered_for(setup)
+        return None if self._case.model else self._lower_for(setup)
 
-    def _compiled(self, setup: VelaSetup) -> Artifact:
+    def _compile(self, setup: VelaSetup) -> Artifact:
         """Return the case compiled for a setup: from a TOSA program that is there, else lowered."""
         for known in self._lowered:
             if known.npu is None or not shares_tosa(known.npu, setup.npu):
                 continue
             try:
-                return recompiled(known, setup)
+                return recompile_for(known, setup)
             except RecompilationDeparts:
                 continue
             except CompileError:  # lowering says where in the model, and may find another way
                 break
-        artifact = self._lowered_for(setup)
+        artifact = self._lower_for(setup)
         self._lowered.append(artifact)
         return artifact
 
-    def _lowered_for(self, setup: VelaSetup) -> Artifact:
+    def _lower_for(self, setup: VelaSetup) -> Artifact:
         if not self._case.model:
             return lower(self._model, setup.npu, vela=setup, scheme=self._case.scheme)
         question = Question(self._case.model, npu=str(setup.npu), scheme=self._case.scheme)
         lowering = lower_question(question, vela=setup)
-        self._notes = lowering.said(lowering.artifact.method)
+        self._notes = lowering.notes_for(lowering.artifact.method)
         return lowering.artifact
 
     @property

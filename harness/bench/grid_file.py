@@ -62,13 +62,13 @@ def _grid(path: Path, shown: str, ini: VelaIni | None = None) -> BenchGrid:
     return BenchGrid(
         file.data.get("name", DEFAULT.split("_")[0] if shown == DEFAULT else path.stem),
         cases,
-        _known(file, "npus", EthosU.parse) or EthosU.names(),
-        _known(file, "memory_modes", _memory_mode if ini is None else str),  # one's own are not looked up
-        _known(file, "system_configs", lambda name: _system(name, ini or VelaIni.shipped())),
+        _names_of(file, "npus", EthosU.parse) or EthosU.names(),
+        _names_of(file, "memory_modes", _memory_mode if ini is None else str),  # one's own are not looked up
+        _names_of(file, "system_configs", lambda name: _system(name, ini or VelaIni.shipped())),
     )
 
 
-def _known(file: CheckedToml, key: str, parse: Callable[[str], object]) -> tuple[str, ...]:
+def _names_of(file: CheckedToml, key: str, parse: Callable[[str], object]) -> tuple[str, ...]:
     """Return the names that the file has for a key. Raises UsageError, with the line, where `parse` does."""
     try:
         return tuple(dict.fromkeys(str(parse(name)) for name in file.data.get(key, ())))

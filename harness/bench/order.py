@@ -114,7 +114,7 @@ def _check_targets(targets: Sequence[str], grid: BenchGrid, settings: PointSetti
     for name in targets:
         plugin = find_plugin(name)
         virtual = plugin.kind == "virtual"
-        if not any(settings.booted(case, virtual=virtual) for case in grid.cases):
+        if not any(settings.boots(case, virtual=virtual) for case in grid.cases):
             continue
         able = [npu for npu in grid.npus or EthosU.names() if npu in plugin.npus]
         missing = [error for npu in able if (error := plugin.find(EthosU.parse(npu))) is not None]

@@ -35,7 +35,7 @@ from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import find_plugin, make_target
 from ethos_hil.harness.verdict.artifact_info import info
 from ethos_hil.harness.verdict.findings import Report
-from ethos_hil.harness.verdict.metrics import attribute, estimated, metrics, rows
+from ethos_hil.harness.verdict.metrics import attribute, estimated_rows, metrics, rows
 from ethos_hil.lowering.artifact import Artifact
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def timed_findings(
     footprint = Footprint.of(artifact)
     mode = memory_mode(artifact, footprint, _sram_of(soc))
     delegates = [CompiledDelegate.of(artifact, delegate, npu, mode) for delegate in artifact.delegates]
-    ops, cycles = _timed(artifact, delegates)
+    ops, cycles = _time(artifact, delegates)
     system = system_of(artifact, npu)
     facts = RunFacts(
         **facts_of(point, settings),
@@ -90,7 +90,7 @@ def timed_findings(
         notes=(
             *artifact.notes,
             *notes,
-            *_said(artifact, mode, soc),
+            *_notes_of(artifact, mode, soc),
             *(() if cycles[0].name == "npu_cycles" else (_UNKNOWN,)),
         ),
         method=artifact.method,
@@ -154,17 +154,17 @@ def vela_metrics(artifact: Artifact) -> tuple[Metric, ...]:
     return tuple(sums)
 
 
-def _timed(artifact: Artifact, delegates: Sequence[CompiledDelegate]) -> tuple[tuple[Op, ...], tuple[Metric, ...]]:
+def _time(artifact: Artifact, delegates: Sequence[CompiledDelegate]) -> tuple[tuple[Op, ...], tuple[Metric, ...]]:
     """Return the rows, and the cycles in total: modelled, where they do not depend on data, and Vela's estimate."""
     estimate = Metric("npu_cycles_estimate", sum(op.vela_cycles for op in artifact.npu_ops), "cycles", VELA)
     if any(delegate.program.has_branches for delegate in delegates):
-        return estimated(artifact), (estimate,)
-    calls = tuple(map(_called, delegates))
+        return estimated_rows(artifact), (estimate,)
+    calls = tuple(map(_call_of, delegates))
     ops = attribute(artifact, Run(0, 0, (), calls), MODELLED)
     return ops, (Metric("npu_cycles", sum(call.cycles for call in calls), "cycles", MODELLED), estimate)
 
 
-def _called(compiled: CompiledDelegate) -> DelegateRun:
+def _call_of(compiled: CompiledDelegate) -> DelegateRun:
     """Return the call of a delegate as a target reports it that sees operations."""
     timing = compiled.program.timing(compiled.ports, compiled.system)
     events = tuple(OpEvent(op.offset, op.name, op.cycles, op.begin, op.end) for op in timing.ops)
@@ -172,7 +172,7 @@ def _called(compiled: CompiledDelegate) -> DelegateRun:
     return DelegateRun(delegate.instruction, delegate.index, timing.cycles, (), (), events)
 
 
-def _said(artifact: Artifact, mode: DeviceMemoryMode, soc: str) -> tuple[str, ...]:
+def _notes_of(artifact: Artifact, mode: DeviceMemoryMode, soc: str) -> tuple[str, ...]:
     asked = artifact.memory_mode
     if asked is None:
         return ()

@@ -74,7 +74,7 @@ class PointSettings:
         """Return what Vela is asked for a point. Raises UsageError where that cannot be, which is its refusal."""
         return VelaSetup.of(self.question(point))
 
-    def booted(self, case: BenchCase, *, virtual: bool) -> bool:
+    def boots(self, case: BenchCase, *, virtual: bool) -> bool:
         """Return whether the points of a case on a target are booted."""
         if not virtual:
             return True
@@ -206,7 +206,7 @@ def facts_of(point: BenchPoint, settings: PointSettings) -> dict[str, Any]:
     }
 
 
-def refused(point: BenchPoint, settings: PointSettings, error: EthosHilError, *, impossible: bool = False) -> Findings:
+def refuse(point: BenchPoint, settings: PointSettings, error: EthosHilError, *, impossible: bool = False) -> Findings:
     """Return what is known of a point that ended in an error.
 
     Args:

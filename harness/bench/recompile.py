@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.scan.origins import mapped
+from ethos_hil.harness.scan.origins import map_rows
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.formats.tosa import without_locations
 from ethos_hil.lowering.repairs.defect import DefectFinding
@@ -33,7 +33,7 @@ def shares_tosa(npu: EthosU, other: EthosU) -> bool:
     return npu.family.tosa == other.family.tosa
 
 
-def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
+def recompile_for(artifact: Artifact, setup: VelaSetup) -> Artifact:
     """Return the method that an artifact is seen from, compiled for another NPU, memory mode or system.
 
     The result has the delegates, rows, flags and summaries of lowering for `setup`. Its `pte` is still that of
@@ -52,8 +52,8 @@ def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
     flags = setup.flags
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         arguments = [*with_ini(flags, setup.ini, Path(folder)), *DEBUG_FLAGS]
-        new = [_compiled(delegate, arguments, setup.npu) for delegate in artifact.delegates]
-    delegates = _numbered(artifact.delegates, new)
+        new = [_compile(delegate, arguments, setup.npu) for delegate in artifact.delegates]
+    delegates = _renumber(artifact.delegates, new)
     return replace(
         artifact,
         npu=setup.npu,
@@ -65,22 +65,22 @@ def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
     )
 
 
-def _compiled(old: Delegate, arguments: Sequence[str], npu: EthosU) -> Delegate:
+def _compile(old: Delegate, arguments: Sequence[str], npu: EthosU) -> Delegate:
     assert old.tosa is not None, "a delegate that was lowered here has its TOSA"
-    done = _mended(old.tosa, arguments, npu)
+    done = _mend(old.tosa, arguments, npu)
     output = done.output
     rewritten = without_locations(output.tosa) if output.tosa != old.tosa else None
     if rewritten != old.compiled:  # the rows of the one say nothing of the operators of the other
         raise RecompilationDeparts(f"a defect of Vela is met on {npu} and not where the model was lowered for")
     try:
-        rows = mapped(output, old)
+        rows = map_rows(output, old)
     except (LookupError, ValueError) as error:
         raise RecompilationDeparts(f"the rows for {npu} cannot be told: {error}") from error
     defects = tuple(dict.fromkeys(finding.defect.id for finding in done.findings))
     return replace(old, vela=output.blob, npu_ops=rows, summary=output.summary, compiled=rewritten, defects=defects)
 
 
-def _mended(tosa: bytes, arguments: Sequence[str], npu: EthosU) -> Mended:
+def _mend(tosa: bytes, arguments: Sequence[str], npu: EthosU) -> Mended:
     """Compile a program, and repair Vela's known defects in it as lowering does."""
 
     def place(finding: DefectFinding) -> str:
@@ -93,7 +93,7 @@ def _mended(tosa: bytes, arguments: Sequence[str], npu: EthosU) -> Mended:
     return mend(output, arguments, as_upstream=False, place=place)
 
 
-def _numbered(old: Sequence[Delegate], new: Sequence[Delegate]) -> tuple[Delegate, ...]:
+def _renumber(old: Sequence[Delegate], new: Sequence[Delegate]) -> tuple[Delegate, ...]:
     """Return delegates whose rows are numbered through in the order in which the delegates were compiled."""
     order = sorted(range(len(new)), key=lambda at: min((row.id for row in old[at].npu_ops), default=""))
     numbered = list(new)

@@ -76,7 +76,7 @@ class MemorySpan:
     read_only: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name} (0x{self.base:08x}, {shown_size(self.size)})"
+        return f"{self.name} (0x{self.base:08x}, {format_size(self.size)})"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class MemoryTest:
     restored: bool
 
 
-def shown_size(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a number of bytes in the unit that fits it: "512 KiB"."""
     for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if size >= 1 << shift and size % (1 << shift) == 0:
@@ -425,13 +425,13 @@ def load_firmware(
         "code_crc32": f"0x{firmware.code_crc32:08x}",
         "entry": f"0x{loaded.start.entry:08x}",
     }
-    rate = shown_rate(loaded.bytes_per_second)
+    rate = format_rate(loaded.bytes_per_second)
     return StepFinding(
         f"{loaded.bytes:,} bytes written and read back in {loaded.seconds:.2f} s, {rate}; it was started", values
     )
 
 
-def shown_rate(rate: float) -> str:
+def format_rate(rate: float) -> str:
     """Return bytes per second for people."""
     return f"{rate / 1e6:.1f} MB/s" if rate >= 1e6 else f"{rate / 1e3:.1f} kB/s"
 

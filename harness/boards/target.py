@@ -121,7 +121,7 @@ class BoardTarget(Target):
             collector.close()
             outcome = collector.outcome(seconds)
         except TimeoutError as error:
-            raise collector.timed_out(timeout) from error
+            raise collector.timeout_error(timeout) from error
         except TargetError as error:
             raise error.replace(console=collector.console) from error.__cause__
         seconds["total"] = time.perf_counter() - started

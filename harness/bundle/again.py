@@ -12,7 +12,7 @@ from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.ask.place import target_of
-from ethos_hil.harness.bundle.run_bundle import RunBundle, ended, ended_alike
+from ethos_hil.harness.bundle.run_bundle import RunBundle, end_alike, end_of
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact
@@ -26,7 +26,7 @@ from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.program.program_file import ProgramFile
 
 
-def asked_of(bundle: RunBundle, **changes: Any) -> Question:
+def repeat_question(bundle: RunBundle, **changes: Any) -> Question:
     """Return the question that asks what a bundle's run asked; `changes` are other fields of it."""
     program = ProgramFile(bundle.question.label, bundle.artifact.pte)
     return bundle.question.but(model=program, inputs=bundle.input_sets, expected=bundle.expected, **changes)
@@ -37,7 +37,7 @@ def run_again(bundle: RunBundle, question: Question, reporter: Reporter | None =
 
     Args:
         bundle: whose program and inputs run; its image does not.
-        question: of `asked_of`.
+        question: of `repeat_question`.
         reporter: receives the progress.
 
     Raises:
@@ -62,7 +62,7 @@ def replay(bundle: RunBundle, reporter: Reporter | None = None) -> Report:
         raise UsageError("the bundle has no recorded answer: its run ended before one", hint="leave out --replay")
     artifact, question, sets = bundle.artifact, bundle.question, bundle.input_sets
     board = RecordedTarget(bundle.answer.board, bundle.answer.outcome)
-    expected = RunData.read(asked_of(bundle)).answers(artifact, len(sets), bundle.repeat)
+    expected = RunData.read(repeat_question(bundle)).answers(artifact, len(sets), bundle.repeat)
     references: tuple[ReferenceRun, ...] = ()
     lacking = None
     if expected is None or not artifact.foreign:
@@ -112,7 +112,7 @@ def differences(bundle: RunBundle, firmware: bool = True) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def compared(bundle: RunBundle, record: Record, where: str) -> tuple[str, ...]:
+def compare_ends(bundle: RunBundle, record: Record, where: str) -> tuple[str, ...]:
     """Return sentences about whether a run ended as the bundle's.
 
     Args:
@@ -120,11 +120,11 @@ def compared(bundle: RunBundle, record: Record, where: str) -> tuple[str, ...]:
         record: of the run.
         where: the bundle's name.
     """
-    if ended_alike(bundle.record, record):
+    if end_alike(bundle.record, record):
         return (f"it ended as the run in {where}",)
-    sentences = [f"it did not end as the run in {where}, which is {ended(bundle.record)}"]
-    if bundle.again is not None and not ended_alike(bundle.again, bundle.record):
-        alike = "as here" if ended_alike(bundle.again, record) else ended(bundle.again)
+    sentences = [f"it did not end as the run in {where}, which is {end_of(bundle.record)}"]
+    if bundle.again is not None and not end_alike(bundle.again, bundle.record):
+        alike = "as here" if end_alike(bundle.again, record) else end_of(bundle.again)
         sentences.append(f"when the bundle was made, it ended {alike}")
     return tuple(sentences)
 

@@ -43,7 +43,7 @@ _END_SIGNATURE, _ZIP64_SIGNATURE, _ZIP64_SIZE = b"PK\5\6", b"PK\6\7", 20
 _KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
 
 
-def packed(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
+def pack(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
     """Return the archive of a bundle.
 
     Args:
@@ -62,7 +62,7 @@ def packed(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
         try:
             if len(data) > _MOST_FILE:
                 raise BadArchive(f"it has {len(data):,} bytes, at most {_MOST_FILE:,} are read")
-            _unpacked(io.BytesIO(data), len(data))
+            _unpack(io.BytesIO(data), len(data))
         except BadArchive as error:
             reason = str(error)
             continue
@@ -70,7 +70,7 @@ def packed(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
     raise UsageError(f"the bundle could not be read again: {reason}", hint="bundle a run with fewer or smaller inputs")
 
 
-def unpacked(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+def unpack(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the manifest of a bundle, and its members' contents by name, all checked against the manifest.
 
     Raises:
@@ -78,16 +78,16 @@ def unpacked(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """
     try:
         with opened(path, most=_MOST_FILE) as file:
-            return _unpacked(file, os.fstat(file.fileno()).st_size)
+            return _unpack(file, os.fstat(file.fileno()).st_size)
     except FileNotFoundError:
         raise no_file(str(path), _FORMS) from None
     except BadArchive as error:
-        raise refused(path, str(error)) from error
+        raise refusal_of(path, str(error)) from error
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}", hint=_FORMS) from error
 
 
-def refused(path: Path, why: str) -> UsageError:
+def refusal_of(path: Path, why: str) -> UsageError:
     """Return the error for a file that is not a usable bundle."""
     return UsageError(f"{path} is refused: {why}", hint=_HINT)
 
@@ -100,7 +100,7 @@ def json_member(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
     """
     if name not in files:
         raise BadArchive(f"it has no member {name}")
-    return _parsed(files[name], name, _MOST_JSON)
+    return _parse(files[name], name, _MOST_JSON)
 
 
 def _archive(files: Mapping[str, bytes], method: int) -> bytes:
@@ -114,7 +114,7 @@ def _archive(files: Mapping[str, bytes], method: int) -> bytes:
     return buffer.getvalue()
 
 
-def _unpacked(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _unpack(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, bytes]]:
     _check_end(file, size)
     with members(file, size) as archive:
         _check_kinds(file)
@@ -165,7 +165,7 @@ def _manifest(archive: ZipMembers) -> dict[str, Any]:
         raise BadArchive(f"it has no {MANIFEST}, so it is not a bundle")
     if archive.sizes[MANIFEST] > _MOST_MANIFEST:
         raise BadArchive(f"{MANIFEST} has {archive.sizes[MANIFEST]:,} bytes, at most {_MOST_MANIFEST:,} are read")
-    manifest = _parsed(archive.read(MANIFEST), MANIFEST, _MOST_MANIFEST)
+    manifest = _parse(archive.read(MANIFEST), MANIFEST, _MOST_MANIFEST)
     if manifest.get("kind") != KIND:
         raise BadArchive(f"{MANIFEST} says that it is {manifest.get('kind')!r:.100}, not {KIND!r}")
     version = manifest.get("schema_version")
@@ -192,7 +192,7 @@ def _check_names(archive: ZipMembers, listed: Mapping[str, Mapping[str, Any]]) -
             raise BadArchive(f"member {name} has {archive.sizes[name]:,} bytes, its manifest says {facts['bytes']:,}")
 
 
-def _parsed(data: bytes, name: str, most: int) -> dict[str, Any]:
+def _parse(data: bytes, name: str, most: int) -> dict[str, Any]:
     if len(data) > most:
         raise BadArchive(f"{name} has {len(data):,} bytes, at most {most:,} are read")
     try:

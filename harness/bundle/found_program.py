@@ -16,7 +16,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.image.inputs import InputSet, digest_of
-from ethos_hil.harness.verdict.artifact_info import cached
+from ethos_hil.harness.verdict.artifact_info import cached_artifact
 from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.artifact import Artifact
@@ -146,8 +146,8 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
             )
         return FoundProgram(Artifact.of_program(source.data, record.model), source)
     caches = [Cache(), *([Cache(chosen.cache)] if chosen.cache is not None and chosen.cache.is_dir() else [])]
-    kept = next(filter(None, (cached(record.artifact, cache) for cache in caches)), None)
-    artifact = kept or next(_dumped(wanted, chosen, files), None)
+    kept = next(filter(None, (cached_artifact(record.artifact, cache) for cache in caches)), None)
+    artifact = kept or next(_dumped_programs(wanted, chosen, files), None)
     if artifact is None:
         raise UsageError(
             f"the program of {record.label} ({wanted[:_SHOWN]}) is no longer in the cache, {caches[-1].folder}",
@@ -258,7 +258,7 @@ def _data(**files: Path) -> RunData:
     return RunData.read(Question("", **files))  # type: ignore[arg-type]
 
 
-def _dumped(wanted: str, chosen: ChosenRecord, files: KeptFiles) -> Iterator[Artifact]:
+def _dumped_programs(wanted: str, chosen: ChosenRecord, files: KeptFiles) -> Iterator[Artifact]:
     """Yield the program from what `pytest --artifacts` keeps of failed tests, if it is there."""
     folder = files.artifacts or chosen.artifacts
     if folder is None:

@@ -10,7 +10,7 @@ from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, ToolE
 from ethos_hil.base.judge import Findings
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.bundle.again import asked_of, run_again, without_times
+from ethos_hil.harness.bundle.again import repeat_question, run_again, without_times
 from ethos_hil.harness.bundle.found_program import (
     ChosenRecord,
     KeptFiles,
@@ -20,7 +20,7 @@ from ethos_hil.harness.bundle.found_program import (
     question_of,
     soc_of,
 )
-from ethos_hil.harness.bundle.run_bundle import RecordedAnswer, RunBundle, ended, ended_alike
+from ethos_hil.harness.bundle.run_bundle import RecordedAnswer, RunBundle, end_alike, end_of
 from ethos_hil.harness.bundle.sound import TARGET_KINDS
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
@@ -70,7 +70,7 @@ def make(
     expected = find_expected(chosen, program, files, len(sets), repeat)
     question = question_of(record, program.artifact, repeat)
     bundle = RunBundle(record, question, soc_of(record), program.artifact, sets, expected=expected)
-    question = asked_of(bundle, timeout=timeout or asked.timeout)
+    question = repeat_question(bundle, timeout=timeout or asked.timeout)
     report, again = _run(bundle, question, reporter) if run else (None, None)
     bundle = dataclasses.replace(
         bundle,
@@ -148,8 +148,8 @@ def _with_image(bundle: RunBundle, question: Question, report: Report | None) ->
         outcome = report.outcome
         answer = RecordedAnswer(TargetFacts.of(report.answer.board), without_times(outcome, outcome.program_hash[:16]))
         bundle = dataclasses.replace(bundle, answer=answer)
-    if bundle.again is not None and not ended_alike(record, bundle.again):
-        notes.append(f"it did not end alike when it ran again. Kept: {ended(record)}. Now: {ended(bundle.again)}")
+    if bundle.again is not None and not end_alike(record, bundle.again):
+        notes.append(f"it did not end alike when it ran again. Kept: {end_of(record)}. Now: {end_of(bundle.again)}")
     return MadeBundle(dataclasses.replace(bundle, firmware_sha256=digest), tuple(notes))
 
 

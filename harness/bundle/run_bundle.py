@@ -18,7 +18,7 @@ from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.question import GROUP_OF, GROUPS, OPTIONS, Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.typed_json import from_json
-from ethos_hil.harness.bundle.archive import json_member, packed, refused, unpacked
+from ethos_hil.harness.bundle.archive import json_member, pack, refusal_of, unpack
 from ethos_hil.harness.bundle.sound import check_artifact, check_executions, check_outcome
 from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.harness.link.outcome import Outcome
@@ -102,7 +102,7 @@ class RunBundle:
         """The newest record: of the run that was made for the bundle, if there was one."""
         return self.again or self.record
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Return the bundle as a file. Raises UsageError if it is too large."""
         files = {f"{ARTIFACT}{name}": data for name, data in _artifact_files(self.artifact).items()}
         names = [f"input_{index}" for index in range(len(self.artifact.plan.input_tensors))]
@@ -136,7 +136,7 @@ class RunBundle:
             "program": PROGRAM,
             "program_sha256": self.artifact.sha256,
         }
-        return packed(files, facts)
+        return pack(files, facts)
 
     @classmethod
     def read(cls, path: Path) -> RunBundle:
@@ -145,15 +145,15 @@ class RunBundle:
         Raises:
             UsageError: there is no such file, or it is refused; it says why.
         """
-        manifest, files = unpacked(path)
+        manifest, files = unpack(path)
         try:
             return _bundle(manifest, files)
         except BadArchive as error:
-            raise refused(path, str(error)) from error
+            raise refusal_of(path, str(error)) from error
         except UsageError as error:
-            raise refused(path, error.message) from error
+            raise refusal_of(path, error.message) from error
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-            raise refused(path, f"its parts do not fit together: {type(error).__name__}: {error}") from error
+            raise refusal_of(path, f"its parts do not fit together: {type(error).__name__}: {error}") from error
 
 
 def _bundle(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> RunBundle:
@@ -285,7 +285,7 @@ def readme(
     lines = [
         f"One run of ethos-hil: {question.label} for {question.npu} on {question.target} {soc}",
         *([f"of the test {record.test.id}"] if record.test is not None else []),
-        f"that ended as {one_line(ended(record))}",
+        f"that ended as {one_line(end_of(record))}",
         "",
         "Show it again, with the name of this file, on any machine that has ethos-hil:",
         "",
@@ -296,8 +296,8 @@ def readme(
     ]
     if "recording.json" in names:
         lines += ["Without QEMU, the answer that was recorded is judged again: ethos-hil run failure.zip --replay"]
-    if again is not None and not ended_alike(record, again):
-        lines += ["", f"It did not end alike when this file was made: {one_line(ended(again))}"]
+    if again is not None and not end_alike(record, again):
+        lines += ["", f"It did not end alike when this file was made: {one_line(end_of(again))}"]
     lines += ["", f"program  SHA-256 {artifact.sha256}"]
     lines += [f"versions {', '.join(f'{name} {text}' for name, text in sorted(record.versions.items()))}", ""]
     for name, what in _MEMBERS.items():
@@ -306,14 +306,14 @@ def readme(
     return "".join(f"{escape(line)}\n" for line in lines)
 
 
-def ended(record: Record) -> str:
+def end_of(record: Record) -> str:
     """Return the end of a run as a part of a sentence: "failed (mismatch): output 0: 3 of 4 elements differ"."""
     if record.failure is None:
         return str(record.verdict)
     return f"{record.verdict} ({record.failure.kind}): {record.failure.message}"
 
 
-def ended_alike(record: Record, other: Record) -> bool:
+def end_alike(record: Record, other: Record) -> bool:
     """Return whether two runs have one verdict, one kind of failure, and the same wrong elements."""
     return _facts(record) == _facts(other)
 

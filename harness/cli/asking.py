@@ -54,7 +54,7 @@ def option_of(name: str, **changes: Any) -> Any:
     return _option(name, dataclasses.replace(OPTIONS[name], **changes))
 
 
-def given(context: typer.Context) -> dict[str, str]:
+def given_parameters(context: typer.Context) -> dict[str, str]:
     """Return the parameters that are given on the command line: how the user writes them, by name."""
     parameters = {param.name or "": param.opts[0] for param in context.command.params}
     return {

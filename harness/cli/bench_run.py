@@ -16,7 +16,7 @@ from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.base.wording import count_of
-from ethos_hil.harness.bench.bench import BenchPlan, new_run, recorded, resumed_run, run_bench
+from ethos_hil.harness.bench.bench import BenchPlan, new_run, recorded_keys, resumed_run, run_bench
 from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
@@ -121,7 +121,7 @@ def _counts(records: Sequence[Record]) -> Counter[str]:
     return Counter(str(standing_of(record)) for record in records)
 
 
-def said(records: Sequence[Record]) -> str:
+def describe_ends(records: Sequence[Record]) -> str:
     """Return in words how many points there are of each end."""
     counts = _counts(records)
     words = (f"{count:,} {'compiled and timed' if word == Verdict.COMPILED_ONLY else word}"
@@ -148,21 +148,21 @@ def run(order: BenchOrder, output: BenchOutput, *, runs: Path, name: str | None,
     try:
         folder = new_run(plan, runs, name) if resume is None else resumed_run(plan, runs, resume)
         with Live() as live:
-            _followed(plan, folder, jobs, live)
+            _make_points(plan, folder, jobs, live)
         records = records_of(plan, folder.path)
         met = output.put(records, folder.path, plan.settings.grid)
     except OSError as error:
         raise unwritable(error, error.filename or runs) from error
-    sys.stderr.write(one_line(f"{said(records)}; records are in {folder.path}") + "\n")
-    return unrecorded(plan, records) or status_of(records) or (0 if met else 1)
+    sys.stderr.write(one_line(f"{describe_ends(records)}; records are in {folder.path}") + "\n")
+    return status_of_unrecorded(plan, records) or status_of(records) or (0 if met else 1)
 
 
-def _followed(plan: BenchPlan, folder: RunFolder, jobs: int, live: Live) -> None:
+def _make_points(plan: BenchPlan, folder: RunFolder, jobs: int, live: Live) -> None:
     """Make the points; where that is interrupted, say how to resume it."""
     try:
         run_bench(plan, folder, jobs=jobs, reporter=live)
     except KeyboardInterrupt:
-        done, name = len(recorded(folder.path)), folder.path.name
+        done, name = len(recorded_keys(folder.path)), folder.path.name
         sys.stderr.write(f"{done:,} of {len(plan.points):,} points are made; --resume {name} makes the rest\n")
         raise
 
@@ -179,7 +179,7 @@ def records_of(plan: BenchPlan, folder: Path) -> list[Record]:
     return [by_number[number] for number in sorted(by_number)]
 
 
-def unrecorded(plan: BenchPlan, records: Sequence[Record]) -> int:
+def status_of_unrecorded(plan: BenchPlan, records: Sequence[Record]) -> int:
     """Return the exit status for points without a record, which are told: no one knows how they ended."""
     there = {key_of(record) for record in records}
     lost = [point for point in plan.points if point.key not in there]
@@ -195,7 +195,7 @@ def status_of(records: Sequence[Record]) -> int:
     """Return the exit status. Raises UsageError for a case that is not usable, which no point was made of."""
     red = [record for record in records if standing_of(record).red]
     for record in red:
-        sys.stderr.write(one_line(f"{record.verdict}: {_named(record)}") + "\n")
+        sys.stderr.write(one_line(f"{record.verdict}: {_line_of(record)}") + "\n")
     if red:
         return 1
     cases: dict[str, list[Record]] = {}
@@ -209,7 +209,7 @@ def status_of(records: Sequence[Record]) -> int:
     missing = [record for record in refused if record.kind in OF_THIS_PLACE]
     if missing:
         sys.stderr.write(one_line(f"not made, because of what is missing here: {len(missing):,}, such as "
-                                  f"{_named(missing[0])}") + "\n")  # fmt: skip
+                                  f"{_line_of(missing[0])}") + "\n")  # fmt: skip
         return ToolError.exit_status
     if len(refused) == len(records):
         sys.stderr.write("every point was refused, so nothing was measured\n")
@@ -217,7 +217,7 @@ def status_of(records: Sequence[Record]) -> int:
     return 0
 
 
-def _named(record: Record) -> str:
+def _line_of(record: Record) -> str:
     place = f"{record.label} on {record.npu} in {record.memory_mode}, {record.target.name}"
     return f"{place}: {record.failure.message}" if record.failure is not None else place
 

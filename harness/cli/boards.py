@@ -204,7 +204,7 @@ def explain(context: typer.Context, name: _BOARD, as_json: AS_JSON = False, debu
 
     board = find_board(name)
     if as_json or context.obj:
-        write_json(STDOUT, _explained(board))
+        write_json(STDOUT, _explain(board))
         return
 
     from ethos_hil.harness.boards.board import QUIRKS
@@ -260,11 +260,11 @@ def _list(as_json: bool) -> None:
         link = f"{board.link.url or '?'} at {board.link.baud}"
         here = ", ".join(missing(board)) or "nothing is missing"
         npus = board.npus[0] if len(board.npus) == 1 else families(board.npus)
-        add_row(table, board.name, board.description, npus, _loaded_by(board), link, here)
+        add_row(table, board.name, board.description, npus, _loader_of(board), link, here)
     console().print(table)
 
 
-def _loaded_by(board: Board) -> str:
+def _loader_of(board: Board) -> str:
     from ethos_hil.harness.boards.board import Server
 
     server = board.loading.server
@@ -290,7 +290,7 @@ def _summary(board: Board) -> dict[str, Any]:
     }
 
 
-def _explained(board: Board) -> dict[str, Any]:
+def _explain(board: Board) -> dict[str, Any]:
     values = [
         {"key": value.key, "value": value.value, "source": value.source, "tried": value.tried} for value in board.values
     ]

@@ -12,7 +12,7 @@ import typer
 
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.harness.cli.asking import given
+from ethos_hil.harness.cli.asking import given_parameters
 from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
@@ -98,7 +98,7 @@ def bundle(
         files = KeptFiles(inputs, expected, artifacts)
         result = make(chosen, files, run=not no_run, timeout=timeout, reporter=live)
         live.stage("Writing the bundle")
-        data = result.bundle.packed()
+        data = result.bundle.pack()
     write_out(output, data)
     for note in result.notes:
         sys.stderr.write(f"note: {one_line(note)}\n")
@@ -142,14 +142,14 @@ def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, r
         UsageError: the bundle is refused, or an option is not for a bundle.
         EthosHilError: as `ethos_hil.harness.cli.commands.run`.
     """
-    path, on_line = Path(question.label), given(context)
+    path, on_line = Path(question.label), given_parameters(context)
     _check_options(on_line, replay)
     from ethos_hil.harness.cli import commands
 
     written = {"--json": files.json_file, "--outputs": files.outputs}
     check_files(written.values())
     check_distinct(written, {"MODEL": path})
-    from ethos_hil.harness.bundle.again import asked_of
+    from ethos_hil.harness.bundle.again import repeat_question
     from ethos_hil.harness.bundle.run_bundle import RunBundle
     from ethos_hil.harness.targets.plugin import TargetOption
     from ethos_hil.harness.targets.registry import find_plugin
@@ -169,15 +169,15 @@ def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, r
     strict = question.strict or (bundle.question.strict and TargetOption.STRICT in able)
     board = question.strict_board or (bundle.question.strict_board and TargetOption.STRICT_BOARD in able)
     rest = {name: getattr(question, name) for name in ("target", "timeout", "fast", "allow_unverified")}
-    asked = asked_of(bundle, strict=strict, strict_board=board, **rest)
+    asked = repeat_question(bundle, strict=strict, strict_board=board, **rest)
 
     def how(asked: Question, live: Live) -> Report:
-        return _told(bundle, path, asked, live, replay=replay)
+        return _run_again(bundle, path, asked, live, replay=replay)
 
     return commands.run(asked, files, how=how)
 
 
-def _told(bundle: RunBundle, path: Path, question: Question, live: Live, *, replay: bool) -> Report:
+def _run_again(bundle: RunBundle, path: Path, question: Question, live: Live, *, replay: bool) -> Report:
     """Run a bundle or replay it, and say in the record, or in the error, whether it ended as the bundle's run."""
     from ethos_hil.harness.bundle import again
     from ethos_hil.harness.verdict.artifact_info import failed_findings
@@ -191,9 +191,9 @@ def _told(bundle: RunBundle, path: Path, question: Question, live: Live, *, repl
     except (UsageError, ToolError):
         raise
     except EthosHilError as error:
-        text = "; ".join((*again.compared(bundle, failed_findings(question, error).record, path.name), *notes))
+        text = "; ".join((*again.compare_ends(bundle, failed_findings(question, error).record, path.name), *notes))
         raise error.replace(hint=f"{error.hint}; {text}" if error.hint else text) from error
-    notes = (*report.facts.notes, *again.compared(bundle, report.record, path.name), *notes)
+    notes = (*report.facts.notes, *again.compare_ends(bundle, report.record, path.name), *notes)
     return report.with_facts(notes=notes)
 
 

@@ -61,7 +61,7 @@ def listed_files(folder: Path) -> frozenset[str]:
         MANIFEST,  # with tosa-tools, which who merges a night need not have
     )
 
-    return _listed(folder / MANIFEST)
+    return _list(folder / MANIFEST)
 
 
 def check_folder(
@@ -188,7 +188,7 @@ def _foreign(folder: Path, listed: Callable[[Path], frozenset[str]]) -> str | No
     return next((path.name for path in paths if path.name not in ours or not path.is_file()), None)
 
 
-def _listed(manifest: Path) -> frozenset[str]:
+def _list(manifest: Path) -> frozenset[str]:
     """Return the files that a manifest of ours lists; none if it is another program's."""
     try:
         document = json.loads(read_text(manifest, most=_MOST_MANIFEST))

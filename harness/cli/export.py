@@ -74,10 +74,10 @@ def kept_run(paths: Sequence[Path]) -> RunResults:
 
 def _of_run(paths: Sequence[Path], to: str, against: str | None, policy: Path | None) -> bytes:
     results = kept_run(paths)
-    return export_run(results, None if against is None else _compared(results, against, policy), to)
+    return export_run(results, None if against is None else _compare(results, against, policy), to)
 
 
-def _compared(results: RunResults, against: str, policy: Path | None) -> RunComparison:
+def _compare(results: RunResults, against: str, policy: Path | None) -> RunComparison:
     """Return what is different from a run or a baseline."""
     from ethos_hil.results.gate.gate import gate, side_of
 

@@ -111,7 +111,7 @@ def show(
             f"no test or model with {text!r} in its name has the metric {metric!r}",
             hint="`ethos-hil history sql 'SELECT DISTINCT label, metric FROM points'` lists what there is",
         )
-    _print(map(asdict, points) if as_json else _needed(map(asdict, _steps(points))), as_json)
+    _print(map(asdict, points) if as_json else _drop_columns(map(asdict, _steps(points))), as_json)
 
 
 @history.command()
@@ -136,7 +136,7 @@ def changes(
     """
     with _asked(context.obj) as store:
         rows = store.changes(text, since=since, noisy=noisy)
-    _print(map(asdict, rows) if as_json else _needed(map(_told, rows)), as_json)
+    _print(map(asdict, rows) if as_json else _drop_columns(map(_cells_of, rows)), as_json)
 
 
 @history.command()
@@ -199,7 +199,7 @@ def _steps(points: Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
         before = facts
 
 
-def _told(change: NumberChange) -> dict[str, Any]:
+def _cells_of(change: NumberChange) -> dict[str, Any]:
     """Return the cells of a change that are read most."""
     percent = f"{(change.new / change.old - 1) * 100:+.2f} %" if change.old else ""
     return {"created": change.created, "run": change.run, "name": change.label, "bench_case": change.bench_case,
@@ -210,7 +210,7 @@ def _told(change: NumberChange) -> dict[str, Any]:
             "cause": change.cause or "none known"}  # fmt: skip
 
 
-def _needed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _drop_columns(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows without the columns that tell none of them from another one, or say nothing."""
     table = list(rows)
     seldom = ("method", "system_config", "soc", "runner")

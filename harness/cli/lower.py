@@ -122,7 +122,7 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
     reporter.stage(what)
     result = lower_question(question, spec, progress=lambda text: reporter.stage(f"{what}: {text}"), whole=order.whole)
     artifact = result.artifact
-    files = {_numbered(path, ending): data for ending, data in products(artifact, product).items()}
+    files = {_numbered_path(path, ending): data for ending, data in products(artifact, product).items()}
     if order.artefacts is not None:
         check_folder(order.artefacts, written)  # lowering takes long enough to put a file there
     looked_into = artefacts(artifact) if order.artefacts is not None else {}
@@ -188,6 +188,6 @@ def _is_folder(output: str | None) -> bool:
     return output is not None and output.endswith("/")
 
 
-def _numbered(path: Path, ending: str) -> Path:
+def _numbered_path(path: Path, ending: str) -> Path:
     """Return a path with a number before the ending, for example net-1.tosa, where there are several."""
     return path.with_name(f"{path.stem}-{ending}{path.suffix}") if ending else path

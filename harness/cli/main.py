@@ -24,7 +24,7 @@ from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.ask.place import npu_of
-from ethos_hil.harness.cli.asking import LowerArguments, asks, given, option_of
+from ethos_hil.harness.cli.asking import LowerArguments, asks, given_parameters, option_of
 from ethos_hil.harness.cli.bench import bench
 from ethos_hil.harness.cli.boards import boards
 from ethos_hil.harness.cli.bundle import bundle, is_bundle, run_bundle
@@ -180,7 +180,7 @@ def lower(
     """
     from ethos_hil.harness.cli import commands
 
-    order = LowerArguments(question, frozenset(given(context)), product, tosa, whole, output, artefacts)
+    order = LowerArguments(question, frozenset(given_parameters(context)), product, tosa, whole, output, artefacts)
     commands.lower(order, json_file=json_file)
 
 
@@ -203,7 +203,7 @@ def preflight(
 
     if question is not None:
         raise typer.Exit(commands.preflight(question, json_file=json_file))
-    for name, flag in given(context).items():
+    for name, flag in given_parameters(context).items():
         if name in OPTIONS and name not in _OF_AN_ELF:
             raise UsageError(f"{flag} is about a model, and there is none", hint="give MODEL")
     runner, target = context.params["runner"], context.params["target"]
@@ -384,7 +384,7 @@ def _status(body: Callable[[], object]) -> int:
     """Run a command and print its error. Return the exit status."""
     try:
         _check_working_directory()
-        status = _called(body)
+        status = _call(body)
         if status == INTERRUPTED:  # typer has handled the KeyboardInterrupt already
             raise KeyboardInterrupt
         return status if isinstance(status, int) else 0
@@ -410,7 +410,7 @@ def _status(body: Callable[[], object]) -> int:
         return _fail(error, text, INTERNAL_ERROR)
 
 
-def _called(body: Callable[[], object]) -> object:
+def _call(body: Callable[[], object]) -> object:
     """Call a command, and undo what typer makes of two errors."""
     streams = sys.stdout, sys.stderr
     try:

@@ -70,7 +70,7 @@ def npu(
     """
     check_distinct({"--outputs": outputs, "--json": json_file}, {"FILE": file, "--inputs": inputs})
     networks, others = _read(file)
-    given = {} if inputs is None else _given(inputs, networks)
+    given = {} if inputs is None else _read_arrays(inputs, networks)
     runs: list[NetworkRun] = []
     for network in networks:
         mode = MemoryMode.chosen(memory_mode, network.npu)
@@ -113,7 +113,7 @@ def _read(file: Path) -> tuple[tuple[NpuNetwork, ...], int]:
     )
 
 
-def _given(path: Path, networks: Sequence[NpuNetwork]) -> dict[str, np.ndarray]:
+def _read_arrays(path: Path, networks: Sequence[NpuNetwork]) -> dict[str, np.ndarray]:
     """Return the arrays of a file by the names of the inputs that they are for. Raises UsageError."""
     try:
         with opened(path) as file:
@@ -146,7 +146,7 @@ def _run(
     computed = {name: (run.network.name, array) for run in before for name, array in run.outputs.items()}
     values, sources = [], {}
     for tensor in network.inputs:
-        drawn = _drawn(tensor, rng)
+        drawn = _draw(tensor, rng)
         source, value = computed.get(tensor.name, ("drawn", drawn))
         if tensor.name in given:
             source, value = "given", given[tensor.name]
@@ -157,7 +157,7 @@ def _run(
     return NetworkRun(network, mode, execution, sources, dict(zip(names, outputs, strict=True)))
 
 
-def _drawn(tensor: NetworkTensor, rng: np.random.Generator) -> np.ndarray:
+def _draw(tensor: NetworkTensor, rng: np.random.Generator) -> np.ndarray:
     """Return a random input: any number of an integer type."""
     if tensor.dtype.kind not in "iu":
         return rng.integers(0, 2, tensor.shape).astype(tensor.dtype)
@@ -210,8 +210,8 @@ def _document(file: Path, runs: Sequence[NetworkRun], others: int) -> dict[str, 
                 "name": run.network.name,
                 "npu": str(run.network.npu),
                 "memory_mode": run.mode.name,
-                "inputs": [{**_described(tensor), "source": run.sources[tensor.name]} for tensor in run.network.inputs],
-                "outputs": [_described(tensor) for tensor in run.network.outputs],
+                "inputs": [{**_describe(tensor), "source": run.sources[tensor.name]} for tensor in run.network.inputs],
+                "outputs": [_describe(tensor) for tensor in run.network.outputs],
                 "cycles": run.execution.cycles,
                 "provenance": "modelled",
                 "operations": [
@@ -224,5 +224,5 @@ def _document(file: Path, runs: Sequence[NetworkRun], others: int) -> dict[str, 
     }
 
 
-def _described(tensor: NetworkTensor) -> dict[str, Any]:
+def _describe(tensor: NetworkTensor) -> dict[str, Any]:
     return {"name": tensor.name, "dtype": str(tensor.dtype), "shape": list(tensor.shape)}

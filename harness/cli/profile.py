@@ -101,11 +101,11 @@ def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> Renderabl
     from rich.console import Group
 
     from ethos_hil.harness.npu.timing.rules import RULES
-    from ethos_hil.harness.show.profile import modelled_by
     from ethos_hil.harness.show.profile import profile as rendered
+    from ethos_hil.harness.show.profile import rule_lines
 
     shown = rendered(record, by=by, sort=sort, depth=depth, top=top)
-    return Group(shown, *modelled_by(record, RULES))
+    return Group(shown, *rule_lines(record, RULES))
 
 
 def _show(record: Record, json_file: Path | None, out: Path | None, text: Callable[[Record], RenderableType]) -> int:
@@ -125,8 +125,8 @@ def _show(record: Record, json_file: Path | None, out: Path | None, text: Callab
 
 def _etrecord(record: Record) -> bytes:
     """Return the ETRecord of the program of a record, if the cache still has it."""
-    from ethos_hil.harness.verdict.artifact_info import cached
+    from ethos_hil.harness.verdict.artifact_info import cached_artifact
     from ethos_hil.lowering.cache.store import Cache
 
-    artifact = None if record.artifact is None else cached(record.artifact, Cache())
+    artifact = None if record.artifact is None else cached_artifact(record.artifact, Cache())
     return b"" if artifact is None else artifact.etrecord

@@ -21,6 +21,6 @@ def declared_digest() -> str:
     return _BEGAN
 
 
-def declared_unchanged() -> bool:
+def is_declared_unchanged() -> bool:
     """Return whether the modules on the disk are still those. They are imported late, so they may be newer."""
     return source_digest(_FOLDER) == _BEGAN

@@ -46,7 +46,7 @@ def examine() -> list[Finding]:
 
 
 def _interpreter() -> list[Finding]:
-    version = installed(OURS)
+    version = installed_version(OURS)
     place = f"a checkout in {_HOME}" if IN_CHECKOUT else f"installed in {_HOME}"
     system, python = platform.platform(), f"{platform.python_version()} ({sys.executable})"
     findings = [
@@ -79,7 +79,7 @@ def _packages() -> list[Finding]:
 
 
 def _package(name: str, required: Requirement | None, tested: str | None) -> Finding:
-    version = installed(name)
+    version = installed_version(name)
     remedy = f"pip install --no-deps {name}=={tested}" if tested else f"pip install {name}"
     if version is None:
         return Finding(name, Status.MISSING, "not installed", remedy)
@@ -94,7 +94,7 @@ def _again() -> str:
     return f"pip install --no-deps -r {(_LOCKS / 'requirements-run.lock').resolve()}"
 
 
-def installed(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
     """Return the version of an installed package, or None."""
     try:
         return metadata.version(name) or None  # what is half removed has none
@@ -140,7 +140,7 @@ def requirements(asked: Iterable[str] | None = None) -> list[Requirement]:
                 continue
             if need.marker is not None and not any(need.marker.evaluate({"extra": extra}) for extra in extras or {""}):
                 continue
-            version = installed(need.name)
+            version = installed_version(need.name)
             suits = version is not None and need.specifier.contains(version, prereleases=True)
             needs.append(Requirement(need.name, package, str(need.specifier), suits))
             node = (_normal(need.name), frozenset(need.extras))

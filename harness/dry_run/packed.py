@@ -81,5 +81,5 @@ def packed_model(
     limit = npu_time_limit(artifact, question.npu, place, question.timeout, modelled=True)
     image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat, npu_timeout_ms=limit, stays=stays)
     doubt = destination.firmware.doubt if destination.firmware is not None else None
-    notes = (*((doubt,) if doubt is not None else ()), *lowering.said(artifact.method), *remarks, *artifact.notes)
+    notes = (*((doubt,) if doubt is not None else ()), *lowering.notes_for(artifact.method), *remarks, *artifact.notes)
     return PackedModel(image, artifact, place, tuple(dict.fromkeys(notes)))

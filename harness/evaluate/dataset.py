@@ -115,7 +115,7 @@ class DataSet:
         arrays = (self._array(value, f"{what}: input {index}") for index, value in enumerate(values))
         pairs = enumerate(zip(arrays, tensors, strict=True))
         return Item(
-            number, tuple(_shaped(array, tensor, f"{what}: input {index}") for index, (array, tensor) in pairs), label
+            number, tuple(_add_axis(array, tensor, f"{what}: input {index}") for index, (array, tensor) in pairs), label
         )
 
     @staticmethod
@@ -127,7 +127,7 @@ class DataSet:
             raise UsageError(f"{what} is a {type(value).__name__}, not a tensor: {summary(error)}") from error
 
 
-def _shaped(array: np.ndarray, tensor: Tensor, what: str) -> np.ndarray:
+def _add_axis(array: np.ndarray, tensor: Tensor, what: str) -> np.ndarray:
     """Return an array with the program's leading axis of length 1, if it lacks it."""
     fits = array.shape == tensor.sizes or (tensor.sizes[:1] == (1,) and array.shape == tensor.sizes[1:])
     if not fits or array.dtype != tensor.dtype:

@@ -171,7 +171,7 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evalua
         describe(board),
         ScoreTally(metric or ItemMetric.for_label(first.label)),
         jobs,
-        notes=(*lowered.said(artifact.method), *artifact.notes),
+        notes=(*lowered.notes_for(artifact.method), *artifact.notes),
     )
     total = min((count for count in (data.count, order.limit) if count is not None), default=None)
     reporter.stage(f"Evaluating on {board.name} {board.soc}")

@@ -72,10 +72,10 @@ class ItemMetric:
             UsageError: the label does not fit the outputs, or the user's function fails.
         """
         if self.function is not None:
-            return self._called(outputs, label, what)
+            return self._call(outputs, label, what)
         if self.name == "mae":
             wanted = _array(label)
-            if wanted is None or _squeezed(wanted.shape) != _squeezed(outputs[0].shape):
+            if wanted is None or _squeeze(wanted.shape) != _squeeze(outputs[0].shape):
                 kind = describe(wanted) if wanted is not None else type(label).__name__
                 raise UsageError(
                     f"{what}: the label is {kind}, output 0 is {describe(outputs[0])}",
@@ -87,15 +87,15 @@ class ItemMetric:
         scores = scores_of(outputs, what)
         wanted_class = class_of(label)
         if wanted_class is None or not 0 <= wanted_class < scores.size:
-            shown = wanted_class if wanted_class is not None else _shown(label)
+            shown = wanted_class if wanted_class is not None else _text_of(label)
             raise UsageError(
                 f"{what}: the label is {shown}, not a class from 0 to {scores.size - 1}",
                 hint=f"{self.name} needs the number of the class; or give --metric file.py:function",
             )
         most = 1 if self.name == "top1" else 5
-        return float(wanted_class in ranked(scores)[:most])
+        return float(wanted_class in rank(scores)[:most])
 
-    def _called(self, outputs: Outputs, label: Any, what: str) -> float:
+    def _call(self, outputs: Outputs, label: Any, what: str) -> float:
         assert self.function is not None
         try:
             score = float(self.function(tuple(outputs), label))
@@ -132,7 +132,7 @@ def _mean_absolute(output: np.ndarray, wanted: np.ndarray, what: str) -> float:
 
 def scores_of(outputs: Outputs, what: str) -> np.ndarray:
     """Return output 0 as a vector of scores. Raises UsageError when it is something else."""
-    if not outputs or len(_squeezed(outputs[0].shape)) != 1 or outputs[0].size < 2:
+    if not outputs or len(_squeeze(outputs[0].shape)) != 1 or outputs[0].size < 2:
         kind = describe(outputs[0]) if outputs else "nothing"
         raise UsageError(
             f"{what}: output 0 is {kind}, not one score for each class", hint="give --metric file.py:function"
@@ -147,7 +147,7 @@ def scores_of(outputs: Outputs, what: str) -> np.ndarray:
     return scores
 
 
-def ranked(scores: np.ndarray) -> list[int]:
+def rank(scores: np.ndarray) -> list[int]:
     """Return the classes by falling score; of equal ones the lower number comes first, as with torch.argmax."""
     return [int(index) for index in np.argsort(-scores.astype(np.float64), kind="stable")]
 
@@ -168,11 +168,11 @@ def _array(label: Any) -> np.ndarray | None:
     return array if array.dtype.kind in "iufb" else None
 
 
-def _squeezed(shape: Sequence[int]) -> tuple[int, ...]:
+def _squeeze(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def _shown(label: Any) -> str:
+def _text_of(label: Any) -> str:
     array = _array(label)
     return describe(array) if array is not None else f"a {type(label).__name__}"
 
@@ -249,7 +249,7 @@ class ScoreTally:
         chosen = {}
         for source, outputs in answers.items():
             scores = scores_of(outputs, what)
-            chosen[source] = ranked(scores)[0]
+            chosen[source] = rank(scores)[0]
             self.classes = max(self.classes, scores.size)
         for first, second in combinations(chosen, 2):
             self.agreeing[first, second] += chosen[first] == chosen[second]

@@ -398,7 +398,7 @@ def _pass_on(output: GuestOutput, screen: Screen, uart: UartOutput) -> None:
 
 def _flush(machine: Machine, screen: Screen, uart: UartOutput) -> None:
     """Pass on the remaining output. An end mark in it comes too late."""
-    output = machine.written()
+    output = machine.read_output()
     if output is not None:
         try:
             _pass_on(output, screen, uart)

@@ -229,7 +229,7 @@ class Collector:
             return "before the program was loaded"
         return f"after {len(self._runs)} of {self._image.plan.executions} executions"
 
-    def timed_out(self, timeout: float, state: str = "", hint: str = "") -> TargetError:
+    def timeout_error(self, timeout: float, state: str = "", hint: str = "") -> TargetError:
         """Return the error of a run without an end: what the device reported, or how far it got and said last.
 
         Args:

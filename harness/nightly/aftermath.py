@@ -81,14 +81,14 @@ def follow_up(
         nothing = f"compared with nothing: there is no whole night of {config.path.name}{where} before this one"
         account = account.with_notes([nothing])
     account = account.with_comparison(comparison, after)
-    written = [_kept(config, results, account)] if config.history is not None and results.records else []
+    written = [_keep(config, results, account)] if config.history is not None and results.records else []
     tests = replace(results, records=tuple(record for record in results.records if not is_audit(record)))
     shown = JudgedResults.of(tests, account)
     written += _documents(config, shown, before.name if before is not None and before.accepted else "", reporter)
     return Aftermath(account, tuple(written))
 
 
-def _kept(config: NightlyConfig, results: RunResults, account: Account) -> Path:
+def _keep(config: NightlyConfig, results: RunResults, account: Account) -> Path:
     """Put the night into the history, as one run also where shards have a folder each."""
     assert config.history is not None
     counting = {id(test.record) for test in account.tests}

@@ -28,7 +28,7 @@ from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.model_worker import ModelJob, run_models
 from ethos_hil.harness.nightly.night import SESSIONS, Night
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, npu_for
-from ethos_hil.harness.nightly.recorded import audited, of_part, of_today, recorded, records_of
+from ethos_hil.harness.nightly.recorded import is_audited, of_part, of_today, records_of, settled_names
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import find_plugin, kind_of, name_in_records
 from ethos_hil.harness.terminal.progress import Reporter
@@ -96,14 +96,14 @@ class Conductor:
         """Keep what the parts have that pytest does not choose, before anything runs: it has to leave a record."""
         parts: tuple[ModelPart | SweepPart, ...] = (*self._plan.known, *self._plan.models, *self._plan.sweeps)
         for part in parts:
-            names = part.asked_of(self._shard)
+            names = part.share_of(self._shard)
             target = name_in_records(part.target)
             chosen = tuple(Selected(name, npu=part.npu, target=target) for name in names)
             if chosen:
                 Selection(part.name, tests=chosen, shard=self._night.state.shard).write(self._night.folder)
 
     def _runs_here(self, part: ModelPart) -> bool:
-        return part.target not in self._done.down and bool(part.asked_of(self._shard))
+        return part.target not in self._done.down and bool(part.share_of(self._shard))
 
     def _try_known(self) -> None:
         """Run the known model on each target that has not verified it yet."""
@@ -133,7 +133,7 @@ class Conductor:
         if again:
             self._session(number, part, part.name, attempt=2, tests=_arguments(again, selection))
         sample = sorted(self._sample(part.name))
-        if not audited(self._night.folder, part.name + AUDIT, sample):
+        if not is_audited(self._night.folder, part.name + AUDIT, sample):
             by_id = {test.id: test for test in selection.tests}
             sampled = tuple(by_id.get(name, Selected(name)) for name in sample)
             Selection(part.name + AUDIT, selection.root, sampled, shard=selection.shard).write(self._night.folder)
@@ -192,7 +192,7 @@ class Conductor:
                 self._job(part, attempt)
                 for part in parts
                 if (attempt == 1 or self._to_repeat(part.name, part.target))
-                and not recorded(self._night.folder, part.name, attempt)
+                and not settled_names(self._night.folder, part.name, attempt)
             ]
             self._crew("Running models" if attempt == 1 else "Repeating what could not be tried of models", jobs)
 

@@ -56,7 +56,7 @@ def account_of_night(
         down={name_in_records(target): why for target, why in conducted.down.items()},
     )
     account = account.with_problems(_without_answer(parts, results, account))
-    return account.with_notes(_left_out(parts, results))
+    return account.with_notes(_omissions(parts, results))
 
 
 def _of_part(part: Part, results: RunResults, conducted: Conducted, shards: Sequence[Shard]) -> Iterator[Problem]:
@@ -66,7 +66,7 @@ def _of_part(part: Part, results: RunResults, conducted: Conducted, shards: Sequ
         where = f"shard {shard}, {part.name}" if shard is not None else part.name
         selection = chosen.get(str(shard or ""))
         if isinstance(part, ModelPart | SweepPart):
-            if selection is None and part.asked_of(shard):
+            if selection is None and part.share_of(shard):
                 yield Problem(f"{where}: nothing says what it chose")
             continue
         if where in conducted.problems:
@@ -133,7 +133,7 @@ def _not_of_the_plan(plan: NightlyPlan, results: RunResults) -> Iterator[Problem
         yield Problem(f"{name} has a record of {part or 'no part'}, which the plan does not have")
 
 
-def _left_out(parts: Sequence[Part], results: RunResults) -> Iterator[str]:
+def _omissions(parts: Sequence[Part], results: RunResults) -> Iterator[str]:
     """Yield what suites did not choose, where someone may think that it runs: each thing once."""
     notes: set[str] = set()
     for part in parts:

@@ -100,7 +100,7 @@ def run_models(
     def refuse(job: ModelJob, line: str) -> None:
         raise error_of_line(line)
 
-    def lost(job: ModelJob, how: str) -> None:
+    def record_loss(job: ModelJob, how: str) -> None:
         error = EthosHilError(
             f"its process ended with {how} before there was an answer",
             kind=FailureKind.INTERNAL,
@@ -108,7 +108,7 @@ def run_models(
         )
         run_folder.append(failed_findings(job.question, error).record, part=job.part, attempt=job.attempt)
 
-    crew.run(jobs, report=refuse, lost=lost, tick=tick)
+    crew.run(jobs, report=refuse, lost=record_loss, tick=tick)
 
 
 if __name__ == "__main__":

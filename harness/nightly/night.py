@@ -160,12 +160,12 @@ def opened(
     from filelock import FileLock, Timeout
 
     try:
-        folder = _chosen(into, plan, config, shard, made_with, start)
+        folder = _choose(into, plan, config, shard, made_with, start)
         resumed = folder is not None
         if folder is None:
             state = NightState(plan, config, shard, environment.now(), dict(made_with),
                               branch=environment.branch(Path.cwd()))  # fmt: skip
-            folder = _made(into, state)
+            folder = _make(into, state)
         lock = FileLock(folder / _LOCK)
         try:
             lock.acquire(blocking=False)
@@ -194,7 +194,7 @@ def nights(into: Path) -> list[Path]:
     return sorted(folder for folder in into.iterdir() if folder.name[0] != "." and (folder / STATE).exists())
 
 
-def _chosen(into: Path, plan: str, config: str, shard: str, made_with: Mapping[str, str], start: Start) -> Path | None:
+def _choose(into: Path, plan: str, config: str, shard: str, made_with: Mapping[str, str], start: Start) -> Path | None:
     """Return the run folder to resume, or None for a new one."""
     states = [(folder, read_state(folder)) for folder in nights(into)]
     mine = [(folder, state) for folder, state in states if (state.config, state.shard) == (config, shard)]
@@ -232,7 +232,7 @@ def _check_clock(states: list[NightState]) -> None:
             )
 
 
-def _made(into: Path, state: NightState) -> Path:
+def _make(into: Path, state: NightState) -> Path:
     """Make a run folder, whole or not at all; what is killed meanwhile leaves a hidden one."""
     name = new_name() + (f"-{state.shard.replace('/', 'of')}" if state.shard else "")
     fresh = into / f".{name}"

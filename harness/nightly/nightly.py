@@ -160,7 +160,7 @@ def run_nightly(
     if shard is None:
         check_written(config)
         before(config, "")  # what cannot be compared with is said now
-    state = made_with(config.folder, plan)
+    state = provenance_of(config.folder, plan)
     with opened(config.into, plan.digest, config.path.name, str(shard or ""), state, start) as night:
         with watch.of("run"):
             conducted = Conductor(config, plan, night, shard, reporter).run()
@@ -217,7 +217,7 @@ def _strangers(results: RunResults) -> list[str]:
     return [] if "" in names else [f"there are records of another run: {run}" for run in runs if run not in names]
 
 
-def made_with(folder: Path, plan: NightlyPlan) -> dict[str, str]:
+def provenance_of(folder: Path, plan: NightlyPlan) -> dict[str, str]:
     """Return versions, digests of our code and the firmware, the state of the git work tree, and of the plan's files.
 
     Of other files that git does not track nothing is known.

@@ -89,7 +89,7 @@ class ModelPart:
         """Where it runs."""
         return self.question.target
 
-    def asked_of(self, shard: Shard | None) -> tuple[str, ...]:
+    def share_of(self, shard: Shard | None) -> tuple[str, ...]:
         """Return what a shard has to run of it, by the names of records. Each shard runs a known model."""
         model = self.question.label
         return (model,) if shard is None or self.known or shard.takes(model) else ()
@@ -121,7 +121,7 @@ class SweepPart:
         place = (self.npu, self.memory_mode, self.system_config, self.target)
         return tuple(BenchPoint(case, *place) for case in self.cases)
 
-    def asked_of(self, shard: Shard | None) -> tuple[str, ...]:
+    def share_of(self, shard: Shard | None) -> tuple[str, ...]:
         """Return the cases that a shard has to make."""
         return tuple(case.name for case in self.cases if shard is None or shard.takes(case.name))
 

@@ -24,7 +24,7 @@ def records_of(folder: Path) -> Iterator[Record]:
     return (item.record for item in read_run(folder) if isinstance(item, StoredRecord))
 
 
-def recorded(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = False) -> frozenset[str]:
+def settled_names(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = False) -> frozenset[str]:
     """Return the names of what need not run again: the last whole record that today's tools made of it is settled.
 
     Args:
@@ -37,7 +37,7 @@ def recorded(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = 
         OSError: a file cannot be read.
     """
     last: dict[str, tuple[int, str, bool]] = {}
-    for record in _made(folder, part, attempt):
+    for record in _records_of_today(folder, part, attempt):
         done = is_settled(record, compile_only=compile_only)
         # Of two in one second the one that is not settled counts.
         entry = attempt_of(record), record.created, not done
@@ -45,16 +45,16 @@ def recorded(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = 
     return frozenset(name for name, (_, _, open_) in last.items() if not open_)
 
 
-def tried(folder: Path, part: str) -> frozenset[str]:
+def tried_names(folder: Path, part: str) -> frozenset[str]:
     """Return the names of what has a whole record that today's tools made, however it ended.
 
     Raises:
         OSError: a file cannot be read.
     """
-    return frozenset(record.name for record in _made(folder, part))
+    return frozenset(record.name for record in _records_of_today(folder, part))
 
 
-def audited(folder: Path, part: str, sample: Iterable[str]) -> bool:
+def is_audited(folder: Path, part: str, sample: Iterable[str]) -> bool:
     """Return whether the audit of a part is over: all of its sample was tried, and the session said how it ended.
 
     Raises:
@@ -62,10 +62,10 @@ def audited(folder: Path, part: str, sample: Iterable[str]) -> bool:
         BadSelection: what the session said is damaged.
     """
     wanted = set(sample)
-    return not wanted or (wanted <= tried(folder, part) and read_end(folder, part) is not None)
+    return not wanted or (wanted <= tried_names(folder, part) and read_end(folder, part) is not None)
 
 
-def _made(folder: Path, part: str, attempt: int = 1) -> Iterator[Record]:
+def _records_of_today(folder: Path, part: str, attempt: int = 1) -> Iterator[Record]:
     if folder.is_dir():
         yield from of_today(of_part(records_of(folder), part, attempt))
 

@@ -271,10 +271,10 @@ def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
         if isinstance(op, Dma) and op.sizes == (1, 1) and op.index is None:
             copies.append(op)
         elif isinstance(op, Convolution):
-            yield replace(op.weights, streams=tuple(_copied_from(at, copies) for at in op.weights.streams))
+            yield replace(op.weights, streams=tuple(_source_of(at, copies) for at in op.weights.streams))
 
 
-def _copied_from(at: ByteRange, copies: Sequence[Dma]) -> ByteRange:
+def _source_of(at: ByteRange, copies: Sequence[Dma]) -> ByteRange:
     """Return where the bytes at `at` came from, or `at` itself when none of the copies brought them there."""
     for copy in copies[: -COPIES_FOLLOWED - 1 : -1]:
         offset = at.base - copy.destination.base

@@ -111,7 +111,7 @@ def answers(artifact: Artifact) -> tuple[dict[int, Answer], str]:
     return by_instruction, ""
 
 
-def measured(
+def measure(
     version: str,
     delegates: Sequence[Delegate],
     setup: VelaSetup,
@@ -143,9 +143,9 @@ def measured(
     return CompiledVersion(
         version,
         packages=packages,
-        tosa_sha256=_joined(tosa),
-        stream_sha256=_joined(streams),
-        weights_sha256=_joined(weights),
+        tosa_sha256=_join(tosa),
+        stream_sha256=_join(streams),
+        weights_sha256=_join(weights),
         operations=sum(len(run.program.ops) for run in ran),
         transfers=sum(isinstance(op, Dma) for run in ran for op in run.program.ops),
         cycles=sum(cycles) if len(cycles) == len(ran) else None,
@@ -206,5 +206,5 @@ def _rows(delegate: Delegate, program: NpuProgram, execution: Execution) -> tupl
     return tuple(row_of(row, count, MODELLED, delegate.instruction) for row, count in pairs)
 
 
-def _joined(digests: Sequence[str]) -> str:
+def _join(digests: Sequence[str]) -> str:
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -21,9 +21,9 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.scan.compiled_version import Answer, CompiledVersion, answers, measured
+from ethos_hil.harness.scan.compiled_version import Answer, CompiledVersion, answers, measure
 from ethos_hil.harness.scan.environment import VersionEnvironment, torch_wanted
-from ethos_hil.harness.scan.origins import mapped
+from ethos_hil.harness.scan.origins import map_rows
 from ethos_hil.harness.scan.releases import VELA
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, LIMIT_VARIABLE
@@ -71,12 +71,12 @@ def by_vela(environment: VersionEnvironment, points: Sequence[ScanPoint]) -> lis
     """Compile the frozen TOSA of each point with one version of Vela. Raises ToolError if its process cannot start."""
     tool = NativeTool("vela", "Vela", VELA, path=environment.alone, version=environment.version)
     try:
-        return [_compiled(tool, environment, point) for point in points]
+        return [_compile(tool, environment, point) for point in points]
     finally:
         tool.stop()
 
 
-def _compiled(tool: NativeTool, environment: VersionEnvironment, point: ScanPoint) -> CompiledVersion:
+def _compile(tool: NativeTool, environment: VersionEnvironment, point: ScanPoint) -> CompiledVersion:
     setup = point.setup
     arguments = [*setup.flags, *DEBUG_FLAGS]
     began = time.monotonic()
@@ -92,7 +92,7 @@ def _compiled(tool: NativeTool, environment: VersionEnvironment, point: ScanPoin
         if environment.version == point.artifact.versions.get(VELA) and not all(same):
             notes.append(f"the installed {VELA} {environment.version} makes another program of this TOSA")
         seconds = time.monotonic() - began
-        return measured(
+        return measure(
             environment.version, delegates, setup, point.right, packages=environment.packages, notes=notes,
             seconds=seconds,
         )  # fmt: skip
@@ -103,7 +103,7 @@ def _compiled(tool: NativeTool, environment: VersionEnvironment, point: ScanPoin
 def _delegate(delegate: Delegate, output: VelaOutput, notes: list[str]) -> Delegate:
     """Return a delegate as another version compiled it."""
     try:
-        rows = mapped(output, delegate)
+        rows = map_rows(output, delegate)
     except (CompileError, LookupError, ValueError) as error:
         notes.append(f"its operations have no lines: the debug database of this Vela is another one ({error})")
         rows = ()
@@ -120,19 +120,19 @@ def by_executorch(environment: VersionEnvironment, points: Sequence[ScanPoint]) 
     if wanted is not None:
         reason = f"it requires torch {wanted}, and torch {importlib.metadata.version('torch')} is installed"
         return [CompiledVersion(environment.version, reason, environment.packages)] * len(points)
-    return [_lowered_by(environment, point) for point in points]
+    return [_lower_by(environment, point) for point in points]
 
 
-def _lowered_by(environment: VersionEnvironment, point: ScanPoint) -> CompiledVersion:
+def _lower_by(environment: VersionEnvironment, point: ScanPoint) -> CompiledVersion:
     began = time.monotonic()
     try:
         cache = environment.folder.parent / "lowered" / environment.folder.name
-        artifact = lowered_elsewhere(point.question, environment.site, cache).of(point.question.method)
+        artifact = lower_elsewhere(point.question, environment.site, cache).of(point.question.method)
         if not artifact.delegates:
             raise CompileError("it leaves all operators to the CPU")
         seconds = time.monotonic() - began
         packages = {**artifact.versions, **environment.packages}
-        return measured(
+        return measure(
             environment.version, artifact.delegates, point.setup, answers(artifact), packages=packages,
             notes=artifact.notes, seconds=seconds,
         )  # fmt: skip
@@ -147,7 +147,7 @@ def _reason(error: Exception) -> str:
     return one_line(f"{error}".rstrip(": ") + (f": {last}" if last else ""))
 
 
-def lowered_elsewhere(question: Question, overlay: Path | None = None, cache: Path | None = None) -> Artifact:
+def lower_elsewhere(question: Question, overlay: Path | None = None, cache: Path | None = None) -> Artifact:
     """Lower a question in a process of its own, and return the artifact.
 
     Args:
@@ -184,7 +184,7 @@ def _of_model(question: Question, folder: Path, variables: Mapping[str, str]) ->
     program = folder / "program.pte"
     command = ["ethos_hil.harness.cli.main", "lower", *words(question, LOWER), "--output", str(program), "--json",
                str(answer)]  # fmt: skip
-    status, lines = _called(command, variables)
+    status, lines = _call(command, variables)
     if status:
         ours = [_ADVICE.sub("", line.removeprefix(_OURS)) for line in lines if line.startswith(_OURS)]
         raise CompileError(_short(ours or lines, status))
@@ -196,7 +196,7 @@ def _of_case(question: Question, folder: Path, variables: Mapping[str, str]) -> 
     case = question.label
     command = ["pytest", "--quiet", "-p", "no:cacheprovider", "--compile-only", "--runs", str(folder)]
     command += words(question, TESTING)
-    status, lines = _called(command, variables)
+    status, lines = _call(command, variables)
     records = [item.record for item in read(folder) if isinstance(item, StoredRecord)]
     if not records:
         raise UsageError(
@@ -212,7 +212,7 @@ def _of_case(question: Question, folder: Path, variables: Mapping[str, str]) -> 
     return record.artifact.sha256
 
 
-def _called(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:
+def _call(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:
     """Run a module of Python as a program. Return its status, and the lines that it wrote."""
     status, output = run_module(command, variables)
     return status, [line.strip() for line in output.splitlines() if line.strip()]

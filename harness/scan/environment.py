@@ -203,7 +203,7 @@ def releases(package: str) -> tuple[str, ...]:
         ToolError: pip is missing, or cannot reach the index.
     """
     try:
-        text = _called(["index", "versions", package, "--timeout", "15", "--retries", "1"], seconds=_ASK_SECONDS)
+        text = _call_pip(["index", "versions", package, "--timeout", "15", "--retries", "1"], seconds=_ASK_SECONDS)
     except PipFailed as error:
         raise ToolError(f"pip cannot list the releases of {package}: {error}", hint=_NETWORK) from error
     match = _AVAILABLE.search(text)
@@ -226,13 +226,13 @@ def pip_install(requirements: Sequence[str], folder: Path, *, temporary: Path, d
         ToolError: pip is missing.
     """
     more = () if dependencies else ("--no-deps",)
-    _called(
+    _call_pip(
         ["install", "--quiet", "--target", str(folder), "--only-binary=:all:", *more, *requirements],
         variables={"TMPDIR": str(temporary)},
     )
 
 
-def _called(
+def _call_pip(
     arguments: Sequence[str], *, variables: Mapping[str, str] | None = None, seconds: float | None = None
 ) -> str:
     """Call pip and return what it printed."""
@@ -258,12 +258,12 @@ def _reason(output: str, status: int) -> str:
 
 def unmet(site: Path, package: str) -> tuple[str, ...]:
     """Return what a package in a folder requires, and neither the folder nor this environment has; torch excepted."""
-    return tuple(str(need) for need in _wanted(site, package) if need.name != _NEVER)
+    return tuple(str(need) for need in _requirements_of(site, package) if need.name != _NEVER)
 
 
 def torch_wanted(site: Path, package: str) -> str | None:
     """Return which torch a package in a folder requires, if it is not the one of this environment; else None."""
-    return next((str(need.specifier) for need in _wanted(site, package) if need.name == _NEVER), None)
+    return next((str(need.specifier) for need in _requirements_of(site, package) if need.name == _NEVER), None)
 
 
 def installed_packages(site: Path) -> dict[str, str]:
@@ -271,7 +271,7 @@ def installed_packages(site: Path) -> dict[str, str]:
     return {package.metadata["Name"]: package.version for package in importlib.metadata.distributions(path=[str(site)])}
 
 
-def _wanted(site: Path, package: str) -> Iterator[Requirement]:
+def _requirements_of(site: Path, package: str) -> Iterator[Requirement]:
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
@@ -282,13 +282,13 @@ def _wanted(site: Path, package: str) -> Iterator[Requirement]:
         wanted.name = canonicalize_name(wanted.name)
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": _EXTRA}):
             continue
-        version = here.get(wanted.name) or _installed(wanted.name)
+        version = here.get(wanted.name) or _installed_version(wanted.name)
         if version is None or not wanted.specifier.contains(version, prereleases=True):
             wanted.marker = None
             yield wanted
 
 
-def _installed(name: str) -> str | None:
+def _installed_version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

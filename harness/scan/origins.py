@@ -16,7 +16,7 @@ from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
 from ethos_hil.lowering.vela.compiler import VelaOutput
 
 
-def mapped(output: VelaOutput, delegate: Delegate) -> tuple[NpuOp, ...]:
+def map_rows(output: VelaOutput, delegate: Delegate) -> tuple[NpuOp, ...]:
     """Return the delegate map of a program that another version compiled.
 
     Args:
@@ -32,17 +32,17 @@ def mapped(output: VelaOutput, delegate: Delegate) -> tuple[NpuOp, ...]:
     regions = TosaGraph.regions(output.tosa)
     name, graph = next(iter(regions.items()))
     new_rows = build_map(
-        {**regions, name: _placed(graph, delegate.npu_ops)},
+        {**regions, name: _place(graph, delegate.npu_ops)},
         output.database,
         output.parsed.command_stream,
         Partition(calls, {}, {}),
         first_id=min((int(row.id.removeprefix("npu")) for row in delegate.npu_ops), default=0),
         total_cycles=int(float(output.summary.get("cycles_total", 0))),
     )
-    return tuple(_named(row, [rows[call] for call in row.aten_ops]) for row in new_rows)
+    return tuple(_rename(row, [rows[call] for call in row.aten_ops]) for row in new_rows)
 
 
-def _placed(graph: TosaGraph, rows: Sequence[NpuOp]) -> TosaGraph:
+def _place(graph: TosaGraph, rows: Sequence[NpuOp]) -> TosaGraph:
     """Return a graph whose operators have the ids of the rows that are scheduled from them as their origins, and those
     that are fused into a row the id of that row.
     """
@@ -54,7 +54,7 @@ def _placed(graph: TosaGraph, rows: Sequence[NpuOp]) -> TosaGraph:
         places.setdefault(row.operator, row)  # the first of the rows that one operator was split into counts
     first = frozenset(places)
     for row in known:
-        for index in _fused(row.operator, producers.get(row.tensor), producers, first):
+        for index in _fused_operators(row.operator, producers.get(row.tensor), producers, first):
             places.setdefault(index, row)
     for index, row in places.items():
         location = Location(row.id, "", row.module, Ancestor(row.id, row.id, ""))
@@ -62,7 +62,7 @@ def _placed(graph: TosaGraph, rows: Sequence[NpuOp]) -> TosaGraph:
     return replace(graph, operators=tuple(operators))
 
 
-def _fused(
+def _fused_operators(
     primary: int, last: TosaOperator | None, producers: Mapping[str, TosaOperator], taken: Set[int]
 ) -> frozenset[int]:
     """Return the indices of the operators behind `primary`, up to `last`, that are on a way between both."""
@@ -70,13 +70,13 @@ def _fused(
         return frozenset()
     indices: frozenset[int] = frozenset()
     for before in (producers[name] for name in last.inputs if name in producers):
-        further = _fused(primary, before, producers, taken)
+        further = _fused_operators(primary, before, producers, taken)
         if further or before.index == primary:
             indices |= further | {last.index}
     return indices
 
 
-def _named(row: NpuOp, origins: Sequence[NpuOp]) -> NpuOp:
+def _rename(row: NpuOp, origins: Sequence[NpuOp]) -> NpuOp:
     """Return a row with the operators of the model in place of the rows that it was mapped to."""
     return replace(
         row,

@@ -68,12 +68,12 @@ class WantedVersions:
 
     @property
     def named(self) -> tuple[str, ...] | None:
-        """The versions, if each of them is named in full; else None, and `resolved` has to know the releases."""
+        """The versions, if each of them is named in full; else None, and `resolve` has to know the releases."""
         if any(span.last is not None or not _is_full(span.first) for span in self.spans):
             return None
-        return _ordered(span.first for span in self.spans)
+        return _sort(span.first for span in self.spans)
 
-    def resolved(self, released: Sequence[str]) -> tuple[str, ...]:
+    def resolve(self, released: Sequence[str]) -> tuple[str, ...]:
         """Return the versions, the oldest first.
 
         Args:
@@ -83,7 +83,7 @@ class WantedVersions:
             UsageError: a version that is named is not released, or nothing in a range is.
         """
         known = sorted(map(_version, released))
-        return _ordered(version for span in self.spans for version in self._of(span, known))
+        return _sort(version for span in self.spans for version in self._of(span, known))
 
     def _of(self, span: VersionSpan, known: Sequence[Version]) -> list[str]:
         if span.last is None:
@@ -158,5 +158,5 @@ def _within(version: Version, first: str, last: str) -> bool:
     return version <= end if _is_full(last) else version.release[: len(end.release)] <= end.release
 
 
-def _ordered(versions: Iterable[str]) -> tuple[str, ...]:
+def _sort(versions: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(str, sorted({_version(version) for version in versions})))

@@ -11,7 +11,7 @@ from ethos_hil.base.question import DEFAULT_NPU, Question
 from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
-from ethos_hil.harness.scan.compilers import ScanPoint, by_executorch, by_vela, lowered_elsewhere
+from ethos_hil.harness.scan.compilers import ScanPoint, by_executorch, by_vela, lower_elsewhere
 from ethos_hil.harness.scan.environment import KeptEnvironments, PipFailed, releases
 from ethos_hil.harness.scan.releases import VELA, WantedVersions
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
@@ -88,7 +88,7 @@ def scan(order: ScanOrder, reporter: Reporter) -> ScanReport:
     order.check()
     environments = KeptEnvironments(order.environments)
     versions = {wanted.package: _versions(wanted, environments, reporter) for wanted in order.over}
-    points = [_lowered(question, reporter) for question in order.questions]
+    points = [_lower(question, reporter) for question in order.questions]
     packages = []
     for package, wanted in versions.items():
         rows = zip(points, _all(package, wanted, environments, points, reporter), strict=True)
@@ -106,14 +106,14 @@ def _versions(wanted: WantedVersions, environments: KeptEnvironments, reporter: 
     if named is not None and all(environments.find(wanted.package, version) for version in named):
         return named  # no index is asked where there is nothing to install
     reporter.stage(f"Listing the releases of {wanted.package}")
-    return wanted.resolved(releases(wanted.package))
+    return wanted.resolve(releases(wanted.package))
 
 
-def _lowered(question: Question, reporter: Reporter) -> ScanPoint:
+def _lower(question: Question, reporter: Reporter) -> ScanPoint:
     what = f"Lowering {question.label}" + (f" for {question.npu}" if question.npu else "")
     reporter.stage(what)
     if question.is_test:
-        artifact = lowered_elsewhere(question)
+        artifact = lower_elsewhere(question)
         if artifact.npu is None or (question.npu and artifact.npu != question.npu_name):
             raise UsageError(
                 f"{question.label} is not compiled for {question.npu or 'an NPU'}",

@@ -213,7 +213,7 @@ def _living(used: MemoryUse, top: int) -> Table:
 _MODELLED = "modelled"
 
 
-def modelled_by(record: Record, rules: Rules) -> Iterator[Text]:
+def rule_lines(record: Record, rules: Rules) -> Iterator[Text]:
     """Yield a line for each rule that decides modelled cycles of a profile, those of most cycles first; none where the
     target counted, or the record does not say.
     """

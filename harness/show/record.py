@@ -26,7 +26,7 @@ def latency_rows(record: Record) -> Iterator[tuple[str, str]]:
     latency = latency_of(record)
     if latency is not None and (latency.npu or latency.cpu):
         yield "latency", _times(latency)
-        yield "clock", f"{_clock(latency)}{_memories(latency, record)}{_left_out(latency)}"
+        yield "clock", f"{_clock(latency)}{_memories(latency, record)}{_why_untimed(latency)}"
 
 
 def _times(latency: Latency) -> str:
@@ -49,7 +49,7 @@ def _memories(latency: Latency, record: Record) -> str:
     return f", with memories in the proportion of {record.system_config}" if other else ""
 
 
-def _left_out(latency: Latency) -> str:
+def _why_untimed(latency: Latency) -> str:
     """Return why the CPU has no time, if it does something."""
     if latency.cpu is not None or not latency.counted:
         return ""

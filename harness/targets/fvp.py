@@ -33,9 +33,9 @@ from ethos_hil.harness.targets.fvp_description import (
     complaint,
     describe,
     ending,
+    has_reached_time_limit,
     last_words,
     quote,
-    reached_time_limit,
 )
 from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
 from ethos_hil.harness.targets.fvp_process import Simulation
@@ -96,12 +96,12 @@ class UartFile:
         """Return how long no byte has come."""
         return time.monotonic() - self._heard
 
-    def stopped_for(self, seconds: float) -> bool:
+    def has_stopped_for(self, seconds: float) -> bool:
         """Return whether the output stopped so long ago, within a binary frame and at a byte that a UART may obey."""
         return self.unfinished > 0 and self.last in _COMMANDS and self.quiet_seconds > seconds
 
 
-def refused_binary(received: bytes, last: bytes) -> str | None:
+def binary_refusal(received: bytes, last: bytes) -> str | None:
     """Return what says that a UART takes a byte of the frames for a command, or None where nothing does.
 
     It is asked about an output that stops within a frame, or has a damaged one. A UART that passes the byte on before
@@ -294,12 +294,12 @@ class FvpTarget(Target):
             try:
                 while simulation.watch(deadline.remaining):
                     if deadline.passed:
-                        raise _timed_out(timeout, "", simulation.lines)
+                        raise _timeout_error(timeout, "", simulation.lines)
             finally:
                 self._testify(simulation, b"")
             lines, status = simulation.lines, simulation.status
         assert status is not None
-        if reached_time_limit(lines):
+        if has_reached_time_limit(lines):
             raise _own_limit("", lines)
         trouble = complaint(lines) if status else None
         if trouble is not None:
@@ -360,11 +360,11 @@ class FvpTarget(Target):
                 collector.close()
                 return False
             if not running:
-                raise self._ended_early(simulation, uart, collector)
+                raise self._early_end(simulation, uart, collector)
             if patience.passed:
                 self._tell(f"{uart.total:,} bytes from the UART" + ("" if collector.started else ", no frame yet"))
                 patience = Deadline(_TELLING_SECONDS)
-            if uart.stopped_for(_STOPPED_SECONDS):
+            if uart.has_stopped_for(_STOPPED_SECONDS):
                 raise TargetError(f"no byte came for {_STOPPED_SECONDS:g} s within a frame", kind=FailureKind.LINK)
             if deadline.passed:
                 break
@@ -376,16 +376,16 @@ class FvpTarget(Target):
             collector.close()
             return True
         why = "" if uart.total else self._silence()
-        raise _timed_out(deadline.seconds, collector.progress_text(), simulation.lines, collector, why)
+        raise _timeout_error(deadline.seconds, collector.progress_text(), simulation.lines, collector, why)
 
-    def _ended_early(self, simulation: Simulation, uart: UartFile, collector: Collector) -> EthosHilError:
+    def _early_end(self, simulation: Simulation, uart: UartFile, collector: Collector) -> EthosHilError:
         """Return why an FVP ended before its END frame."""
         lines, status = simulation.lines, simulation.status
         assert status is not None
         trouble = None if collector.started else complaint(lines)
         if trouble is not None:
             return trouble
-        if reached_time_limit(lines):
+        if has_reached_time_limit(lines):
             return _own_limit(collector.progress_text(), lines)
         try:
             collector.close()
@@ -453,7 +453,7 @@ def _refusal(error: TargetError, uart: UartFile) -> TargetError:
     """Return `error`, or that the UART refuses binary frames where its bytes say so."""
     stopped = uart.unfinished > 0 and uart.quiet_seconds > _QUIET_SECONDS
     broken = error.kind == FailureKind.LINK or (error.kind == FailureKind.TIMEOUT and stopped)
-    why = refused_binary(bytes(uart.first), uart.last) if broken else None
+    why = binary_refusal(bytes(uart.first), uart.last) if broken else None
     if why is None:
         return error
     advice = "switch that off with the FVP's parameters, or use --runner with the firmware's ELF, which needs no UART"
@@ -467,7 +467,7 @@ def _feed(collector: Collector, data: bytes) -> bool:
     return collector.complete
 
 
-def _timed_out(
+def _timeout_error(
     timeout: float, where: str, lines: list[str], collector: Collector | None = None, why: str = ""
 ) -> TargetError:
     where = f", {where}" if where else ""

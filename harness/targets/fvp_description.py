@@ -87,7 +87,7 @@ def complaint(lines: Sequence[str]) -> TargetNotAvailable | None:
     return None
 
 
-def reached_time_limit(lines: Sequence[str]) -> bool:
+def has_reached_time_limit(lines: Sequence[str]) -> bool:
     """Return whether the FVP ended at a limit of its own."""
     return any(_TIME_LIMIT.search(line) for line in lines)
 

@@ -99,7 +99,7 @@ def boot(
                 console=console.lines() + _refusals(machine),
             ) from error
         except TargetError as error:
-            left = machine.written()
+            left = machine.read_output()
             if left is not None:
                 console.write(left.uart + left.console)
             fault = machine.device.fault
@@ -107,7 +107,7 @@ def boot(
             if fault is not None and hint is None:
                 hint = f"the NPU had stopped with a {fault.message}"
             raise error.replace(console=console.lines() + _refusals(machine), hint=hint) from error.__cause__
-        left = machine.written()
+        left = machine.read_output()
         if left is not None:
             console.write(left.uart + left.console)
         return Ended(event.status, console.lines() + _refusals(machine))
@@ -241,7 +241,7 @@ class VirtualTarget(Target):
             outcome = dataclasses.replace(outcome, runs=_with_op_events(outcome.runs, executions))
             self._keep_board()
         except TimeoutError as error:
-            raise self._timed_out(collector, timeout) from error
+            raise self._timeout_error(collector, timeout) from error
         except TargetError as error:
             raise self._explain(error, collector) from error.__cause__
         return dataclasses.replace(outcome, seconds=seconds | {"total": time.perf_counter() - started})
@@ -275,14 +275,14 @@ class VirtualTarget(Target):
         if board is not None:
             self._pool.give(board)
 
-    def _timed_out(self, collector: Collector, timeout: float) -> TargetError:
+    def _timeout_error(self, collector: Collector, timeout: float) -> TargetError:
         if collector.failure is not None:
             return self._explain(collector.failure, collector)
         assert self._machine is not None
         where = self._machine.where()
         state = f"the guest is in {where}" if where is not None else "QEMU does not answer"
         silent = not (collector.started or collector.unfinished or collector.console)
-        return collector.timed_out(timeout, state, silence(self._soc) if silent else "")
+        return collector.timeout_error(timeout, state, silence(self._soc) if silent else "")
 
     def _explain(self, error: TargetError, collector: Collector) -> TargetError:
         """Return `error` with the console, and with the NPU's fault where there is one."""

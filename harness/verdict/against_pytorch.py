@@ -58,7 +58,7 @@ def against_example(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
     finding = against_float(artifact.floating or artifact.quantised, outputs, artifact.output_names)
     if finding.failure is not None or not artifact.pytorch or len(artifact.pytorch) != len(outputs):
         return finding
-    return finding.then(_swapped(artifact, outputs)).then(_too_far(artifact, outputs))
+    return finding.then(_find_swap(artifact, outputs)).then(_too_far(artifact, outputs))
 
 
 def against_float(wanted: Arrays, outputs: Arrays, names: Sequence[str] = ()) -> PyTorchFinding:
@@ -72,7 +72,7 @@ def against_float(wanted: Arrays, outputs: Arrays, names: Sequence[str] = ()) ->
     if not wanted:
         return PyTorchFinding()
     if len(wanted) != len(outputs):
-        return _failed(FailureKind.ACCURACY, f"the model has {len(wanted)} outputs, the program {len(outputs)}")
+        return _fail(FailureKind.ACCURACY, f"the model has {len(wanted)} outputs, the program {len(outputs)}")
     finding = PyTorchFinding()
     for name, *pair in zip(fitting(names, len(outputs)), wanted, outputs, strict=True):
         finding = finding.then(_form(name, *pair))
@@ -97,7 +97,7 @@ def integers_that_do_not_fit(artifact: Artifact, inputs: Arrays) -> PyTorchFindi
                     beyond = _does_not_fit(array, to)
                     if beyond is not None:
                         text = f"input {number} has {array[beyond]} at {list(beyond)}; the program narrows it to {to}"
-                        return _failed(FailureKind.OVERFLOW, text, "give values that fit, or a model that takes int32")
+                        return _fail(FailureKind.OVERFLOW, text, "give values that fit, or a model that takes int32")
     return PyTorchFinding()
 
 
@@ -112,7 +112,7 @@ def against_limit(
                 text = (
                     f"{name}{where}: SQNR {result.sqnr_db:.1f} dB against {result.reference}, at least {limit:g} wanted"
                 )
-                return _failed(FailureKind.ACCURACY, text, "calibrate with more inputs, or lower --min-sqnr")
+                return _fail(FailureKind.ACCURACY, text, "calibrate with more inputs, or lower --min-sqnr")
     return PyTorchFinding()
 
 
@@ -122,7 +122,7 @@ _CAST = "dim_order_ops::_to_dim_order_copy.out"
 def _form(name: str, wanted: np.ndarray, output: np.ndarray) -> PyTorchFinding:
     if wanted.shape != output.shape:
         text = f"{name} is {list(output.shape)}, in the model {list(wanted.shape)}"
-        return _failed(FailureKind.ACCURACY, text)
+        return _fail(FailureKind.ACCURACY, text)
     if wanted.dtype.kind == "f" and output.dtype.kind == "f":
         return _finite(name, wanted, output)
     if wanted.dtype == output.dtype:
@@ -133,13 +133,13 @@ def _form(name: str, wanted: np.ndarray, output: np.ndarray) -> PyTorchFinding:
         if beyond is None:
             return PyTorchFinding(notes=(f"{types}; the model's values fit",))
         text = f"{types}; PyTorch answers {wanted[beyond]} at {list(beyond)}, the program {output[beyond]}"
-        return _failed(FailureKind.OVERFLOW, text, "scale the values, or compute them in float")
+        return _fail(FailureKind.OVERFLOW, text, "scale the values, or compute them in float")
     different = np.argwhere(wanted.astype(np.float64) != output.astype(np.float64))
     if not len(different):
         return PyTorchFinding(notes=(f"{types}; the values are equal",))
     first = tuple(map(int, different[0]))
     text = f"{types}; PyTorch answers {wanted[first]} at {list(first)}, the program {output[first]}"
-    return _failed(FailureKind.DTYPE, text)
+    return _fail(FailureKind.DTYPE, text)
 
 
 def _finite(name: str, wanted: np.ndarray, output: np.ndarray) -> PyTorchFinding:
@@ -151,9 +151,7 @@ def _finite(name: str, wanted: np.ndarray, output: np.ndarray) -> PyTorchFinding
         f"{name}: PyTorch answers {wanted[first]} at {list(first)}, the program {output[first]} "
         f"({len(different)} of {wanted.size} elements are finite in one of them only)"
     )
-    return _failed(
-        FailureKind.ACCURACY, text, "integers have no NaN and no infinity: keep the model from computing them"
-    )
+    return _fail(FailureKind.ACCURACY, text, "integers have no NaN and no infinity: keep the model from computing them")
 
 
 def _kinds(array: np.ndarray) -> np.ndarray:
@@ -167,7 +165,7 @@ def _does_not_fit(array: np.ndarray, dtype: np.dtype[Any]) -> tuple[int, ...] | 
     return tuple(map(int, beyond[0])) if len(beyond) else None
 
 
-def _swapped(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
+def _find_swap(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
     if len(artifact.plan.outputs) < 2:
         return PyTorchFinding()
     from ethos_hil.lowering.oracle.bounds.tolerance import step_of
@@ -178,7 +176,7 @@ def _swapped(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
         return PyTorchFinding()
     names = fitting(artifact.output_names, len(outputs))
     pairs = ", ".join(f"{names[at]} is PyTorch's {names[other]}" for at, other in enumerate(order) if at != other)
-    return _failed(FailureKind.ACCURACY, f"outputs are in another order than in the model: {pairs}")
+    return _fail(FailureKind.ACCURACY, f"outputs are in another order than in the model: {pairs}")
 
 
 def _too_far(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
@@ -189,7 +187,7 @@ def _too_far(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
         if far is None:
             continue
         name = fitting(artifact.output_names, len(outputs))[index]
-        if not _confirmed(artifact, outputs):
+        if not _is_confirmed(artifact, outputs):
             text = f"{name} is far from PyTorch's, and its bound does not hold for the program either"
             return PyTorchFinding(notes=(f"{text}: a rule in lowering/oracle/bounds may be wrong",))
         wanted, output, allowed = (array[index] for array in (artifact.pytorch, outputs, artifact.allowed))
@@ -199,7 +197,7 @@ def _too_far(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
             f"{wanted[far]:.9g}, the program {output[far]:.9g}; roundings explain at most {allowed[far]:.3g} "
             f"(SQNR {'undefined' if sqnr is None else f'{sqnr:.1f} dB'})"
         )
-        return _failed(FailureKind.ACCURACY, text)
+        return _fail(FailureKind.ACCURACY, text)
     return PyTorchFinding()
 
 
@@ -213,7 +211,7 @@ def _far(artifact: Artifact, outputs: Arrays) -> Iterator[tuple[int, ...] | None
         yield tuple(map(int, beyond[0])) if len(beyond) else None
 
 
-def _confirmed(artifact: Artifact, outputs: Arrays) -> bool:
+def _is_confirmed(artifact: Artifact, outputs: Arrays) -> bool:
     """Return whether the rules of the bounds compute the program's own answer."""
     from ethos_hil.lowering.oracle.bounds.program import bound_outputs
     from ethos_hil.lowering.oracle.bounds.value import RoundingPolicy
@@ -227,7 +225,7 @@ def _confirmed(artifact: Artifact, outputs: Arrays) -> bool:
     return True
 
 
-def _failed(kind: FailureKind, message: str, hint: str = NOT_THE_MODEL) -> PyTorchFinding:
+def _fail(kind: FailureKind, message: str, hint: str = NOT_THE_MODEL) -> PyTorchFinding:
     return PyTorchFinding(Failure(kind, message, hint))
 
 

@@ -43,7 +43,7 @@ def info(artifact: Artifact) -> ArtifactInfo:
     )
 
 
-def cached(program: ArtifactInfo, cache: Cache) -> Artifact | None:
+def cached_artifact(program: ArtifactInfo, cache: Cache) -> Artifact | None:
     """Return the artifact that a record describes, or None where the cache no longer has it.
 
     Where only its key has left the cache, it is the newest copy of the same program: the same bytes, but the lines of
@@ -72,7 +72,7 @@ def naming_program(artifact: Artifact) -> Iterator[None]:
     except EthosHilError as error:
         if program_of(error) is None:
             vars(error)[_PROGRAM] = info(artifact)
-        defects = () if isinstance(error, UsageError) else left_in(artifact)
+        defects = () if isinstance(error, UsageError) else defects_in(artifact)
         if not defects:
             raise
         raise error.replace(message=f"{error.message}; {_defects_left(defects)}", hint=_REPAIRED) from error
@@ -84,15 +84,15 @@ def program_of(error: EthosHilError) -> ArtifactInfo | None:
     return program if isinstance(program, ArtifactInfo) else None
 
 
-def left_in(artifact: Artifact) -> tuple[str, ...]:
+def defects_in(artifact: Artifact) -> tuple[str, ...]:
     """Return the ids of the known defects that an artifact's compiled programs have."""
     kept = (delegate for delegate in artifact.delegates if delegate.compiled is None)
     return tuple(dict.fromkeys(defect for delegate in kept for defect in delegate.defects))
 
 
-def named(failure: Failure, artifact: Artifact) -> Failure:
+def name_defects(failure: Failure, artifact: Artifact) -> Failure:
     """Return a failure that names the known defects that the program has, if it has any."""
-    defects = left_in(artifact)
+    defects = defects_in(artifact)
     if not defects:
         return failure
     return dataclasses.replace(failure, message=f"{failure.message}; {_defects_left(defects)}", hint=_REPAIRED)

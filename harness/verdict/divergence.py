@@ -65,7 +65,7 @@ def _localise(artifact: Artifact, target: Target, references: Sequence[Reference
         for call in run.delegates:
             if not _same(call.outputs, reference.delegate_outputs.get(call.instruction, ())):
                 case = _Case(artifact, target, reference, run, call)
-                return case.judged(_right_in(outcome, references, call))
+                return case.judge(_right_in(outcome, references, call))
         if not _same(run.outputs, reference.outputs):
             return _after_delegates(artifact, run)
     return Divergence("unknown", "could not localise: no output that the target sent differs from its reference")
@@ -140,7 +140,7 @@ class _Case:
     def npu(self) -> Npu:
         return Npu(EthosU.parse(str(self.artifact.npu or self.target.npu)))
 
-    def expected(self, names: Sequence[str]) -> Mapping[str, np.ndarray]:
+    def expected_values(self, names: Sequence[str]) -> Mapping[str, np.ndarray]:
         """Return the reference's values of some tensors and of the outputs."""
         outputs = [tensor.name for tensor in self.graph.outputs]
         return tensor_values(self.tosa, self.inputs, list(dict.fromkeys([*names, *outputs])))
@@ -159,10 +159,10 @@ class _Case:
         outputs = self.reference.delegate_outputs[self.call.instruction]
         return tuple(elements_of(data, array.dtype).tobytes() for data, array in zip(raw, outputs, strict=True))
 
-    def judged(self, right: int) -> Divergence:
+    def judge(self, right: int) -> Divergence:
         """Return what is wrong with the call; `right` of its executions have right outputs."""
         written = {row.tensor for row in self.delegate.npu_ops}
-        expected = self.expected([name for name in computed_tensors(self.graph) if name in written])
+        expected = self.expected_values([name for name in computed_tensors(self.graph) if name in written])
         wanted = self.in_memory_order(self.reference.delegate_outputs[self.call.instruction])
         if tuple(expected[tensor.name].tobytes() for tensor in self.graph.outputs) != wanted:
             return self._place(
@@ -217,13 +217,13 @@ class _Case:
         unchecked: list[str] = []
         while (row := again.difference.row - len(unchecked) - 1) in again.unchecked:
             unchecked.insert(0, self.delegate.npu_ops[row].id)
-        result = self._named(self.delegate.npu_ops[again.difference.row], again.difference, "replay")
+        result = self._divergence_at(self.delegate.npu_ops[again.difference.row], again.difference, "replay")
         if unchecked:
             names = f"{unchecked[0]} to {unchecked[-1]}" if len(unchecked) > 1 else unchecked[0]
             return replace(result, message=f"{result.message}; what {names} before it made could not be compared")
         return result
 
-    def _named(self, op: NpuOp | None, difference: Difference, found_by: str) -> Divergence:
+    def _divergence_at(self, op: NpuOp | None, difference: Difference, found_by: str) -> Divergence:
         tensor = self.graph.tensors[difference.tensor]
         size = int(np.prod(tensor.shape))
         where = f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"
@@ -260,7 +260,7 @@ class _Case:
 
     def _by_recompilation(self) -> Divergence:
         names = activation_tensors(self.graph)
-        expected = self.expected(names)
+        expected = self.expected_values(names)
         blob = compile_with_outputs(self.tosa, self.artifact.vela_flags, names, self.artifact.user_ini)
         outputs = run_delegate(self.npu, blob, self.raw_inputs).outputs
         for name, data in zip(names, outputs, strict=True):
@@ -270,7 +270,7 @@ class _Case:
                 index = tuple(int(axis[0]) for axis in np.nonzero(actual != array))
                 wrong = int(np.count_nonzero(actual != array))
                 difference = Difference(-1, name, index, int(array[index]), int(actual[index]), wrong)
-                return self._named(self._writer(name), difference, "recompilation")
+                return self._divergence_at(self._writer(name), difference, "recompilation")
         return self._place(
             "delegate",
             "its operations' results are right as far as they can be compared, and compiled once more with its "

@@ -22,7 +22,7 @@ from ethos_hil.harness.verdict.against_pytorch import (
     against_limit,
     integers_that_do_not_fit,
 )
-from ethos_hil.harness.verdict.artifact_info import info, named
+from ethos_hil.harness.verdict.artifact_info import info, name_defects
 from ethos_hil.harness.verdict.divergence import localise
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.model_calls import ModelCalls, is_example, state_of, steps_of
@@ -113,7 +113,7 @@ def report_of(
     finding = PyTorchFinding() if comparison.difference is not None else _against_pytorch(answer)
     difference = comparison.difference
     if difference is not None and differs:
-        difference = named(difference, artifact)
+        difference = name_defects(difference, artifact)
     divergence = None
     if differs:
         reporter.stage("Looking for the first operation that differs")

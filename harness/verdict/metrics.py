@@ -49,12 +49,12 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePl
         return prefix_rows(artifact, profile.npu, outcome, profile.event_sets, board.cycle_provenance)
     by_op = Capability.OP_EVENTS in board.capabilities() and all(run.counted is None for run in outcome.runs)
     if not by_op or not outcome.runs:
-        return estimated(artifact)
+        return estimated_rows(artifact)
     # Use the median execution, so that the rows sum to the total in the table.
     counted = statistics.median_low(run.cycles for run in outcome.runs)
     middle = next(run for run in outcome.runs if run.cycles == counted)
     if profile is not None and profile.method is ProfileMethod.TRACE:
-        return traced(artifact, middle, board.cycle_provenance)
+        return traced_rows(artifact, middle, board.cycle_provenance)
     attributed = attribute(artifact, middle, board.cycle_provenance)
     total = sum(row.cycles or 0 for row in attributed)
     if total != counted:
@@ -74,7 +74,7 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[O
         TargetError: kind "profile": the cycle counter has wrapped.
     """
     measures = []
-    if _counted(board, outcome):
+    if _is_counted(board, outcome):
         # Where operations are told too, `rows` has compared their sum with the counter.
         _require_whole_counts(call for call in _calls(outcome) if not call.op_events)
         cycles = [run.cycles for run in outcome.runs]
@@ -119,7 +119,7 @@ def _require_whole_counts(calls: Iterable[DelegateRun]) -> None:
         )
 
 
-def _counted(board: Target, outcome: Outcome) -> bool:
+def _is_counted(board: Target, outcome: Outcome) -> bool:
     """Return whether the cycles are real: the target counts them, and a runner (which echoes no run id) has reported
     them.
     """
@@ -139,7 +139,7 @@ def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     return tuple(row for call in run.delegates for row in _rows(artifact, call, provenance))
 
 
-def traced(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
+def traced_rows(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     """Return rows for an execution whose operations come from a trace, in the order of the program. What the trace
     lacks of a call's cycles is the row of its job.
 
@@ -161,7 +161,7 @@ def traced(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     return tuple(rows)
 
 
-def estimated(artifact: Artifact) -> tuple[Op, ...]:
+def estimated_rows(artifact: Artifact) -> tuple[Op, ...]:
     """Return rows with the compiler's estimates, for targets that report no operations."""
     return tuple(
         row_of(op, op.vela_cycles, "vela", delegate.instruction)

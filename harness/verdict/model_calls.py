@@ -113,12 +113,12 @@ def state_of(artifact: Artifact, executions: int, calls: ModelCalls | None) -> P
         calls: the model's answers, if they were computed.
     """
     if artifact.lost:
-        return _failed(f"the program does not keep the model's state: {'; '.join(artifact.lost)}")
+        return _fail(f"the program does not keep the model's state: {'; '.join(artifact.lost)}")
     names = ", ".join(artifact.frozen)
     if names and executions > 1:
-        return _failed(f"the model changes {names} when it is called; the program keeps the values of the first call")
+        return _fail(f"the model changes {names} when it is called; the program keeps the values of the first call")
     if calls is not None and calls.unlike_first is not None and not artifact.keeps_state:
-        return _failed(
+        return _fail(
             f"call {calls.unlike_first + 1} of the model in PyTorch depends on earlier calls; the program's does not"
         )
     if names:
@@ -158,7 +158,7 @@ def steps_of(
             beyond = np.argwhere(error > bound.error)
             if len(beyond):
                 first = tuple(map(int, beyond[0]))
-                return _failed(
+                return _fail(
                     f"call {number + 1}, {artifact.outputs[index]} at {list(first)}: PyTorch answers "
                     f"{wanted[first]:.9g}, the program {output[first]:.9g}; roundings explain at most "
                     f"{bound.error[first]:.3g}"
@@ -166,5 +166,5 @@ def steps_of(
     return PyTorchFinding()
 
 
-def _failed(message: str) -> PyTorchFinding:
+def _fail(message: str) -> PyTorchFinding:
     return PyTorchFinding(Failure(FailureKind.STATE, message, _HINT))

@@ -85,7 +85,7 @@ def replay(
     watch = _Watch(npu.decode(blob.command_stream).ops, rows, expected)
     result = run_delegate(npu, blob, inputs, watch.observe)
     first = min(watch.differences, key=lambda difference: difference.row, default=None)
-    unchecked = tuple(row for row in watch.unchecked() if first is None or row < first.row)
+    unchecked = tuple(row for row in watch.unchecked_rows() if first is None or row < first.row)
     return Replay(result.outputs, first, unchecked)
 
 
@@ -133,18 +133,18 @@ class _Watch:
         if number is None or row is None or row.tensor not in self._last:
             return
         writes = self._writes.setdefault(row.tensor, [])
-        writes.append(_written(number, op, memory))
+        writes.append(_write_of(number, op, memory))
         if op.offset == self._last[row.tensor]:
             self._judge(row.tensor, writes)
             del self._writes[row.tensor]
 
-    def unchecked(self) -> list[int]:
+    def unchecked_rows(self) -> list[int]:
         """Return the rows whose tensor was not judged."""
         return [number for number, row in enumerate(self._rows) if row.tensor not in self._checked]
 
     def _judge(self, name: str, writes: Sequence[_Write]) -> None:
         expected = np.ascontiguousarray(self._expected[name])
-        content = _assembled(writes, expected.nbytes) or _striped(writes, expected)
+        content = _assemble(writes, expected.nbytes) or _assemble_rows(writes, expected)
         if content is None:
             return
         self._checked.add(name)
@@ -181,7 +181,7 @@ def _kind(op: Op) -> tuple[object, ...]:
     return (ofm.layout, ofm.bits, ofm.stride_y, ofm.stride_x, ofm.stride_c)
 
 
-def _written(row: int, op: Op, memory: RegionMemory) -> _Write:
+def _write_of(row: int, op: Op, memory: RegionMemory) -> _Write:
     if isinstance(op, Dma):
         places = [access for access in op.accesses if access.write]
         addresses = np.concatenate([np.arange(place.begin, place.end) for place in places])
@@ -209,7 +209,7 @@ def _addresses(ofm: FeatureMap) -> Numbers:
     return np.concatenate(addresses)
 
 
-def _assembled(writes: Sequence[_Write], size: int) -> tuple[Bytes, Numbers] | None:
+def _assemble(writes: Sequence[_Write], size: int) -> tuple[Bytes, Numbers] | None:
     """Return the tensor's bytes in its own order and the row that wrote each; None unless there are `size` of them."""
     places = _places(writes)
     if places is None:
@@ -221,8 +221,8 @@ def _assembled(writes: Sequence[_Write], size: int) -> tuple[Bytes, Numbers] | N
     return (values[order], writers[order]) if order.size == size else None
 
 
-def _striped(writes: Sequence[_Write], expected: np.ndarray) -> tuple[Bytes, Numbers] | None:
-    """Do the same as `_assembled` for operations that write whole rows, in order, over earlier rows."""
+def _assemble_rows(writes: Sequence[_Write], expected: np.ndarray) -> tuple[Bytes, Numbers] | None:
+    """Do the same as `_assemble` for operations that write whole rows, in order, over earlier rows."""
     maps = [write.ofm for write in writes if write.ofm is not None]
     row = expected.shape[-2:]
     if len(maps) != len(writes) or any(ofm.stored_shape[1:] != row or ofm.split[0] < row[0] for ofm in maps):

@@ -84,7 +84,7 @@ def verify(
             continue
         for name, value in actual.items():
             output, difference = _compare(called.get(name, name), expected[name], value, run, reference)
-            outputs[name] = merged(outputs.get(name), output)
+            outputs[name] = merge(outputs.get(name), output)
             problem = problem or difference
     failure = None if problem is None else Failure(FailureKind.MISMATCH, problem)
     return Comparison(tuple(outputs.values()), failure)
@@ -159,7 +159,7 @@ def _bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
-def merged(first: Output | None, second: Output) -> Output:
+def merge(first: Output | None, second: Output) -> Output:
     """Return one comparison for those of the same output in different executions."""
     if first is None:
         return second
@@ -266,7 +266,7 @@ def compare(outcome: Outcome, expected: ExpectedOutputs, names: Sequence[str]) -
     for run in outcome.runs:
         for name, wanted, actual in zip(names, expected.of(run), run.outputs, strict=True):
             output, difference = _compare_within(name, wanted, actual, run, expected)
-            outputs[name] = merged(outputs.get(name), output)
+            outputs[name] = merge(outputs.get(name), output)
             problem = problem or difference
     if problem is None:
         return Comparison(tuple(outputs.values()))

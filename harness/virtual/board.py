@@ -260,7 +260,7 @@ class QemuBoard:
         if power_up:
             watcher.power_up()
         for part in parts:
-            watcher.written(part.start, len(part))
+            watcher.note_write(part.start, len(part))
 
     def _connect(self, deadline: Deadline) -> None:
         self.gdb.handshake(deadline)

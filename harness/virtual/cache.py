@@ -73,7 +73,7 @@ class DataCache:
                 f"hold newer bytes of 0x{line:08x}: they were written and not cleaned",
             )
 
-    def written(self, address: int, size: int) -> None:
+    def note_write(self, address: int, size: int) -> None:
         """Take note of what the NPU has written."""
         if size > 0 and self.control & _CACHE_ON:
             first, last = line_of(address), line_of(address + size - 1)
@@ -105,5 +105,5 @@ class CachedEngine:
         self._cache.check_read(job.queue, job.size)
         result = self._engine.run(dataclasses.replace(job, examine=examine))
         for region, extent in seen.items():
-            self._cache.written(job.bases[region] + extent.write_begin, extent.write_end - extent.write_begin)
+            self._cache.note_write(job.bases[region] + extent.write_begin, extent.write_end - extent.write_begin)
         return result

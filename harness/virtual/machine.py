@@ -210,7 +210,7 @@ class Machine:
                 sources = [source for source in (self._qemu.uart, self._qemu.console) if source >= 0]
                 ready = select.select([*sources, self._gdb.fileno()], [], [], wait)[0]
                 if any(source in ready for source in sources):
-                    output = self.written()
+                    output = self.read_output()
                     if output is not None:
                         self.check_rules()
                         return output
@@ -224,7 +224,7 @@ class Machine:
                         self._on_stop(stop)
                         self.stopped += time.perf_counter() - started
                     if self._uart.sent or self._console or self._exit is not None:
-                        output = self.written()
+                        output = self.read_output()
                         if output is not None:
                             return output
         except QemuError as error:
@@ -244,7 +244,7 @@ class Machine:
         """Return unread UART output, without letting the guest run."""
         return self._uart.take() + self._qemu.read_uart()
 
-    def written(self) -> GuestOutput | None:
+    def read_output(self) -> GuestOutput | None:
         """Return the guest's unread output, or None.
 
         The UART is read last, so that the output has all bytes sent before the console's text.
@@ -418,7 +418,7 @@ class Machine:
 
     def _end(self, status: int) -> None:
         """Handle the end of QEMU: a semihosting exit is the guest's, anything else a crash."""
-        if not self._qemu.ended_by_guest(status):
+        if not self._qemu.is_ended_by_guest(status):
             raise self._crash()
         self._exit = Exit(status)
 
@@ -478,15 +478,15 @@ class Machine:
             after = decoded.perform(before, self._bus)
         except UnsupportedAccess as error:
             message = f"{error} accesses a register; the virtual board carries out LDR, STR, LDRD and STRD only"
-            raise self._unsupported(message, pc) from error
+            raise self._unsupported_error(message, pc) from error
         except RuleBroken as error:
             raise broken(error.rule, f"{error}, in {self._describe(pc)}") from error
         except Unmodelled as error:
-            raise self._unsupported(f"{error}, which the virtual board does not model", pc) from error
+            raise self._unsupported_error(f"{error}, which the virtual board does not model", pc) from error
         except Fault as fault:
             if fault.kind == FailureKind.HAZARD:
                 raise TargetError(fault.message, kind=FailureKind.HAZARD) from fault
-            raise self._unsupported(f"the functional NPU stopped: {fault.message}", pc) from fault
+            raise self._unsupported_error(f"the functional NPU stopped: {fault.message}", pc) from fault
         if self._uart.lost is not None and Rule.UART in self._board.rules:
             raise broken(Rule.UART, f"{self._uart.lost}, in {self._describe(pc)}")
         self._follow_irq()
@@ -518,7 +518,7 @@ class Machine:
             code += self._read[start][address - start :][:2]
         return code
 
-    def _unsupported(self, message: str, pc: int) -> TargetError:
+    def _unsupported_error(self, message: str, pc: int) -> TargetError:
         return TargetError(f"{message} (in {self._describe(pc)})", kind=FailureKind.UNSUPPORTED)
 
     def _describe(self, address: int) -> str:

@@ -235,7 +235,7 @@ class Qemu:
         self._withheld = data[end:]
         return data[:end]
 
-    def ended_by_guest(self, status: int) -> bool:
+    def is_ended_by_guest(self, status: int) -> bool:
         """Return whether a semihosting call ended QEMU with `status`. If so, all of the console is the guest's.
 
         QEMU has no other way to end with a status: the signals that would cause one are blocked in it.

@@ -158,7 +158,7 @@ class Watcher(PluginState):
         """Let no word of the TCMs be written."""
         self._state["written"] = 0
 
-    def written(self, address: int, size: int) -> None:
+    def note_write(self, address: int, size: int) -> None:
         """Let bytes at a secure address have been written by whoever loaded the program."""
         for which, base in enumerate(TCMS):
             begin, end = max(address - base, 0), min(address + size - base, TCM_BYTES)

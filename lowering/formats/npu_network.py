@@ -99,16 +99,16 @@ class NpuNetwork:
         try:
             driver = self._driver
         except BadPayload as error:
-            raise damaged(where, f"{self.name}: {error}") from error
+            raise damage_in(where, f"{self.name}: {error}") from error
         EthosU.from_config_word(driver.config_word)
         if sum(self.memory.values()) > MOST_BYTES:
-            raise damaged(where, f"{self.name} needs {sum(self.memory.values()):,} bytes, more than any Ethos-U has")
+            raise damage_in(where, f"{self.name} needs {sum(self.memory.values()):,} bytes, more than any Ethos-U has")
         for tensor in (*self.inputs, *self.outputs, *self.states):
             there = self.memory.get(tensor.region)
             if there is None or tensor.offset < 0 or tensor.offset + tensor.nbytes > there:
                 has = "is not there" if there is None else f"has {there:,}"
                 place = f"{tensor.nbytes:,} bytes at {tensor.offset:,} of region {tensor.region}, which {has}"
-                raise damaged(where, f"{self.name}: tensor {tensor.name} has {place}")
+                raise damage_in(where, f"{self.name}: tensor {tensor.name} has {place}")
         return self
 
 
@@ -139,7 +139,7 @@ def short_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[extra:] if all(size == 1 for size in shape[:extra]) else shape
 
 
-def damaged(where: str, problem: str) -> UsageError:
+def damage_in(where: str, problem: str) -> UsageError:
     """Return the error of a file that is not a usable output of Vela."""
     return UsageError(
         f"{where} is not a usable output of Vela: {problem}",
@@ -163,7 +163,7 @@ def read_npz(data: bytes, where: str) -> NpuNetwork:
     try:
         arrays = read_arrays(io.BytesIO(data), _OBJECTS)
     except BadArchive as error:
-        raise damaged(where, str(error)) from error
+        raise damage_in(where, str(error)) from error
     try:
         sizes: dict[int, int] = {}
         for kind in ("scratch", "scratch_fast"):
@@ -179,9 +179,9 @@ def read_npz(data: bytes, where: str) -> NpuNetwork:
             _tensors(arrays, "variable") if "variable_shape" in arrays else (),
         )
     except KeyError as error:
-        raise damaged(where, f"it has no array {error.args[0]}") from error
+        raise damage_in(where, f"it has no array {error.args[0]}") from error
     except (ValueError, TypeError) as error:
-        raise damaged(where, str(error)) from error
+        raise damage_in(where, str(error)) from error
     return _with_io_regions(network).check(where)
 
 
@@ -260,7 +260,7 @@ def read_tflite(data: bytes, where: str) -> VelaTflite:
     try:
         model = _SCHEMA.read("Model", data)
     except FlatbufferError as error:
-        raise damaged(where, str(error)) from error
+        raise damage_in(where, str(error)) from error
     try:
         graphs: Sequence[Record] = model["subgraphs"] or ()
         if len(graphs) != 1:
@@ -270,7 +270,7 @@ def read_tflite(data: bytes, where: str) -> VelaTflite:
         ours = [operator for operator in operators if reader.is_ours(operator)]
         networks = tuple(reader.network(part, index) for index, part in enumerate(ours))
     except (ValueError, IndexError) as error:
-        raise damaged(where, str(error)) from error
+        raise damage_in(where, str(error)) from error
     return VelaTflite(tuple(network.check(where) for network in networks), len(operators) - len(ours))
 
 
@@ -282,7 +282,7 @@ def read_ends(data: bytes, where: str) -> tuple[tuple[NetworkTensor, ...], tuple
         reader = _TfliteReader(model, graph)
         inputs, outputs = (tuple(reader.tensor(number) for number in graph[end] or ()) for end in ("inputs", "outputs"))
     except (FlatbufferError, ValueError) as error:
-        raise damaged(where, str(error)) from error
+        raise damage_in(where, str(error)) from error
     return inputs, outputs
 
 
@@ -304,7 +304,7 @@ class _TfliteReader:
         memory = {SCRATCH: self._bytes(scratch)}
         if fast != scratch and self._bytes(fast):  # the newer generator names the scratch memory twice if there is none
             memory[FAST] = self._bytes(fast)
-        rest = [number for number in inputs[4:] if number >= 0 and self._planned(number)]
+        rest = [number for number in inputs[4:] if number >= 0 and self._is_planned(number)]
         given = [self._place(number, origin) for number in rest]
         states = [bool(_at(self.tensors, number)["is_variable"]) for number in rest]
         return NpuNetwork(
@@ -328,12 +328,12 @@ class _TfliteReader:
                 return tuple(np.frombuffer(data, "<i4")[3:].tolist())
         raise ValueError(f"it has no metadata {_PLAN}, which say where its tensors are")
 
-    def _planned(self, number: int) -> bool:
+    def _is_planned(self, number: int) -> bool:
         """Return whether an input is in the arena. The NPU never reads one that is not, as the size of an output."""
         return int(_at(self._offsets, number)) >= 0
 
     def _offset(self, number: int) -> int:
-        if not self._planned(number):
+        if not self._is_planned(number):
             raise ValueError(f"no place is planned for tensor {number}")
         return int(self._offsets[number])
 

@@ -93,7 +93,7 @@ class CommonGenerators:
         elif event == "c_return":
             watched.after_seed(known=not (name == "seed" and owner is not getattr(random.seed, "__self__", None)))
 
-    def drawn_for_a_package(self, event: str, owner: object) -> None:
+    def note_draw_of_package(self, event: str, owner: object) -> None:
         """Take a call of one of DRAWS by an installed package that is being imported: no model is made of it."""
         watched = self._found.get(id(owner))
         if watched is not None and event == "c_call":
@@ -147,7 +147,7 @@ _IN_C = frozenset({"time", "time_ns", "localtime", "gmtime", "ctime", "strftime"
                    "getrandom", "stat", "from_file"})  # fmt: skip
 
 
-def asked_by_statements(tree: ast.Module) -> frozenset[str]:
+def requests_of_statements(tree: ast.Module) -> frozenset[str]:
     """Return what a module's statements ask for when it is imported, as ends of sentences. Its functions are left out.
 
     Args:
@@ -250,7 +250,7 @@ def calls_noticed(listener: Listener, generators: CommonGenerators | None = None
         if generators is not None and name in SEEDS:
             generators.hear(event, name, getattr(function, "__self__", None))
         elif generators is not None and name in DRAWS and _package_is_imported(frame):
-            generators.drawn_for_a_package(event, getattr(function, "__self__", None))
+            generators.note_draw_of_package(event, getattr(function, "__self__", None))
         if event != "c_call" or name not in _IN_C or frame.f_globals.get("__name__") == "logging":
             return
         owner = getattr(function, "__self__", None)

@@ -14,7 +14,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
-from ethos_hil.lowering.made_from.chance import asked_by_statements
+from ethos_hil.lowering.made_from.chance import requests_of_statements
 from ethos_hil.lowering.made_from.project_files import of_project
 
 _DYNAMIC = frozenset({"import_module", "__import__"})
@@ -41,7 +41,7 @@ def loaded_files() -> dict[Path, ModuleType]:
     return modules
 
 
-def imported_by(path: Path, package: str, folder: Path | None = None) -> tuple[set[Path], bool]:
+def imports_of(path: Path, package: str, folder: Path | None = None) -> tuple[set[Path], bool]:
     """Return the project's files that a file's import statements name, and whether it may import others.
 
     Args:
@@ -67,12 +67,12 @@ def file_of_module(name: str, folder: Path) -> Path | None:
     return last
 
 
-def asked_at_import(path: Path) -> frozenset[str]:
+def requests_at_import(path: Path) -> frozenset[str]:
     """Return what importing a file asks of clocks and generators of random numbers, as ends of sentences."""
     return _source(path, path.stat().st_mtime_ns)[2]
 
 
-def asked_anywhere(path: Path) -> frozenset[str]:
+def requests_anywhere(path: Path) -> frozenset[str]:
     """Return what a file's code asks for that no digest tells, whether it runs or not, as ends of sentences."""
     return _source(path, path.stat().st_mtime_ns)[3]
 
@@ -80,7 +80,7 @@ def asked_anywhere(path: Path) -> frozenset[str]:
 @functools.lru_cache(maxsize=1000)
 def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset[str], frozenset[str]]:
     """Return the names of modules, or possible modules, that a file imports anywhere; whether it imports by other
-    means; and what `asked_at_import` and `asked_anywhere` return.
+    means; and what `requests_at_import` and `requests_anywhere` return.
 
     Relative names start with dots. What is imported for type checkers only, or when the file is run as a script, does
     not count.
@@ -108,7 +108,7 @@ def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset
         waiting += ast.iter_child_nodes(node)
     asked = {f"uses {name}, which reads files unseen" for name in _UNSEEN & {name.partition(".")[0] for name in names}}
     asked |= {"reads the command line"} if words & _ARGUMENTS else set()
-    return frozenset(names), dynamic, asked_by_statements(tree), frozenset(asked)
+    return frozenset(names), dynamic, requests_of_statements(tree), frozenset(asked)
 
 
 def _type_checking(test: ast.expr) -> bool:

@@ -116,7 +116,7 @@ def fingerprint(origins: Iterable[Path], built: Reads | None = None, folder: Pat
     return Fingerprint(files, dict(sorted(reads.variables.items())), tuple(sorted(unknown)))
 
 
-def changed_in_session(files: Iterable[str]) -> str | None:
+def changed_file(files: Iterable[str]) -> str | None:
     """Return a file that changed since the session started, or None. Its old text may have been imported."""
     for path in files:
         try:
@@ -176,7 +176,7 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
     while waiting:
         path = waiting.pop()
         package = getattr(loaded.get(path), "__package__", None) or ""
-        imported, dynamic = imported_files.imported_by(path, package, folder or (Path.cwd() if path in first else None))
+        imported, dynamic = imported_files.imports_of(path, package, folder or (Path.cwd() if path in first else None))
         if dynamic and loaded_too:
             imported |= set(loaded)
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if loaded_too else None):
@@ -192,11 +192,11 @@ def _reads_of(files: set[Path], *, shared: bool) -> Reads:
     total = Reads(files={str(path) for path in files})
     loaded = imported_files.loaded_files()
     for path in sorted(files):
-        if path.suffix == ".py" and path in loaded and not _seen(path):
+        if path.suffix == ".py" and path in loaded and not _is_seen(path):
             total.unknown.add(f"{path.name} was imported before its reads could be noted")
         if path.suffix == ".py" and path not in _BUILDERS:
             total.unknown |= {
-                f"{path.name} {what} when it is imported" for what in imported_files.asked_at_import(path)
+                f"{path.name} {what} when it is imported" for what in imported_files.requests_at_import(path)
             }
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if shared else None):
             if reads is not None:
@@ -206,7 +206,7 @@ def _reads_of(files: set[Path], *, shared: bool) -> Reads:
     return total
 
 
-def _seen(path: Path) -> bool:
+def _is_seen(path: Path) -> bool:
     """Return whether it is known what a module read when it was imported."""
     return str(path) in WATCH.heard or path.is_relative_to(SUITES)
 
@@ -271,7 +271,7 @@ def find_artifact(cache: Cache, name: str, target: Sequence[str], today: Reads) 
 def keep_artifact(cache: Cache, name: str, target: Sequence[str], known: Found) -> None:
     """Remember the artifact of the case, unless what it was made from is not known or changes during the test."""
     made_from = known.made_from
-    if made_from.unknown or changed_in_session(made_from.files) is not None:
+    if made_from.unknown or changed_file(made_from.files) is not None:
         return
     path = _memo_path(cache, name, target)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ from ethos_hil.lowering.made_from.code_watch import WATCH, Reads
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Fingerprint,
     Found,
-    changed_in_session,
+    changed_file,
     find_artifact,
     fingerprint,
     keep_artifact,
@@ -87,7 +87,7 @@ class LoweredModel:
         """The loaded model; None if it is a program, or was not loaded."""
         return self.source if isinstance(self.source, TorchModel) else None
 
-    def said(self, method: str) -> tuple[str, ...]:
+    def notes_for(self, method: str) -> tuple[str, ...]:
         """Return the sentences for a record of a run of a method."""
         return (*self.notes, *self.quantisation.get(method, ()))
 
@@ -247,7 +247,7 @@ def _fresh(made_from: Fingerprint) -> bool:
         executed_again = module.__name__.startswith(MODULE_PREFIX)
         if str(path) in made_from.files and not executed_again:
             return False
-    return changed_in_session(made_from.files) is None
+    return changed_file(made_from.files) is None
 
 
 @contextmanager
@@ -273,7 +273,7 @@ def _with_source(made_from: Fingerprint) -> Fingerprint:
         f"{Path(path).name} {what}"
         for path, state in made_from.files.items()
         if path.endswith(".py") and Path(path).is_file()
-        for what in imported_files.asked_anywhere(Path(path))
+        for what in imported_files.requests_anywhere(Path(path))
     }
     return replace(made_from, unknown=tuple(sorted({*made_from.unknown, *asked})))
 

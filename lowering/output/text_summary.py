@@ -44,13 +44,13 @@ def summary(artifact: Artifact) -> list[str]:
             f"{part.name}: {count_of(placed.delegated, 'operator')} delegated, {len(placed.on_cpu)} not, with "
             f"{count_of(placed.conversions, 'conversion')} between numbers and integers"
         )
-        lines += [f"  {_left_to_cpu(call, count)}" for call, count in group_calls(placed.on_cpu)[:_MOST_LEFT]]
+        lines += [f"  {_cpu_line(call, count)}" for call, count in group_calls(placed.on_cpu)[:_MOST_LEFT]]
         if len(group_calls(placed.on_cpu)) > _MOST_LEFT:
             lines.append(f"  and {len(group_calls(placed.on_cpu)) - _MOST_LEFT} more; --json has all of them")
     return lines
 
 
-def _left_to_cpu(call: CpuCall, count: int) -> str:
+def _cpu_line(call: CpuCall, count: int) -> str:
     many = f"{count} x " if count > 1 else ""
     place = f" at {call.place}" if call.place else ""
     return f"on the CPU: {many}{call.operator}{place}: {call.reason}" + (f" ({call.remedy})" if call.remedy else "")

@@ -19,12 +19,12 @@ from ethos_hil.lowering.repairs.rewrites import hoist
 def free_padded(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Move each activation whose result is padded or concatenated before the transpositions that feed it."""
 
-    def padded(operator: DraftOperator) -> bool:
+    def is_padded(operator: DraftOperator) -> bool:
         if operator.op not in ("TABLE", "CLAMP") or block.tensors[operator.outputs[0]].dtype not in ("INT8", "INT16"):
             return False
         return any(reader.op in ("PAD", "CONCAT") for reader in _behind(block, operator.outputs[0]))
 
-    return hoist(block, padded)
+    return hoist(block, is_padded)
 
 
 def _behind(block: DraftBlock, name: str) -> list[DraftOperator]:

@@ -42,9 +42,9 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> 
 
     class NotLeft(OperatorSupportBase):
         def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            return not self._left(node)
+            return not self._is_left(node)
 
-        def _left(self, node: torch.fx.Node) -> bool:
+        def _is_left(self, node: torch.fx.Node) -> bool:
             name = _name(node)
             if not _is_computation(name):
                 return False
@@ -52,7 +52,7 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> 
                 return True
             # A convolution that is quantised together with the activation behind it has no quantised output of its
             # own. Upstream's partitioner takes it, and then fails to lower it (executorch 1.4.1).
-            return any(_is_quantised(user) and self._left(user) for user in node.users)
+            return any(_is_quantised(user) and self._is_left(user) for user in node.users)
 
     class NotIntegerSum(OperatorSupportBase):
         """Upstream (executorch 1.4.1, DecomposeCumsumPass) makes a running sum a convolution, whatever its type."""

@@ -197,12 +197,12 @@ class _Integers:
         """The meaning of the method's integers. Read it after the passes have run."""
         inputs, outputs = self._inputs.quant_args, self._outputs.dequant_args
         return Border(
-            tuple(_stated(inputs.get(at)) for at in range(self._counts[0])),
-            tuple(_stated(outputs.get(at)) for at in range(self._counts[1])),
+            tuple(_first_arguments(inputs.get(at)) for at in range(self._counts[0])),
+            tuple(_first_arguments(outputs.get(at)) for at in range(self._counts[1])),
         )
 
 
-def _stated(arguments: Sequence[Any] | None) -> tuple[Any, ...] | None:
+def _first_arguments(arguments: Sequence[Any] | None) -> tuple[Any, ...] | None:
     return None if arguments is None else tuple(arguments)[: len(_KEYS)]
 
 

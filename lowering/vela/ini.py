@@ -102,7 +102,7 @@ class VelaIni:
     @classmethod
     def shipped(cls) -> VelaIni:
         """Return the file that is in Vela's wheel."""
-        return _shipped()
+        return _shipped_ini()
 
     @classmethod
     def read(cls, path: Path) -> VelaIni:
@@ -266,7 +266,7 @@ class VelaIni:
 
 
 @cache
-def _shipped() -> VelaIni:
+def _shipped_ini() -> VelaIni:
     try:
         text = (files("ethosu.config_files") / SHIPPED).read_text("utf-8")
     except (ModuleNotFoundError, OSError) as error:

@@ -105,7 +105,7 @@ def _recorded_ids(options: Options) -> frozenset[str]:
     if not options.resume:
         return frozenset()
     from ethos_hil.base.writing import wait_for_writers
-    from ethos_hil.harness.nightly.recorded import recorded
+    from ethos_hil.harness.nightly.recorded import settled_names
     from ethos_hil.results.selection import BadSelection, complaints_of
     from ethos_hil.results.store import mend
 
@@ -114,7 +114,7 @@ def _recorded_ids(options: Options) -> frozenset[str]:
             raise pytest.UsageError(f"another session writes {options.run_folder}: wait until it has ended")
         mend(options.run_folder)
         only = options.compile_only
-        done = recorded(options.run_folder, options.part, options.attempt, compile_only=only)
+        done = settled_names(options.run_folder, options.part, options.attempt, compile_only=only)
         # A record that is verified says nothing of a teardown that failed after it.
         return done - complaints_of(options.run_folder, options.part)
     except BadSelection:

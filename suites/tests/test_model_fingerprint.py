@@ -16,7 +16,7 @@ from ethos_hil.lowering.made_from import model_fingerprint
 from ethos_hil.lowering.made_from.code_watch import WATCH
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Fingerprint,
-    changed_in_session,
+    changed_file,
     fingerprint,
     read_at_import,
     state_of,
@@ -141,8 +141,8 @@ def test_data_that_is_read_counts(project: Path) -> None:
 def test_a_file_that_was_changed_since_the_session_began_is_not_trusted(project: Path, tmp_path: Path) -> None:
     """The old text of the file may have been imported."""
     changed = str(project / "__init__.py")
-    assert changed_in_session([model_fingerprint.__file__, changed]) == changed
-    assert changed_in_session([model_fingerprint.__file__, str(tmp_path / "absent")]) is None
+    assert changed_file([model_fingerprint.__file__, changed]) == changed
+    assert changed_file([model_fingerprint.__file__, str(tmp_path / "absent")]) is None
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 4_000_000_000])
@@ -154,11 +154,11 @@ def test_a_file_may_have_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     time.sleep(0.02)  # the clock of a file system moves in steps
     monkeypatch.setattr(model_fingerprint, "BEGAN", time.time_ns())
     before = state_of(file)
-    assert changed_in_session([str(file)]) is None
+    assert changed_file([str(file)]) is None
     time.sleep(0.02)
     file.write_text("x = 2")
     os.utime(file, (seconds, seconds))
-    assert changed_in_session([str(file)]) == str(file)
+    assert changed_file([str(file)]) == str(file)
     assert state_of(file) != before, "size and time are the same, the text is not"
 
 
@@ -167,7 +167,7 @@ def test_a_file_that_was_moved_there_since_the_session_began_is_not_trusted(proj
     moved = project / "older.txt"
     moved.write_text("")
     os.utime(moved, (1, 1))
-    assert changed_in_session([str(moved)]) == str(moved)
+    assert changed_file([str(moved)]) == str(moved)
 
 
 def test_a_change_that_keeps_time_and_size_is_noticed(project: Path) -> None:

@@ -149,7 +149,7 @@ def test_what_is_kept_of_a_case_is_kept_for_the_code_that_makes_its_module(
     def kept() -> bool:
         return find_artifact(cache, place, test.memo_key(None), read_at_import(test.origins)) is not None
 
-    monkeypatch.setattr(declared, "declared_unchanged", lambda: False)
+    monkeypatch.setattr(declared, "is_declared_unchanged", lambda: False)
     test.lower(None, cache)
     assert not kept(), "the code was changed while the session ran"
     monkeypatch.undo()

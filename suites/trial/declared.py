@@ -16,7 +16,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import LoweringOptions, Scheme
 from ethos_hil.base.record import Decision
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.declared import declared_digest, declared_unchanged
+from ethos_hil.harness.declared import declared_digest, is_declared_unchanged
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.made_from.chance import calls_noticed
@@ -139,7 +139,7 @@ class Declared(abc.ABC):
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
         lowering = Found(artifact, fingerprint(self.origins, built))
         check_bytecode(Path(file) for file in lowering.made_from.files if file.endswith(".py"))
-        if declared_unchanged():
+        if is_declared_unchanged():
             keep_artifact(cache, place, key, lowering)
         return lowering
 

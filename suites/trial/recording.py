@@ -38,7 +38,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.formats.array_archive import ZipMembers, members, read_arrays
 from ethos_hil.lowering.made_from.code_watch import Reads
-from ethos_hil.lowering.made_from.model_fingerprint import Fingerprint, changed_in_session
+from ethos_hil.lowering.made_from.model_fingerprint import Fingerprint, changed_file
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 SCHEMA_VERSION = 4
@@ -198,7 +198,7 @@ def _members(path: Path) -> Iterator[ZipMembers]:
 
 def check_files_unchanged(files: Iterable[str]) -> None:
     """Raise RecordingError if one of the files may differ from the version that ran."""
-    path = changed_in_session(files)
+    path = changed_file(files)
     if path is not None:
         what = f"{path}, which the model is made from, was written since the session started"
         raise RecordingError(what, hint="run it again", kind=FailureKind.STALE_RECORDING)

@@ -23,12 +23,12 @@ from ethos_hil.harness.bench.bench import (
     ASKED_AGAIN,
     LOGS,
     BenchPlan,
+    is_settled,
     new_run,
-    recorded,
+    recorded_keys,
     resumed_run,
     run_bench,
     set_aside,
-    settled,
 )
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, facts_of
@@ -79,7 +79,7 @@ def records(folder: Path) -> list[Record]:
 
 def wait_for_records(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
     until = time.monotonic() + 120
-    while not folder.exists() or len(recorded(folder)) < count:
+    while not folder.exists() or len(recorded_keys(folder)) < count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -207,10 +207,10 @@ def test_only_what_asking_again_would_not_change_is_done(
     folder.append(odd, part="a sweep: here")
     folder.append(replace(odd, bench=None), part="a sweep: here")  # a night's model is not a point
     assert set_aside(folder.path, "another sweep") == 0
-    assert settled(odd) is done
+    assert is_settled(odd) is done
     assert set_aside(folder.path, "a sweep") == (0 if done else 1)
     assert len(records(folder.path)) == (4 if done else 3)
-    assert recorded(folder.path) == {point.key for point in wanted.points[: 3 if done else 2]}
+    assert recorded_keys(folder.path) == {point.key for point in wanted.points[: 3 if done else 2]}
     assert (folder.path / LOGS / ASKED_AGAIN).exists() is not done
 
 

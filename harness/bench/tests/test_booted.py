@@ -12,7 +12,7 @@ from ethos_hil.base.ending import is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.bench.bench import settled
+from ethos_hil.harness.bench.bench import is_settled
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
@@ -122,4 +122,4 @@ def test_a_file_that_is_gone_is_no_property_of_the_point(pool: BoardPool, settin
     record = measure(pool, settings, target=target)
     assert record.failure is not None
     assert (record.verdict, record.failure.kind) == (Verdict.FAILED, FailureKind.NOT_AVAILABLE)
-    assert not settled(record)
+    assert not is_settled(record)

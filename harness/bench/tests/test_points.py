@@ -101,9 +101,9 @@ def test_an_empty_grid() -> None:
 
 def test_what_is_booted() -> None:
     short, long = GRID.cases[1], GRID.cases[0]
-    assert [SETTINGS.booted(case, virtual=True) for case in (short, long)] == [True, False]
-    assert SETTINGS.booted(long, virtual=False)
-    assert [replace(SETTINGS, boot=boot).booted(short, virtual=True) for boot in (True, False)] == [True, False]
+    assert [SETTINGS.boots(case, virtual=True) for case in (short, long)] == [True, False]
+    assert SETTINGS.boots(long, virtual=False)
+    assert [replace(SETTINGS, boot=boot).boots(short, virtual=True) for boot in (True, False)] == [True, False]
 
 
 def test_a_models_scheme_and_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

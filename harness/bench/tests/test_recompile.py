@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions
-from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled
+from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompile_for
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
@@ -61,7 +61,7 @@ def test_is_what_lowering_makes() -> None:
         for npu, mode, system in POINTS:
             setup = VelaSetup.of(CompileOptions(npu=npu, memory_mode=mode, system_config=system))
             right = lowered(model, setup)
-            artifact = recompiled(bases["u85" if "u85" in npu else "u55"], setup)
+            artifact = recompile_for(bases["u85" if "u85" in npu else "u55"], setup)
             assert [content(delegate) for delegate in artifact.delegates] == [
                 content(delegate) for delegate in right.delegates
             ], npu
@@ -75,7 +75,7 @@ def test_another_setup_is_another_program() -> None:
     base = lower(model, EthosU.parse("ethos-u55-256"))
     npu = EthosU.parse("ethos-u65-512")
     right = lowered(model, VelaSetup.default(npu, MemoryMode("Dedicated_Sram_384KB")))
-    other = recompiled(base, VelaSetup.default(npu, MemoryMode("Sram_Only")))
+    other = recompile_for(base, VelaSetup.default(npu, MemoryMode("Sram_Only")))
     assert [content(delegate) for delegate in other.delegates] != [content(delegate) for delegate in right.delegates]
 
 
@@ -86,7 +86,7 @@ def test_a_users_file_of_vela_is_used(tmp_path: Path) -> None:
     setup = VelaSetup.of(CompileOptions(npu="ethos-u55-256", vela_ini=path))
     model = models()[0]
     base = lower(model, EthosU.parse("ethos-u55-128"))
-    artifact = recompiled(base, setup)
+    artifact = recompile_for(base, setup)
     assert artifact.vela_ini == path.read_text() != ini.text
     assert [content(delegate) for delegate in artifact.delegates] == [
         content(delegate) for delegate in lowered(model, setup).delegates
@@ -96,15 +96,15 @@ def test_a_users_file_of_vela_is_used(tmp_path: Path) -> None:
 def test_the_other_family_is_refused() -> None:
     base = lower(models()[1], EthosU.parse("ethos-u55-256"))
     with pytest.raises(RecompilationDeparts, match="was lowered for ethos-u55-256, whose TOSA is not ethos-u85-128's"):
-        recompiled(base, VelaSetup.default(EthosU.parse("ethos-u85-128")))
+        recompile_for(base, VelaSetup.default(EthosU.parse("ethos-u85-128")))
 
 
 def test_a_program_that_is_rewritten_for_one_npu_only_has_to_be_lowered() -> None:
     model = models()[0]  # Vela would place the table of its gelu beyond the SHRAM of a small Ethos-U55
     small, smaller = EthosU.parse("ethos-u55-64"), VelaSetup.default(EthosU.parse("ethos-u55-32"))
     with pytest.raises(RecompilationDeparts, match="a defect of Vela is met on ethos-u55-32"):
-        recompiled(lower(model, EthosU.parse("ethos-u55-256")), smaller)
-    artifact = recompiled(lower(model, small), smaller)
+        recompile_for(lower(model, EthosU.parse("ethos-u55-256")), smaller)
+    artifact = recompile_for(lower(model, small), smaller)
     assert [content(delegate) for delegate in artifact.delegates] == [
         content(delegate) for delegate in lowered(model, smaller).delegates
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.bundle.archive import unpacked
+from ethos_hil.harness.bundle.archive import unpack
 
 ROOT = Path(__file__).resolve().parents[3]
 MONITOR = f"{ROOT}/docs/examples/monitor.py:monitor"
@@ -47,6 +47,6 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> FailedRun:
     (run,) = (folder / "runs").iterdir()
     result = command("bundle", run, "-o", "failure.zip", cwd=folder)
     assert (result.returncode, result.stdout) == (0, "failure.zip\n"), result.stderr
-    manifest, files = unpacked(folder / "failure.zip")
+    manifest, files = unpack(folder / "failure.zip")
     facts = {name: value for name, value in manifest.items() if name not in ("kind", "schema_version", "members")}
     return FailedRun(run, (folder / "failure.zip").read_bytes(), files, facts)

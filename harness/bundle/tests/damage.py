@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.base.question import GROUP_OF
-from ethos_hil.harness.bundle.archive import KIND, MANIFEST, SCHEMA_VERSION, packed
+from ethos_hil.harness.bundle.archive import KIND, MANIFEST, SCHEMA_VERSION, pack
 
 Files = dict[str, bytes]
 Facts = dict[str, Any]
@@ -51,7 +51,7 @@ def signed(files: Files, facts: Facts) -> bytes:
         for name, data in sorted(members.items())
     )
     program = hashlib.sha256(files["artifact/model.pte"]).hexdigest()
-    return packed(files | {"artifact/SHA256SUMS": sums.encode()}, facts | {"program_sha256": program})
+    return pack(files | {"artifact/SHA256SUMS": sums.encode()}, facts | {"program_sha256": program})
 
 
 def edited(name: str, change: Callable[[Any], object]) -> Callable[[Files, Facts], bytes]:

@@ -18,7 +18,7 @@ from elftools.elf.elffile import ELFFile
 from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.bundle.archive import packed, unpacked
+from ethos_hil.harness.bundle.archive import pack, unpack
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun, command
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
@@ -157,7 +157,7 @@ def test_what_differs_here_is_said(failed: FailedRun, ethos_hil: Run, here: Path
     versions = {**json.loads(failed.files["record.json"])["versions"], "ethos-u-vela": "4.4.0"}
     facts = {**failed.facts, "firmware_sha256": "ab" * 32}
     again = {**json.loads(failed.files["again.json"]), "versions": versions}
-    (here / "old.zip").write_bytes(packed(failed.files | {"again.json": json.dumps(again).encode()}, facts))
+    (here / "old.zip").write_bytes(pack(failed.files | {"again.json": json.dumps(again).encode()}, facts))
     assert ethos_hil("run", "old.zip", "--json", "r.json").status == 1
     notes = json.loads((here / "r.json").read_text())["notes"]
     assert any("the firmware here" in note and "abababababab" in note for note in notes)
@@ -324,7 +324,7 @@ def test_what_cannot_be_bundled_is_one_line(
 def test_a_record_of_a_run_is_named_by_a_part_of_its_name(night: Path, ethos_hil: Run) -> None:
     for text, name in (("test_a", "test_a"), ("suites/t.py::test_b", "test_b"), ("wide", "test_b_wide")):
         assert json.loads(ethos_hil("bundle", night, text, "--json").out)["name"] == f"suites/t.py::{name}"
-    _, files = unpacked(Path("failure.zip"))
+    _, files = unpack(Path("failure.zip"))
     assert json.loads(files["record.json"])["test"]["id"] == "suites/t.py::test_b_wide"
 
 

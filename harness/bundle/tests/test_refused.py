@@ -16,7 +16,7 @@ import pytest
 
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.harness.bundle.again import replay
-from ethos_hil.harness.bundle.archive import MANIFEST, packed
+from ethos_hil.harness.bundle.archive import MANIFEST, pack
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.bundle.tests.conftest import FailedRun
 from ethos_hil.harness.bundle.tests.damage import (
@@ -99,11 +99,11 @@ def _zip64(files: Files, facts: Facts) -> bytes:
 
 
 CONTAINER: dict[str, tuple[Damage, str]] = {
-    "cut by a byte": (lambda files, facts: packed(files, facts)[:-1], "cut short"),
-    "cut in the middle": (lambda files, facts: packed(files, facts)[:9000], "cut short"),
-    "cut in the list": (lambda files, facts: packed(files, facts)[:-300], "cut short"),
-    "a byte more": (lambda files, facts: packed(files, facts) + b"\0", "cut short, or something was added"),
-    "another zip behind it": (lambda files, facts: packed(files, facts) + zipped({"a": b""}), "something was added"),
+    "cut by a byte": (lambda files, facts: pack(files, facts)[:-1], "cut short"),
+    "cut in the middle": (lambda files, facts: pack(files, facts)[:9000], "cut short"),
+    "cut in the list": (lambda files, facts: pack(files, facts)[:-300], "cut short"),
+    "a byte more": (lambda files, facts: pack(files, facts) + b"\0", "cut short, or something was added"),
+    "another zip behind it": (lambda files, facts: pack(files, facts) + zipped({"a": b""}), "something was added"),
     "empty": (lambda files, facts: b"", "not a zip archive"),
     "no zip": (lambda files, facts: b"%PDF-1.7 " * 10, "not a zip archive"),
     "zip64": (_zip64, "of another form"),
@@ -161,7 +161,7 @@ CONTAINER: dict[str, tuple[Damage, str]] = {
     "manifest is nested": (_manifest(b"[" * 200_000), "nested too deeply"),
     "manifest is giant": (_manifest(b" " * (2 << 20)), "at most 1,048,576 are read"),
     "manifest without a question": (
-        lambda files, facts: packed(files, {name: value for name, value in facts.items() if name != "question"}),
+        lambda files, facts: pack(files, {name: value for name, value in facts.items() if name != "question"}),
         "question",
     ),
 }  # fmt: skip
@@ -186,7 +186,7 @@ CONTENT: dict[str, tuple[Damage, str]] = {
     "another delegate beside the program": (replaced("artifact/delegate-0.vela", b"vela"), "not those in it"),
     "TOSA damaged": (replaced("artifact/delegate-0.tosa", bytes(range(64))), "TOSA"),
     "artifact's list of digests": (
-        lambda files, facts: packed({**files, "artifact/SHA256SUMS": b"../../evil  x\n"}, facts),
+        lambda files, facts: pack({**files, "artifact/SHA256SUMS": b"../../evil  x\n"}, facts),
         "not a complete artifact",
     ),
     "artifact of another version": (
@@ -307,7 +307,7 @@ def test_a_file_that_is_none_is_refused(here: Path, ethos_hil: Run) -> None:
 
 def test_bytes_that_change_are_refused_or_change_nothing(failed: FailedRun, tmp_path: Path) -> None:
     files = {name: data for name, data in failed.files.items() if name != "image.elf"}
-    whole = packed(files, dict(failed.facts))
+    whole = pack(files, dict(failed.facts))
     path = tmp_path / "sent.zip"
     path.write_bytes(whole)
     expected = RunBundle.read(path).record

@@ -16,8 +16,8 @@ from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan, new_run
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.order import BenchOrder
-from ethos_hil.harness.bench.points import PointSettings, facts_of, refused
-from ethos_hil.harness.cli.bench_run import records_of, status_of, unrecorded
+from ethos_hil.harness.bench.points import PointSettings, facts_of, refuse
+from ethos_hil.harness.cli.bench_run import records_of, status_of, status_of_unrecorded
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.ledger.sources import read_contribution
@@ -225,9 +225,9 @@ def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
     plan = BenchPlan((first, second), PointSettings("mine"))
     folder = RunFolder(tmp_path / "runs")
     error = TargetNotAvailable("nothing is plugged in")
-    folder.append(refused(first, PointSettings("mine"), error).record)
+    folder.append(refuse(first, PointSettings("mine"), error).record)
     (record,) = records_of(plan, folder.path)
     assert (record.target.name, record.verdict) == ("board:mine", Verdict.FAILED)
     # And a point without a record is never passed over.
-    assert unrecorded(plan, [record]) == 1
+    assert status_of_unrecorded(plan, [record]) == 1
     assert "without a record: 1 points, such as second on ethos-u55-256" in capsys.readouterr().err

@@ -97,7 +97,7 @@ class Core:
         self.sets_stack = False
         self.unsure = False
 
-    def passed(self, condition: int) -> bool | None:
+    def passes(self, condition: int) -> bool | None:
         """Return whether a condition holds, or None where that is not known."""
         if condition >= ALWAYS:
             return True

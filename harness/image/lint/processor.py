@@ -211,7 +211,7 @@ def _select(p: Core, i: Instruction, address: int) -> None:
     n = register_operand(n)
     m = register_operand(m)
     condition = number_operand(condition)
-    passed = p.passed(condition)
+    passed = p.passes(condition)
     first, other = (0 if operand.register == PC else p.state.r[operand.register] for operand in (n, m))
     if other is not None:
         other = {"csel": other, "csinc": other + 1, "csinv": other ^ MASK, "csneg": -other}[i.name] & MASK
@@ -491,7 +491,7 @@ class Processor(Core):
         condition = instruction.condition
         if state.it:
             condition = state.it[0]
-        passed = self.passed(condition)
+        passed = self.passes(condition)
         if passed is None:
             if instruction.name == "b" and not state.it:
                 target = instruction.operands[0]

@@ -296,7 +296,7 @@ class _Walker:
             return f"at {self.program.place(self.here)}, with a fault"
         if instruction.name == "bkpt":
             return self._semihosting(processor, instruction)
-        if instruction.name == "b" and instruction.operands == (self.here,) and processor.passed(instruction.condition):
+        if instruction.name == "b" and instruction.operands == (self.here,) and processor.passes(instruction.condition):
             return f"at {self.program.place(self.here)}, which is a loop for ever"
         try:
             processor.step(instruction)
@@ -304,7 +304,7 @@ class _Walker:
             self._choose(processor, memory, way)
         if processor.unsure:
             processor.unsure = False
-            self._left_open()
+            self._leave_open()
         return ""
 
     def _at_main(self, memory: PartMemory) -> None:
@@ -318,7 +318,7 @@ class _Walker:
             )
 
     def _choose(self, processor: Processor, memory: PartMemory, way: Undecided) -> None:
-        self._left_open()
+        self._leave_open()
         self.rounds[self.here] += 1
         taken, other = way.choices if self.rounds[self.here] <= _ROUNDS else way.choices[::-1]
         if len(self.choices) < _MOST_CHOICES:
@@ -327,7 +327,7 @@ class _Walker:
             self.choices.append(_Choice(state, memory.copy_words(), memory.cpacr, len(self.findings)))
         processor.state.r[PC] = taken
 
-    def _left_open(self) -> None:
+    def _leave_open(self) -> None:
         self.unsure = True
         self.open[self.here] = None
 

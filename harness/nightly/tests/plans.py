@@ -109,8 +109,8 @@ def night(plan: NightlyPlan, *records: Record, shard: Shard | None = None) -> Ru
             failed = [row for row in mine if standing_of(row).red]
             complaints = tuple(ReportedFailure(row.name, "call", "") for row in failed)
             sessions.append(SessionEnd(part.name, 1, int(bool(failed)), complaints, shard=text))
-        elif part.asked_of(shard):
-            tests = tuple(Selected(name, npu=part.npu, target=part.target) for name in part.asked_of(shard))
+        elif part.share_of(shard):
+            tests = tuple(Selected(name, npu=part.npu, target=part.target) for name in part.share_of(shard))
             selections.append(Selection(part.name, tests=tests, shard=text))
     return RunResults("r", now, answers, selections=tuple(selections), sessions=tuple(sessions))
 

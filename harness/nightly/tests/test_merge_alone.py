@@ -91,9 +91,9 @@ def shards(folder: Path, plan: NightlyPlan, cycles: float) -> None:
     for number in (1, 2):
         shard = Shard(number, 2)
         records: list[Record] = [record(f"test_plus.py::test_{number}_U55_BI", cycles=cycles)]
-        for name in model.asked_of(shard):
+        for name in model.share_of(shard):
             records.append(replace(record(name, model.name, npu=model.npu), test=None))
-        for case in sweep.asked_of(shard):
+        for case in sweep.share_of(shard):
             point = replace(record(case, sweep.name, npu=sweep.npu), test=None, bench=BenchInfo("grid", case, "group"))
             records.append(point)
         write_shard(folder / "shards", plan, shard, *records)

@@ -20,7 +20,7 @@ from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.writing import Writing, wait_for_writers
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened, read_state
-from ethos_hil.harness.nightly.nightly import made_with, run_nightly
+from ethos_hil.harness.nightly.nightly import provenance_of, run_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import write
 from ethos_hil.harness.terminal.progress import Silent
@@ -193,12 +193,12 @@ def test_what_a_night_depends_on_is_known_in_a_work_tree(tmp_path: Path) -> None
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "a")
     plan = NightlyPlan((), (), ())
-    clean = made_with(tmp_path, plan)
+    clean = provenance_of(tmp_path, plan)
     assert clean["torch version"].startswith("2.")
     assert len(clean["firmware for corstone-300"]) == 64
-    assert difference(clean, made_with(tmp_path, plan)) == ""
+    assert difference(clean, provenance_of(tmp_path, plan)) == ""
     (tmp_path / "net.py").write_text("a = 2\n")
-    assert difference(clean, made_with(tmp_path, plan)).startswith("changes since that commit was none and is ")
+    assert difference(clean, provenance_of(tmp_path, plan)).startswith("changes since that commit was none and is ")
 
 
 @pytest.mark.parametrize(
@@ -209,21 +209,21 @@ def test_what_the_plan_names_is_known_without_git(tmp_path: Path, name: str) -> 
     text = '[[suite]]\npaths = ["tests"]\n[[model]]\nmodel = "net.py:net"\ninputs = "x.npz"\n'
     plan = plan_of(read_config(write(tmp_path, text)))
     (tmp_path / "tests/deep").mkdir(parents=True)
-    before = made_with(tmp_path, plan)
+    before = provenance_of(tmp_path, plan)
     for other in ("other.py", "tests/.venv/a.py", "tests/runs/night/failures/a.py"):  # nobody runs these
         (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / other).write_text("a = 1")
     (tmp_path / "tests/runs/night" / STATE).write_text("{}")
-    assert difference(before, made_with(tmp_path, plan)) == ""
+    assert difference(before, provenance_of(tmp_path, plan)) == ""
     (tmp_path / name).write_text("a = 1")
-    assert difference(before, made_with(tmp_path, plan)).startswith("digest of the plan's files was ")
+    assert difference(before, provenance_of(tmp_path, plan)).startswith("digest of the plan's files was ")
 
 
 def test_a_damaged_selection_of_a_night_that_is_resumed_is_named(tmp_path: Path) -> None:
     """It was status 70."""
     config = read_config(write(tmp_path, '[[model]]\nmodel = "net.py:net"\n'))
     plan = plan_of(config)
-    with opened(config.into, plan.digest, "nightly.toml", "", made_with(tmp_path, plan), Start.FRESH) as run:
+    with opened(config.into, plan.digest, "nightly.toml", "", provenance_of(tmp_path, plan), Start.FRESH) as run:
         Selection(plan.models[0].name).write(run.folder)
         (path,) = run.folder.glob("selected-*.json")
         path.write_text("{")

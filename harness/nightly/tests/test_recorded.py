@@ -11,7 +11,7 @@ from ethos_hil.base import environment
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.nightly.recorded import audited, recorded, tried
+from ethos_hil.harness.nightly.recorded import is_audited, settled_names, tried_names
 from ethos_hil.harness.nightly.tests.plans import record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.verdict.tool_state import firmware_id, lowering_id
@@ -41,8 +41,8 @@ def write_run(folder: Path, *records: Record, part: str = PART, attempt: int = 1
 
 
 def test_a_whole_record_of_today_counts(tmp_path: Path) -> None:
-    assert recorded(tmp_path / "none", PART) == frozenset()
-    assert recorded(write_run(tmp_path, today("a"), today("b")), PART) == {"a", "b"}
+    assert settled_names(tmp_path / "none", PART) == frozenset()
+    assert settled_names(write_run(tmp_path, today("a"), today("b")), PART) == {"a", "b"}
 
 
 @pytest.mark.parametrize("what", ["versions", "lowering", "timing_model", "firmware_sha256"])
@@ -53,15 +53,15 @@ def test_a_record_that_others_made_does_not(tmp_path: Path, what: str) -> None:
         "versions": replace(row, versions={**row.versions, "ethos-u-vela": "0.1"}),
         "lowering": replace(row, artifact=replace(row.artifact, lowering="0" * 16)),
     }.get(what) or replace(row, **{what: "0" * 64})  # type: ignore[arg-type]
-    assert recorded(write_run(tmp_path, other, today("b")), PART) == {"b"}
+    assert settled_names(write_run(tmp_path, other, today("b")), PART) == {"b"}
 
 
 def test_a_record_of_another_part_or_an_earlier_attempt_does_not(tmp_path: Path) -> None:
     folder = write_run(tmp_path, today("a"))
-    assert recorded(folder, "suite 2: virtual") == frozenset()
-    assert recorded(folder, PART, attempt=2) == frozenset()
+    assert settled_names(folder, "suite 2: virtual") == frozenset()
+    assert settled_names(folder, PART, attempt=2) == frozenset()
     write_run(tmp_path, today("a"), attempt=2)
-    assert recorded(folder, PART, attempt=2) == {"a"}
+    assert settled_names(folder, PART, attempt=2) == {"a"}
 
 
 def test_a_line_that_was_cut_does_not(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_line_that_was_cut_does_not(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for lost in (1, 2, 100):
         path.write_bytes(whole[:-lost])
-        assert recorded(folder, PART) == ({"a", "b"} if lost == 1 else {"a"})
+        assert settled_names(folder, PART) == ({"a", "b"} if lost == 1 else {"a"})
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_only_what_ended_well_is_not_run_again(
     """A session that is resumed must not forget that its first part failed."""
     row = replace(today("a"), verdict=verdict, test=SuiteTest("a", "plus", "same", "U55_BI", "", defect))
     folder = write_run(tmp_path, row)
-    assert recorded(folder, PART, compile_only=compile_only) == (frozenset() if again else {"a"})
-    assert tried(folder, PART) == {"a"}
+    assert settled_names(folder, PART, compile_only=compile_only) == (frozenset() if again else {"a"})
+    assert tried_names(folder, PART) == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -109,21 +109,21 @@ def test_of_several_records_the_last_one_says_it(
 ) -> None:
     """The order of time counts, not that of files; of two in one second, the worse."""
     both = [replace(today("a"), verdict=verdict, created=created) for verdict, created in (first, second)]
-    assert recorded(write_run(tmp_path, *both), PART) == (frozenset() if again else {"a"})
+    assert settled_names(write_run(tmp_path, *both), PART) == (frozenset() if again else {"a"})
 
 
 def test_of_two_attempts_the_later_one_says_it_whatever_the_clock_said(tmp_path: Path) -> None:
     failed = replace(today("a"), verdict=Verdict.FAILED, created="02")
     write_run(tmp_path, failed, attempt=1)
     folder = write_run(tmp_path, replace(today("a"), created="01"), attempt=2)
-    assert recorded(folder, PART) == {"a"}
+    assert settled_names(folder, PART) == {"a"}
 
 
 def test_an_audit_is_over_when_its_session_has_said_how_it_ended(tmp_path: Path) -> None:
     """Else one that is killed after its last record leaves the night red, however often it is resumed."""
     folder = write_run(tmp_path, today("a"))
-    assert audited(folder, PART, [])
-    assert not audited(folder, PART, ["a"])
+    assert is_audited(folder, PART, [])
+    assert not is_audited(folder, PART, ["a"])
     SessionEnd(PART, 1, 0).write(folder)
-    assert audited(folder, PART, ["a"])
-    assert not audited(folder, PART, ["a", "b"])
+    assert is_audited(folder, PART, ["a"])
+    assert not is_audited(folder, PART, ["a", "b"])

@@ -163,7 +163,7 @@ def _shift_right(op: Elementwise, values: Array, amounts: Array) -> Array:
     half = np.where(amounts > 0, np.int64(1) << np.maximum(amounts - 1, 0), 0)
     negative_tie = (values < 0) & (amounts > 0) & ((values & (2 * half - 1)) == half)
     if op.scale.rounding is Rounding.DOUBLE and np.any(negative_tie):
-        raise _unsupported(op, int(amounts.max()), "how a negative value half-way between two results is rounded")
+        raise _unsupported_fault(op, int(amounts.max()), "how a negative value half-way between two results is rounded")
     return (values + half) >> amounts
 
 
@@ -177,7 +177,7 @@ def _shift_right_unsigned(op: Elementwise, values: Array, amounts: Array) -> Arr
 def _divide(op: Elementwise, values: Array, divisors: Array) -> Array:
     """Return quotients, rounded toward zero, as TOSA defines them for divisors other than 0."""
     if np.any(divisors == 0):
-        raise _unsupported(op, 0, "division by zero")
+        raise _unsupported_fault(op, 0, "division by zero")
     return np.sign(values) * np.sign(divisors) * (np.abs(values) // np.abs(divisors))
 
 
@@ -214,8 +214,8 @@ COMBINE: dict[ElementwiseMode, Callable[..., Array]] = {
 
 def _check_amounts(op: Elementwise, amounts: Array) -> None:
     if amounts.size and (int(amounts.min()) < 0 or int(amounts.max()) >= WORD):
-        raise _unsupported(op, int(amounts.max()), "shift amounts outside of 0..31 are not established")
+        raise _unsupported_fault(op, int(amounts.max()), "shift amounts outside of 0..31 are not established")
 
 
-def _unsupported(op: Elementwise, value: int, message: str) -> Fault:
+def _unsupported_fault(op: Elementwise, value: int, message: str) -> Fault:
     return Fault(FailureKind.UNSUPPORTED, op.offset, op.name, "IFM2", value, message)

@@ -12,7 +12,7 @@ RELEASED = ("5.2.0", "5.1.0", "5.0.0", "4.5.0", "4.4.1", "4.4.0", "4.10.0", "3.9
 
 
 def versions(text: str) -> tuple[str, ...]:
-    return WantedVersions.parse(f"ethos-u-vela={text}").resolved(RELEASED)
+    return WantedVersions.parse(f"ethos-u-vela={text}").resolve(RELEASED)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.harness.scan.compiled_version import ScanAnswer, answers, measured
-from ethos_hil.harness.scan.origins import mapped
+from ethos_hil.harness.scan.compiled_version import ScanAnswer, answers, measure
+from ethos_hil.harness.scan.origins import map_rows
 from ethos_hil.harness.scan.releases import EXECUTORCH, VELA, WantedVersions
 from ethos_hil.harness.scan.report import PointScan, ScanReport, document, table
 from ethos_hil.harness.scan.scan import ScanOrder, scan
@@ -192,7 +192,7 @@ def test_rows_are_mapped_to_the_model_as_they_were_when_it_was_lowered(artifact:
     assert delegate.tosa is not None
     output = run_vela(delegate.tosa, [*artifact.vela_flags, *DEBUG_FLAGS])
     assert output.blob == delegate.vela, "it is the same program"
-    rows = mapped(output, delegate)
+    rows = map_rows(output, delegate)
     assert len(rows) > 3
     assert [(row.id, row.module, row.source, row.tosa_op) for row in rows] == [
         (row.id, row.module, row.source, row.tosa_op) for row in delegate.npu_ops
@@ -203,21 +203,21 @@ def test_rows_are_mapped_to_the_model_as_they_were_when_it_was_lowered(artifact:
 
 def test_a_program_that_answers_wrong_is_a_failure(artifact: Artifact) -> None:
     setup, right = VelaSetup.default(U85, MemoryMode("Shared_Sram")), answers(artifact)
-    assert measured("5.1.0", artifact.delegates, setup, right, packages={}).answer is ScanAnswer.EQUAL
+    assert measure("5.1.0", artifact.delegates, setup, right, packages={}).answer is ScanAnswer.EQUAL
     (delegate,) = artifact.delegates
     blob = delegate.blob
     scales = bytearray(blob.weights)
     scales[:64] = bytes(byte ^ 0x55 for byte in scales[:64])
     damaged = pack(blob.command_data, bytes(scales), blob.scratch_size, blob.inputs, blob.outputs)
-    result = measured("5.1.0", [replace(delegate, vela=damaged)], setup, right, packages={})
+    result = measure("5.1.0", [replace(delegate, vela=damaged)], setup, right, packages={})
     assert result.answer is ScanAnswer.WRONG
     assert "tosa_reference_model" in result.said or "cannot execute" in result.said
 
 
 def test_without_a_right_answer_a_program_is_timed_and_its_answer_unknown(artifact: Artifact) -> None:
     setup = VelaSetup.default(U85, MemoryMode("Shared_Sram"))
-    expected = measured("5.1.0", artifact.delegates, setup, answers(artifact), packages={})
-    result = measured("5.1.0", artifact.delegates, setup, ({}, "no reference"), packages={})
+    expected = measure("5.1.0", artifact.delegates, setup, answers(artifact), packages={})
+    result = measure("5.1.0", artifact.delegates, setup, ({}, "no reference"), packages={})
     assert (result.answer, result.said) == (ScanAnswer.UNKNOWN, "no reference")
     assert result.cycles == expected.cycles
     assert result.ops == expected.ops

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.record import Op, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.show.profile import modelled_by
+from ethos_hil.harness.show.profile import rule_lines
 from ethos_hil.results.ledger.summary import RuleFacts
 
 OPS = tuple(Op(f"npu{at}", "Conv2D", "", (), "", "", 1, "modelled") for at in range(3))
@@ -20,7 +20,7 @@ RULES = {"conv": RuleFacts("a convolution", "a fit", "12 operations", 0.02, 0.1)
 
 
 def lines(record: Record) -> list[str]:
-    return [line.plain for line in modelled_by(record, RULES)]
+    return [line.plain for line in rule_lines(record, RULES)]
 
 
 def test_each_rule_has_its_share_and_what_it_is_worth() -> None:

@@ -9,8 +9,8 @@ import pytest
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, listing
 from ethos_hil.harness.socs.registry import MODELS, FvpModel
 from ethos_hil.harness.targets import fvp_parameters
-from ethos_hil.harness.targets.fvp import refused_binary
-from ethos_hil.harness.targets.fvp_description import complaint, reached_time_limit
+from ethos_hil.harness.targets.fvp import binary_refusal
+from ethos_hil.harness.targets.fvp_description import complaint, has_reached_time_limit
 from ethos_hil.harness.targets.fvp_parameters import FvpListing, Use, settings
 
 LIST = """
@@ -136,7 +136,7 @@ def test_words_about_a_licence(line: str) -> None:
 )
 def test_words_that_say_nothing_about_a_failure(line: str) -> None:
     assert complaint([line]) is None
-    assert not reached_time_limit([line])
+    assert not has_reached_time_limit([line])
 
 
 # --- Bytes. ---
@@ -144,9 +144,9 @@ def test_words_that_say_nothing_about_a_failure(line: str) -> None:
 
 def test_a_uart_that_passes_every_byte_on_refuses_nothing() -> None:
     everything = bytes(range(256))
-    assert refused_binary(everything, b"\xff") is None
-    assert refused_binary(b"", b"") is None
-    assert refused_binary(bytes(1 << 20), b"\0") is None, (
+    assert binary_refusal(everything, b"\xff") is None
+    assert binary_refusal(b"", b"") is None
+    assert binary_refusal(bytes(1 << 20), b"\0") is None, (
         "so many bytes without one of them is not an accident of the UART"
     )
 
@@ -155,7 +155,7 @@ def test_a_uart_that_passes_every_byte_on_refuses_nothing() -> None:
 def test_an_output_that_stops_at_the_byte_says_so(byte: int, parameter: str) -> None:
     rng = random.Random(byte)
     before = bytes(rng.choice([value for value in range(256) if value != byte]) for _ in range(300))
-    reason = refused_binary(before + bytes([byte]), bytes([byte]))
+    reason = binary_refusal(before + bytes([byte]), bytes([byte]))
     assert reason is not None
     assert f"stops at byte 0x{byte:02x}" in reason
     assert parameter in reason
@@ -164,6 +164,6 @@ def test_an_output_that_stops_at_the_byte_says_so(byte: int, parameter: str) -> 
 @pytest.mark.parametrize(("byte", "parameter"), [(0x14, "enable_dc4"), (0x04, "shutdown_on_eot")])
 def test_a_byte_that_never_came_may_have_been_obeyed(byte: int, parameter: str) -> None:
     received = bytes(value for value in range(256) if value != byte)
-    reason = refused_binary(received, b"\xff")
+    reason = binary_refusal(received, b"\xff")
     assert reason is not None
     assert f"no byte 0x{byte:02x} ({parameter}) is among the 255 that came" in reason

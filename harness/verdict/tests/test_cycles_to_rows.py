@@ -8,7 +8,7 @@ import pytest
 
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run
 from ethos_hil.harness.show.record import ops_table
-from ethos_hil.harness.verdict.metrics import attribute, estimated
+from ethos_hil.harness.verdict.metrics import attribute, estimated_rows
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 
 
@@ -54,7 +54,7 @@ def test_what_no_row_covers_is_shown_and_nothing_is_lost() -> None:
 
 
 def test_estimates_say_that_they_are_the_compilers() -> None:
-    assert [(row.cycles, row.provenance) for row in estimated(ARTIFACT)] == [(11, "vela")] * 3
+    assert [(row.cycles, row.provenance) for row in estimated_rows(ARTIFACT)] == [(11, "vela")] * 3
 
 
 @pytest.mark.parametrize(

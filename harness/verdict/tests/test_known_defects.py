@@ -9,7 +9,7 @@ import pytest
 from ethos_hil.base.errors import EthosHilError, TargetError, UsageError
 from ethos_hil.base.record import ArtifactInfo
 from ethos_hil.base.verdict import Failure, FailureKind
-from ethos_hil.harness.verdict.artifact_info import left_in, named, naming_program, program_of
+from ethos_hil.harness.verdict.artifact_info import defects_in, name_defects, naming_program, program_of
 from ethos_hil.lowering.artifact import Artifact, Delegate
 
 HINT = "leave out --as-upstream: they are repaired then"
@@ -28,14 +28,14 @@ DEFECTIVE, MENDED = artifact(("one",), ("one", "two")), artifact(("one",), compi
 
 
 def test_defects_are_those_of_programs_that_were_not_rewritten() -> None:
-    assert left_in(DEFECTIVE) == ("one", "two")
-    assert left_in(MENDED) == left_in(artifact(())) == ()
+    assert defects_in(DEFECTIVE) == ("one", "two")
+    assert defects_in(MENDED) == defects_in(artifact(())) == ()
 
 
 def test_a_failure_names_the_defects() -> None:
     failure = Failure(FailureKind.MISMATCH, "it is wrong", "another hint")
-    assert named(failure, DEFECTIVE) == Failure(FailureKind.MISMATCH, f"it is wrong; {KNOWN}", HINT)
-    assert named(failure, MENDED) == failure
+    assert name_defects(failure, DEFECTIVE) == Failure(FailureKind.MISMATCH, f"it is wrong; {KNOWN}", HINT)
+    assert name_defects(failure, MENDED) == failure
 
 
 def of_a_program(error: EthosHilError) -> EthosHilError:

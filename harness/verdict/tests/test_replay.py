@@ -118,7 +118,7 @@ def stripe(row: int, *shape: int, split: int | None = None, copied: bool = False
 def test_stripes_are_a_tensor_only_where_they_are_all_of_its_rows() -> None:
     """Else right values would be compared with those of other places, and a right operation be called wrong."""
     tensor = np.zeros((1, 4, 3, 2), np.int8)
-    parts = module._striped([stripe(5, 3, 3, 2), stripe(7, 1, 3, 2)], tensor)
+    parts = module._assemble_rows([stripe(5, 3, 3, 2), stripe(7, 1, 3, 2)], tensor)
     assert parts is not None
     for part in parts:  # the values here are the operations' numbers
         assert part.tolist() == [5] * 18 + [7] * 6
@@ -130,7 +130,7 @@ def test_stripes_are_a_tensor_only_where_they_are_all_of_its_rows() -> None:
         [stripe(5, 3, 3, 2), stripe(7, 1, 3, 2, split=2)],
         [stripe(5, 3, 3, 2), stripe(7, 1, 3, 2, copied=True)],
     ):
-        assert module._striped(writes, tensor) is None
+        assert module._assemble_rows(writes, tensor) is None
 
 
 def bricks(row: int, at: int, strides: tuple[int, int, int], *, copied: bool = False) -> module._Write:
@@ -141,7 +141,7 @@ def bricks(row: int, at: int, strides: tuple[int, int, int], *, copied: bool = F
 
 def test_bricks_are_put_together_only_where_all_of_them_lie_alike() -> None:
     """Rows of one column after the other, whichever operation wrote them first; else the tensor is not judged."""
-    parts = module._assembled([bricks(5, 32, (32, 16, 32)), bricks(7, 0, (32, 16, 32))], 64)
+    parts = module._assemble([bricks(5, 32, (32, 16, 32)), bricks(7, 0, (32, 16, 32))], 64)
     assert parts is not None
     assert [part.tolist() for part in parts] == [[7] * 32 + [5] * 32] * 2
     alike = bricks(5, 0, (32, 16, 32))
@@ -150,10 +150,10 @@ def test_bricks_are_put_together_only_where_all_of_them_lie_alike() -> None:
         bricks(7, 32, (32, 16, 32), copied=True),
         bricks(7, 32, (64, 16, 64), copied=True),
     ):
-        assert module._assembled([alike, other], 64) is None
+        assert module._assemble([alike, other], 64) is None
     for strides in ((32, 0, 32), (32, 64, 32), (16, 16, 32)):
         with np.errstate(all="raise"):
-            assert module._assembled([bricks(5, 0, strides), bricks(7, 32, strides)], 64) is None
+            assert module._assemble([bricks(5, 0, strides), bricks(7, 32, strides)], 64) is None
 
 
 def breaking(offset: int) -> Callable[..., DelegateResult]:

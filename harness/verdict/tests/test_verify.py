@@ -10,7 +10,7 @@ import pytest
 from ethos_hil.base.record import Output
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
-from ethos_hil.harness.verdict.verify import Comparison, merged, same_bits, verify
+from ethos_hil.harness.verdict.verify import Comparison, merge, same_bits, verify
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 LOGITS = np.array([[0.5, -0.0, np.nan, np.inf]], np.float32)
@@ -126,8 +126,8 @@ def test_executions_are_merged_to_the_sum_the_worst_and_the_first() -> None:
     first = Output("y", (2,), "float32", "file", 2, 0, 0.0, "", 0.5)
     second = Output("y", (2,), "float32", "file", 2, 1, 3.0, "there", 0.25)
     both = Output("y", (2,), "float32", "file", 4, 1, 3.0, "there", 0.5)
-    assert merged(first, second) == merged(second, first) == both
-    assert merged(dataclasses.replace(first, first_mismatch="here"), second).first_mismatch == "here"
+    assert merge(first, second) == merge(second, first) == both
+    assert merge(dataclasses.replace(first, first_mismatch="here"), second).first_mismatch == "here"
 
 
 def test_of_two_comparisons_the_first_difference_counts() -> None:

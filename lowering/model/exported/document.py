@@ -109,7 +109,7 @@ def _check_fields(cls: Any, fields: dict[str, Any], value: Any, place: _Place) -
     given = _check_type(value, dict, place)
     if exported_schema.is_union(cls) and (len(given) != 1 or not given.keys() <= fields.keys()):
         raise RefusedPart(place, f"expected one field of {name}, checked {quote(sorted(given))}")
-    missing = sorted(exported_schema.required_of(cls) - given.keys())
+    missing = sorted(exported_schema.required_fields(cls) - given.keys())
     if missing:
         raise RefusedPart(place, f"a {name} without {quote(missing)}")
     checked: dict[str, Any] = {}

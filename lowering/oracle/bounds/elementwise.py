@@ -239,12 +239,12 @@ def _right_shift(operation: TosaOperation, x: Bounded, places: Bounded) -> Bound
     return _on_exact_integers(shift)(operation, x, places)
 
 
-def _unsigned(operation: TosaOperation, x: Array) -> Array:
+def _bits_of(operation: TosaOperation, x: Array) -> Array:
     low, _ = RANGES[operation.dtype]
     return x & (-2 * low - 1)
 
 
-def _signed(operation: TosaOperation, x: Array) -> Array:
+def _wrap(operation: TosaOperation, x: Array) -> Array:
     low, high = RANGES[operation.dtype]
     return ((x - low) & (high - low)) + low
 
@@ -253,13 +253,13 @@ def _logical_shift(operation: TosaOperation, x: Bounded, places: Bounded) -> Bou
     left = operation.op == "LOGICAL_LEFT_SHIFT"
 
     def shift(values: Array, by: Array) -> Array:
-        return _signed(operation, values << by if left else _unsigned(operation, values) >> by)
+        return _wrap(operation, values << by if left else _bits_of(operation, values) >> by)
 
     return _on_exact_integers(shift)(operation, x, places)
 
 
 def _leading_zeros(operation: TosaOperation, x: Bounded) -> Bounded:
-    return _on_exact_integers(lambda values: 32 - np.frexp(_unsigned(operation, values).astype(float))[1])(operation, x)
+    return _on_exact_integers(lambda values: 32 - np.frexp(_bits_of(operation, values).astype(float))[1])(operation, x)
 
 
 def _divide(a: Array, b: Array) -> Array:
@@ -279,7 +279,7 @@ def _cast(operation: TosaOperation, x: Bounded) -> Bounded:
         own = np.where(rounds, 0.5 * operation.ulp(x.magnitude), 0.0)
         return operation.float_result(x.value.astype(float), x.error, own)
     if not operation.takes_floats:
-        return Bounded(_signed(operation, x.integers * 1), x.error, x.scaled)
+        return Bounded(_wrap(operation, x.integers * 1), x.error, x.scaled)
     least, value, most = (np.clip(np.rint(edge), *RANGES[dtype]) for edge in (x.low, x.value, x.high))
     whole = np.where(np.isfinite(x.value), value, 0.0).astype(np.int64)
     error = np.where(np.isnan(x.value), np.inf, error_within(value, least, most, x))

@@ -114,7 +114,7 @@ class RoundingPolicy:
     random: np.random.Generator | None = None
     size: float = 1.0
 
-    def rounded_at_random(self, value: np.ndarray, own: np.ndarray) -> np.ndarray:
+    def round_at_random(self, value: np.ndarray, own: np.ndarray) -> np.ndarray:
         """Return `value` with each element moved up or down by `own` times `size`, at random."""
         assert self.random is not None
         signs: np.ndarray = self.random.integers(0, 2, np.shape(value)) * 2.0 - 1.0
@@ -177,7 +177,7 @@ class TosaOperation:
         finite = np.isfinite(value)
         own = np.where(finite, self.rounding.sides * own, 0.0)
         if self.rounding.random is not None:
-            return Bounded(self.rounding.rounded_at_random(value, own), np.zeros(value.shape))
+            return Bounded(self.rounding.round_at_random(value, own), np.zeros(value.shape))
         error = passed + own
         overflows = finite & ~(np.abs(value) + error <= _LARGEST[self.dtype])
         return Bounded(value, np.where(overflows | np.isnan(error), np.inf, error))
@@ -185,7 +185,7 @@ class TosaOperation:
     def integer_result(self, value: np.ndarray, passed: np.ndarray, own: np.ndarray) -> Bounded:
         """Return integers that stand for real numbers, with the errors `passed` on and PyTorch's `own` in float32."""
         if self.rounding.random is not None:
-            return Bounded(self.rounding.rounded_at_random(value, own), np.zeros(value.shape))
+            return Bounded(self.rounding.round_at_random(value, own), np.zeros(value.shape))
         return Bounded(value, passed + own)
 
     def snap(self, value: np.ndarray, real: np.ndarray, doubt: np.ndarray, zero: Any) -> Bounded:
@@ -206,7 +206,7 @@ def snap(
     """Return the same as `TosaOperation.snap`, with explicit limits to which both answers are clipped."""
     if rounding.random is not None:
         return Bounded(
-            np.clip(np.rint(rounding.rounded_at_random(real, doubt)) + zero, low, high), np.zeros(np.shape(real))
+            np.clip(np.rint(rounding.round_at_random(real, doubt)) + zero, low, high), np.zeros(np.shape(real))
         )
     least, most = (np.clip(np.rint(edge) + zero, low, high) for edge in (real - doubt, real + doubt))
     return Bounded(value, np.maximum(np.maximum(most - value, value - least), 0.0))
@@ -239,5 +239,5 @@ def of_constant(value: np.ndarray, dtype: str, rounding: RoundingPolicy) -> Boun
     written = ~np.isfinite(exact.value) | (digits == np.rint(digits))
     error = np.where(written, 0.0, 2 * 2.0 ** -(fraction + 1) * np.abs(exact.value))
     if rounding.random is not None:
-        return Bounded(rounding.rounded_at_random(exact.value, error), np.zeros(value.shape))
+        return Bounded(rounding.round_at_random(exact.value, error), np.zeros(value.shape))
     return Bounded(exact.value, error)

@@ -66,7 +66,7 @@ def fields_of(cls: Any) -> dict[str, Any] | None:
 
 
 @cache
-def required_of(cls: Any) -> frozenset[str]:
+def required_fields(cls: Any) -> frozenset[str]:
     """The fields of a dataclass that have no default; none for a union."""
     if is_union(cls):
         return frozenset()
