@@ -24,7 +24,7 @@ from ethos_hil.suites.models import writer
 
 
 def small():
-    prompt = (writer.encoded("Now ")[None],)
+    prompt = (writer.encode("Now ")[None],)
     return Method(writer.train(60)[0], prompt, (prompt,) * 12, repeat=20, text="character")
 """
 
