@@ -22,7 +22,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import DIGESTS
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.regular_file import read_bytes, read_text
-from ethos_hil.base.typed_json import from_json, new_converter
+from ethos_hil.base.typed_json import from_json, new_converter, require
 from ethos_hil.lowering.formats.array_archive import read_arrays
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
 from ethos_hil.lowering.formats.pte_reader import Program
@@ -39,6 +39,8 @@ _ARRAYS = ("example_inputs", "floating", "quantised", "allowed")
 """Fields that are tuples of arrays, each saved in its own archive."""
 _TEXTS = ("input_names", "delegated", "lost", "frozen", "output_names")
 """Fields that are tuples of texts."""
+_OF_ENTRY = ("scheme", "placement", "delegates")
+"""What the manifest has of every method."""
 _PLAIN_FIELDS: Mapping[str, Any] = {
     **dict.fromkeys(("key", "question", "model", "vela_ini"), str),
     **dict.fromkeys(("vela_flags", "notes"), tuple[str, ...]),
@@ -449,27 +451,27 @@ def _method_entry(method: LoweredMethod) -> dict[str, Any]:
 
 def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -> LoweredMethod:
     prefix = prefix_of(number, entry["name"])
+    require(entry["placement"], ("delegated", "calls"))
     archives = {name: arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS}
-    delegates = [
-        _with_files(delegate, f"{prefix}delegate-{delegate['index']}", files) for delegate in entry["delegates"]
-    ]
-    return from_json(LoweredMethod, {**entry, **archives, "delegates": delegates}, _TEXTS, _JSON)
+    delegates = [_with_files(part, f"{prefix}delegate-{part['index']}", files) for part in entry["delegates"]]
+    return from_json(LoweredMethod, {**entry, **archives, "delegates": delegates}, (*_TEXTS, *_OF_ENTRY), _JSON)
 
 
 def _with_files(entry: Mapping[str, Any], name: str, files: Mapping[str, bytes]) -> dict[str, Any]:
     """Return what the manifest has of a delegate, and what its files have."""
     return {
-        **entry,
+        **require(entry, ("summary", "defects")),
+        "npu_ops": [require(op, ("sources",)) for op in entry["npu_ops"]],
         "vela": files[f"{name}.vela"],
         "tosa": files[f"{name}.tosa"] if entry["has_tosa"] else None,
         "compiled": files[f"{name}.compiled.tosa"] if entry["has_compiled"] else None,
     }
 
 
-_JSON = new_converter()
+_JSON = new_converter(bounded=True)
 _JSON.register_structure_hook_func(lambda kind: kind in (np.ndarray, bytes), lambda value, _: value)
 _JSON.register_structure_hook_func(
-    lambda kind: kind == float | str, lambda value, _: from_json(str if isinstance(value, str) else float, value)
+    lambda kind: kind == float | str, lambda value, _: _JSON.structure(value, str if isinstance(value, str) else float)
 )
 
 

@@ -216,7 +216,7 @@ def _short(test: Selected) -> dict[str, str]:
 
 
 def _selection(path: Path) -> Selection:
-    return _read(path, Selection, ("tests",))
+    return _read(path, Selection, ("root", "tests"))
 
 
 def _end(path: Path) -> SessionEnd:

@@ -57,6 +57,7 @@ class CaseWork:
         """
         self._case = case
         self._settings = settings
+        self._clock = asked_clock(settings.clock)
         self._pool = pool
         self._lowered: list[Artifact] = []
         self._notes: tuple[str, ...] = ()
@@ -66,7 +67,7 @@ class CaseWork:
         for point in points:
             try:
                 findings = self._findings(point)
-                findings = replace(findings, facts=with_latency(findings.facts, asked_clock(self._settings.clock)))
+                findings = replace(findings, facts=with_latency(findings.facts, self._clock))
             except Fault as fault:
                 findings = refuse(point, self._settings, EthosHilError(fault.message, kind=fault.kind))
             except (Exception, SystemExit) as error:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
+from cattrs.gen import make_dict_structure_fn
 
 from ethos_hil.base.typed_json import from_json, new_converter
 from ethos_hil.harness.link.outcome import OpEvent, Outcome
@@ -18,6 +19,7 @@ from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 Arrays = dict[str, np.ndarray]
 """Arrays by name."""
+_EVENT = tuple(field.name for field in dataclasses.fields(OpEvent))
 T = TypeVar("T")
 
 
@@ -81,8 +83,9 @@ def _document(value: Any, name: str, arrays: Arrays) -> Any:
 
 def _value(kind: type[T], data: Any, arrays: Arrays) -> T:
     """Return the value of a type that JSON stands for."""
-    converter = new_converter()
+    converter = new_converter(bounded=True)
+    event = make_dict_structure_fn(OpEvent, converter)
     converter.register_structure_hook(np.ndarray, lambda name, _: arrays[name])
     converter.register_structure_hook(bytes, lambda digits, _: bytes.fromhex(digits))
-    converter.register_structure_hook(OpEvent, lambda values, _: OpEvent(*values))
+    converter.register_structure_hook(OpEvent, lambda values, _: event(dict(zip(_EVENT, values, strict=True))))
     return from_json(kind, data, converter=converter)

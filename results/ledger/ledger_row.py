@@ -15,6 +15,7 @@ NUMBERS = ("vela_op", "vela_npu", "modelled", "fvp", "measured")
 """The cycles that a row may have."""
 LIMIT = 1 << 63
 """A number from here on is not one of cycles: no counter counts so far."""
+_MOST_HZ = 1e15
 SEVERAL = "several"
 """The rule of operations that share a count and not a rule."""
 
@@ -106,6 +107,6 @@ class LedgerRow:
         """
         row = from_json(cls, data)
         for name, value in vars(row).items():
-            if isinstance(value, int | float) and not 0 <= value < LIMIT:
+            if isinstance(value, int | float) and not 0 <= value < (_MOST_HZ if name == "clock_hz" else LIMIT):
                 raise ValueError(f"{name} is {value!r:.50}")
         return row

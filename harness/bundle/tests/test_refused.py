@@ -175,6 +175,13 @@ def _run(**changes: Any) -> Damage:
     return edited("recording.json", lambda document: document["outcome"]["runs"][0].update(changes))
 
 
+def _run_with_event(event: list[object]) -> Damage:
+    def edit(document: Any) -> None:
+        document["outcome"]["runs"][0]["delegates"][0]["op_events"] = [event]
+
+    return edited("recording.json", edit)
+
+
 def _foreign(files: Files, facts: Facts) -> bytes:
     program = files["artifact/model.pte"].replace(b"EthosUBackend", b"EthosXBackend")
     return signed(files | {"artifact/model.pte": program}, facts)
@@ -232,6 +239,11 @@ CONTENT: dict[str, tuple[Damage, str]] = {
     "answer without outputs": (_run(outputs=[]), "0 outputs, not 1"),
     "answer with an array that is not there": (_run(outputs=["absent"]), "absent"),
     "answer in words": (_run(stack_used="high"), "stack_used: 'high' is not int"),
+    "a wall time without an end": (
+        edited("recording.json", lambda document: document["outcome"]["seconds"].update(total=1e300)), "seconds"
+    ),
+    "an event in words": (_run_with_event([0, "CONV", "soon", 0, 1]), "'soon' is not int"),
+    "an event that is cut": (_run_with_event([0, "CONV", 1]), "op_events[0]"),
     "answer of a toaster": (
         edited("recording.json", lambda document: document["board"].update(kind="toaster")), "toaster"
     ),

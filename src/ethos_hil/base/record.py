@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
-from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import DEFAULT_TARGET, Question
 from ethos_hil.base.record_context import BenchInfo, RunInfo, SuiteTest
@@ -30,6 +30,8 @@ SCHEMA_VERSION = 2
 _READ = (1, SCHEMA_VERSION)
 _ALWAYS = ("failure", "outputs", "metrics", "ops", "artifact", "versions")
 """What every record has in JSON, though the fields have defaults."""
+_OF_PROFILE = ("clock_hz", "macs_per_cycle", "timeline_from", "costs", "cpu", "timeline", "buffers", "edges")
+"""What every profile has."""
 
 
 @dataclass(frozen=True)
@@ -452,12 +454,16 @@ def _converter() -> cattrs.Converter:
     """Return the converter of records from JSON, with the checks that the types of their fields do not make."""
     from cattrs.gen import make_dict_structure_fn
 
-    from ethos_hil.base.typed_json import new_converter
+    from ethos_hil.base.typed_json import new_converter, require
 
     converter = new_converter()
     failure = make_dict_structure_fn(Failure, converter)
     metric = make_dict_structure_fn(Metric, converter)
     clock = make_dict_structure_fn(StatedClock, converter)
+    cost = make_dict_structure_fn(OpCost, converter)
+    converter.register_structure_hook(OpCost, lambda data, _: cost(require(data, ("traffic",))))
+    profile = make_dict_structure_fn(InferenceProfile, converter)
+    converter.register_structure_hook(InferenceProfile, lambda data, _: profile(require(data, _OF_PROFILE)))
     converter.register_structure_hook(Failure, lambda data, _: failure(_with_known_kind(data)))
     converter.register_structure_hook(Metric, lambda data, _: _check_metric(metric(data)))
     converter.register_structure_hook(StatedClock, lambda data, _: _check_clock(clock(data)))

@@ -20,12 +20,16 @@ _LARGEST = 1 << 64
 """No counter counts beyond it, and what is computed with it fits a double."""
 
 
-def new_converter() -> cattrs.Converter:
-    """Return a converter for `from_json`, to which a module adds hooks for what only it knows."""
+def new_converter(*, bounded: bool = False) -> cattrs.Converter:
+    """Return a converter for `from_json`, to which a module adds hooks for what only it knows.
+
+    Args:
+        bounded: whether numbers of a float are finite and no larger than integers may be.
+    """
     converter = cattrs.Converter(detailed_validation=False)
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, _exactly)
-    converter.register_structure_hook(float, _number)
+    converter.register_structure_hook(float, _bounded_number if bounded else _number)
     converter.register_structure_hook(enum.StrEnum, lambda value, kind: kind(value))  # else taken for a str
     return converter
 
@@ -44,11 +48,16 @@ def from_json(kind: type[T], data: Any, always: Iterable[str] = (), converter: c
     """
     converter = converter or _PLAIN
     try:
-        for name in always:
-            data[name]
-        return converter.structure(data, kind)
+        return converter.structure(require(data, always), kind)
     except (KeyError, TypeError, ValueError, AttributeError, cattrs.errors.CattrsError) as error:
         raise ValueError(_explain(kind, data, converter) or _text(error, None)) from error
+
+
+def require(data: Any, names: Iterable[str]) -> Any:
+    """Return a JSON object that has these fields. Raises KeyError for one that is missing."""
+    for name in names:
+        data[name]
+    return data
 
 
 def _explain(kind: type[Any], data: Any, converter: cattrs.Converter) -> str:
@@ -78,6 +87,12 @@ def _number(value: Any, kind: type) -> float:
     if value.__class__ not in (int, float):
         raise TypeError(f"{value!r:.50} is not a number")
     return value
+
+
+def _bounded_number(value: Any, kind: type) -> float:
+    if isinstance(value, str) or not abs(number := _number(value, kind)) <= _LARGEST:  # nor NaN
+        raise TypeError(f"{value!r:.50} is not a number")
+    return number
 
 
 _PLAIN = new_converter()

@@ -184,7 +184,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
 def test_a_metric_without_a_number_is_refused(value: str, place: str) -> None:
     data = RECORD.to_json()
     data["metrics"][0][place] = json.loads(value) if place == "value" else [json.loads(value)]
-    with pytest.raises(ValueError, match="is not a number"):
+    with pytest.raises(ValueError, match=r"metrics\[0\]: .* is not a number"):
         Record.from_json(data)
 
 
