@@ -18,7 +18,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.harness.link.outcome import StepTime
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma
 from ethos_hil.harness.profile.compiled import CompiledDelegate
-from ethos_hil.harness.profile.cpu import cpu_rows
+from ethos_hil.harness.profile.cpu import WAIT, cpu_rows
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.targets.registry import make_target
@@ -33,6 +33,13 @@ NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 def profiled(npu: str, method: ProfileMethod = ProfileMethod.SHARES, model: str = DIGITS) -> Report:
     """Run a model with a profile on the virtual board."""
     return run(Question(str(ROOT / model), npu=npu, target="virtual", profile=True, found_by=method))
+
+
+def _work(profile: InferenceProfile) -> dict[str, int | None]:
+    """Return what the CPU counts, without the wait: the interrupt comes from another process, after as many turns of
+    the waiting loop as the host leaves time for.
+    """
+    return {row.id: row.count for row in profile.cpu if row.part != WAIT}
 
 
 @pytest.fixture(scope="module", params=NPUS)
@@ -125,7 +132,7 @@ def test_slices_of_a_lane_follow_one_another_and_end_with_the_inference(
     for lane in ("dma", "cpu"):
         slices = [part for part in profile.timeline if part.lane == lane]
         assert all(first.end <= second.begin for first, second in itertools.pairwise(slices))
-    cpu = sum(row.count or 0 for row in profile.cpu if row.part != "wait")
+    cpu = sum(row.count or 0 for row in profile.cpu if row.part != WAIT)
     npu = sum(op.cycles or 0 for op in report.record.ops)
     assert max(part.end for part in profile.timeline) == cpu + npu
     ids = {op.id for op in report.record.ops} | {row.id for row in profile.cpu}
@@ -137,7 +144,7 @@ def test_the_cpu_counts_the_same_instructions_each_time(report: Report, profile:
     assert {row.unit for row in profile.cpu} == {row.provenance for row in profile.cpu} == {"instructions"}
     again = profiled(report.record.npu).record.profile
     assert again is not None
-    assert [row.count for row in again.cpu] == [row.count for row in profile.cpu]
+    assert _work(again) == _work(profile)
 
 
 def test_instructions_grow_with_the_tensor() -> None:
@@ -180,7 +187,7 @@ def test_a_prefix_profile_has_the_same_account(report: Report, profile: Inferenc
     again = profiled(report.record.npu, ProfileMethod.PREFIX).record.profile
     assert again is not None
     assert (again.costs, again.edges, again.buffers) == (profile.costs, profile.edges, profile.buffers)
-    assert [row.count for row in again.cpu] == [row.count for row in profile.cpu], "prefixes must not count"
+    assert _work(again) == _work(profile), "prefixes must not count"
 
 
 def test_it_survives_json(report: Report) -> None:

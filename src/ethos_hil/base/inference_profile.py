@@ -102,8 +102,9 @@ class CpuRow:
         id: "cpu00003.inputs": the method's instruction and the part; unique in the record.
         instruction: index of the instruction in the method's chain.
         part: "kernel" for an operator; for a delegate's call "inputs" (copied to the NPU's memory), "clean" (of the
-            data cache), "start" (the NPU's registers), "wait" (for the end of the job), "end" (counters are read),
-            "invalidate" (of the data cache) or "outputs" (copied).
+            data cache), "start" (the NPU's registers), "wait" (for the end of the job; it differs from run to run on a
+            virtual board, so nothing is compared with it), "end" (counters are read), "invalidate" (of the data cache)
+            or "outputs" (copied).
         operator: the kernel's full name, "aten::sort.values"; "delegate 0" for a call of one.
         count: instructions or cycles, the median over executions; None where the target does not count.
         unit: "instructions" or "cycles"; "" where the target does not count.
