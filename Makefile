@@ -39,7 +39,7 @@ test: setup lint ## All tests of the product but the proofs, with a sample of th
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not proof and not lab" --one-in 32 --strict-board
 
 check: setup ## Lint, types, and the fast tests of what changed since the last commit on main: a minute at most
-	@$(BIN)/python -m ethos_hil.suites.lab.changed
+	@$(BIN)/python -m ethos_hil.suites.lab check
 
 suites: setup ## Every operator and model in every profile, on the virtual target, with a table of verdicts
 	$(BIN)/python -m pytest suites -n $(JOBS) --dist worksteal
@@ -56,35 +56,35 @@ format: setup ## Format the code in place
 	clang-format -i $$(git ls-files -co --exclude-standard 'firmware/*.h' 'firmware/*.cc' ':!firmware/link/formats.h')
 
 bench: setup ## Print sizes, times and ratios, measured now on this machine
-	@$(BIN)/python -m ethos_hil.suites.lab.self_bench
+	@$(BIN)/python -m ethos_hil.suites.lab self-bench
 
 conformance: setup build/tflite-micro/.installed ## Compare every operator on every Ethos-U with TOSA and TensorFlow Lite Micro (minutes)
-	@$(BIN)/python -m ethos_hil.suites.lab.conformance -j $(JOBS)
-	@$(BIN)/python -m ethos_hil.suites.lab.tflite -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab conformance -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab tflite -j $(JOBS)
 
 fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes, SECONDS=1200 MUTANTS=5000 for an hour
-	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.streams -j $(JOBS)
-	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.models -j $(JOBS)
-	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.servers -n $(SERVERS) -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab streams -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab odd-models -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab servers -n $(SERVERS) -j $(JOBS)
 	@cd firmware && cmake --preset host >/dev/null && cmake --build --preset fuzz -- --quiet
-	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.firmware --seconds $(SECONDS)
-	@$(BIN)/python -m ethos_hil.suites.lab.mutants build/fuzz/seeds/board -n $(MUTANTS) -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab fuzzers --seconds $(SECONDS)
+	@$(BIN)/python -m ethos_hil.suites.lab mutants build/fuzz/seeds/board -n $(MUTANTS) -j $(JOBS)
 
 lab: setup ## Everything that proves the product, for nightly use (hours); PARTS="conformance fuzz" runs some of it
-	@$(BIN)/python -m ethos_hil.suites.lab $(PARTS) -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab all $(PARTS) -j $(JOBS)
 
 upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or two; SAMPLE=60 runs so many of them
-	@$(BIN)/python -m ethos_hil.suites.lab.upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--verify 100 --json docs/data/upstream.json)
+	@$(BIN)/python -m ethos_hil.suites.lab upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--verify 100 --json docs/data/upstream.json)
 
 fvp-check: setup ## With an FVP of Arm's: programs, tests and cycles on it, in one file to send; TARGET=corstone-300
-	@$(BIN)/python -m ethos_hil.suites.lab.fvp_check $(if $(TARGET),--target $(TARGET))
+	@$(BIN)/python -m ethos_hil.suites.lab fvp-check $(if $(TARGET),--target $(TARGET))
 
 peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged, on the FVP launchers: its cycles are the NPU model's
-	@$(BIN)/python -m ethos_hil.suites.lab.peers $(FILES)
+	@$(BIN)/python -m ethos_hil.suites.lab peers $(FILES)
 	@$(if $(FILES),,$(BIN)/python -m pytest -q suites/lab/peers)
 
 zoo: setup build/zoo/.installed ## 68 architectures of torchvision, timm and our own on five NPUs (two hours); FEW="unet resnet18" runs those
-	@$(BIN)/python -m ethos_hil.suites.lab.zoo $(FEW) -j $(JOBS) --resume $(if $(FEW),,--json docs/data/zoo.json)
+	@$(BIN)/python -m ethos_hil.suites.lab zoo $(FEW) -j $(JOBS) --resume $(if $(FEW),,--json docs/data/zoo.json)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && for board in $(BOARDS); do cmake --preset $$board && cmake --build --preset $$board || exit; done
@@ -96,7 +96,7 @@ boards: build/.apt .venv/.installed ## Build the firmware of all boards but the 
 # build/lib is setuptools' own, and keeps modules that are gone since. setup.py puts the list of parts into the wheel.
 wheel: setup boards ## Build a wheel with the firmware of all boards and a list of its parts, into dist/
 	@rm -rf build/lib build/bdist.*
-	@PYTHONPATH=src $(BIN)/python -m ethos_hil.suites.lab.bill_of_materials build/ethos-hil.cdx.json
+	@PYTHONPATH=src $(BIN)/python -m ethos_hil.suites.lab materials build/ethos-hil.cdx.json
 	@$(PIP) wheel --no-deps --no-build-isolation -w dist .
 	@rm -rf build/lib build/bdist.* build/ethos-hil.cdx.json
 	@ls dist/*.whl
@@ -117,7 +117,7 @@ lock: setup ## Write the locks again: what .venv has, with the hashes of all fil
 	  { grep '^#' requirements$$part.lock && cat build/lock$$part.out; } > build/lock$$part.new || exit; done
 	@mv build/lock.new requirements.lock && mv build/lock-build.new requirements-build.lock
 	@rm build/lock*.in build/lock*.out
-	@$(BIN)/python -m ethos_hil.suites.lab.run_locks
+	@$(BIN)/python -m ethos_hil.suites.lab run-locks
 
 docs: setup ## Build the site of the documents, build/docs/index.html; warnings and broken links are errors
 	@$(BIN)/python -m sphinx -E -W --keep-going -q -c docs . build/docs

@@ -1,8 +1,9 @@
-"""`make lab`: a part that fails is seen, the others run nevertheless, and the table says what became of each."""
+"""The entry point, and `make lab`: a part that fails is seen, the others run, and the table says how each ended."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,45 +14,39 @@ import typer
 from _pytest.mark.expression import Expression
 from rich.console import Console
 
-from ethos_hil.suites.lab import __main__ as lab
-from ethos_hil.suites.lab.__main__ import PARTS, Command, LabOptions, PartEnding
-
-OPTIONS = LabOptions(jobs=2, seed=20270131)
-
-
-def python(code: str) -> Command:
-    return (sys.executable, "-c", code)
+from ethos_hil.base.errors import UsageError
+from ethos_hil.suites.lab import all_parts
+from ethos_hil.suites.lab.__main__ import main
+from ethos_hil.suites.lab.all_parts import ROOT, PartEnding, commands_of, words_of
+from ethos_hil.suites.lab.parts import LAB, PARTS
 
 
-def parts(**commands: list[Command]) -> dict[str, Callable[[LabOptions], list[Command]]]:
-    def part(listed: list[Command]) -> Callable[[LabOptions], list[Command]]:
-        return lambda _options: listed
-
-    return {name: part(listed) for name, listed in commands.items()}
+def python(code: str) -> str:
+    return shlex.join((sys.executable, "-c", code))
 
 
 def test_a_part_that_fails_ends_with_1_and_the_others_run(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fine, broken = python("print('it works')"), python("raise SystemExit(3)")
-    monkeypatch.setattr(lab, "PARTS", parts(first=[fine], second=[fine, broken, fine], third=[fine]))
+    monkeypatch.setattr(all_parts, "LAB", {"first": [fine], "second": [fine, broken, fine], "third": [fine]})
     with pytest.raises(typer.Exit) as ended:
-        lab.main(None, 2, 1)
+        all_parts.main(None, 2, 1)
     assert ended.value.exit_code == 1
     out, errors = capfd.readouterr()
     assert out.count("it works") == 3
-    rows = [line.split() for line in out.splitlines()[-3:]]
+    rows = [line.split() for line in out.splitlines() if line.startswith(("first", "second", "third"))]
     assert [row[:2] for row in rows] == [["first", "passed"], ["second", "failed,"], ["third", "passed"]]
     assert rows[1][2:4] == ["status", "3"]
     assert "raise SystemExit(3)" in out
-    assert "== second: python -c" in errors
+    assert f"== second: {fine}" in errors
 
 
 def test_only_parts_that_are_named_run_and_all_passing_ends_with_0(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(lab, "PARTS", parts(first=[python("raise SystemExit(1)")], second=[python("pass")]))
-    lab.main(["second"], 2, 1)
+    monkeypatch.setattr(all_parts, "LAB", {"first": [python("raise SystemExit(1)")], "second": [python("pass")]})
+    all_parts.main(["second"], 2, 1)
     out = capfd.readouterr().out
     assert "second" in out
     assert "first" not in out
@@ -60,7 +55,7 @@ def test_only_parts_that_are_named_run_and_all_passing_ends_with_0(
 def test_a_terminal_shows_a_failed_part_in_red() -> None:
     terminal = Console(force_terminal=True, color_system="standard", width=150)
     with terminal.capture() as text:
-        terminal.print(lab.table([PartEnding("good", None, 0, 61.0), PartEnding("bad", ("make",), 2, 3600.0)]))
+        terminal.print(all_parts.table([PartEnding("good", None, 0, 61.0), PartEnding("bad", "make", 2, 3600.0)]))
     good, bad = text.get().splitlines()[1:]
     assert "1:01" in good
     assert "60:00" in bad
@@ -75,8 +70,8 @@ def among(markers: tuple[str, ...]) -> Callable[..., bool]:
 @pytest.mark.product
 def test_every_test_is_part_of_make_test_or_of_make_lab_and_none_of_both() -> None:
     """Whatever markers it has: one that is in neither would guard nothing."""
-    (ours,) = re.findall(r'-m pytest .*-m "([^"]+)"', (lab.ROOT / "Makefile").read_text())
-    commands = [command for name in ("proofs", "tests") for command in PARTS[name](OPTIONS) if "pytest" in command]
+    (ours,) = re.findall(r'-m pytest .*-m "([^"]+)"', (ROOT / "Makefile").read_text())
+    commands = [words_of(command) for name in ("proofs", "tests") for command in LAB[name] if "pytest" in command]
     expressions = [Expression.compile(text) for text in (ours, *(command[-1] for command in commands))]
     assert [command[-2] for command in commands] == ["-m", "-m"]
     markers = ("proof", "lab", "slow", "product")
@@ -84,18 +79,32 @@ def test_every_test_is_part_of_make_test_or_of_make_lab_and_none_of_both() -> No
         assert sum(expression.evaluate(among(chosen)) for expression in expressions) == 1, chosen
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", LAB)
 def test_the_commands_of_each_part_exist_and_know_their_options(name: str) -> None:
-    for command in PARTS[name](OPTIONS):
-        if command[0] == "cmake":
-            continue
-        done = subprocess.run([*command, "--help"], cwd=lab.ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert "usage" in done.stdout.lower()
+    makefile = (ROOT / "Makefile").read_text()
+    for command in commands_of(name, jobs=2, seed=20270131):
+        first, *others = shlex.split(command)
+        assert first in (*PARTS, "make", "pytest", "sh")
+        if first in PARTS:
+            PARTS[first].command().make_context(first, others)  # parses, and runs nothing
+        elif first == "make":
+            assert all(f"{target}:" in makefile for target in others)
 
 
-def test_an_unknown_part_is_named() -> None:
+def test_the_makefile_calls_parts_that_are_there() -> None:
+    called = re.findall(r"-m ethos_hil\.suites\.lab (\S+)", (ROOT / "Makefile").read_text())
+    assert len(called) > 10
+    assert set(called) <= set(PARTS)
+
+
+def test_all_parts_are_listed_and_an_unknown_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:]] == list(PARTS)
+    for command in (["conformity"], ["all", "conformity"]):
+        with pytest.raises(UsageError, match=r"the laboratory has no part 'conformity'") as raised:
+            main(command)
+        assert (raised.value.hint or "").startswith("there are ")
     command = [sys.executable, "-m", "ethos_hil.suites.lab", "conformity"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("ethos-hil: the laboratory has no part 'conformity' (there are tests, conformance,")
+    assert done.stderr.startswith("ethos-hil: the laboratory has no part 'conformity' (there are all, conformance,")

@@ -1,0 +1,117 @@
+"""The parts of the laboratory: what `python -m ethos_hil.suites.lab PART` runs, and what `make lab` runs of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command
+
+COMMAND = "python -m ethos_hil.suites.lab"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A command of the laboratory.
+
+    Attributes:
+        help: what it does, in a line.
+        place: its function, MODULE:NAME below ethos_hil.suites.lab, with parameters annotated for typer. It raises
+            typer.Exit for another exit status than 0. It is imported when the part is asked for.
+    """
+
+    help: str
+    place: str
+
+    def function(self) -> Callable[..., None]:
+        """Import the function."""
+        module, name = self.place.split(":")
+        function: Callable[..., None] = getattr(importlib.import_module(f"ethos_hil.suites.lab.{module}"), name)
+        return function
+
+    def command(self) -> TyperCommand:
+        """Return the command that parses arguments and calls the function."""
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        app.command()(self.function())
+        command = get_command(app)
+        assert isinstance(command, TyperCommand)
+        return command
+
+
+PARTS: Mapping[str, Part] = {
+    "all": Part("everything below, or some of it, for nightly use: `make lab`", "all_parts:main"),
+    "conformance": Part("every operator on every Ethos-U against TOSA; random graphs", "conformance.__main__:main"),
+    "tflite": Part("small networks against TensorFlow Lite Micro", "tflite.__main__:main"),
+    "random": Part("random networks of ordinary layers on an NPU of each family", "random_models.__main__:main"),
+    "upstream": Part("ExecuTorch's own Arm tests on the virtual boards", "upstream.__main__:main"),
+    "zoo": Part("architectures of torchvision, timm and our own on five NPUs", "zoo.__main__:main"),
+    "published": Part("cycles that FVPs counted and others published", "published.__main__:main"),
+    "peers": Part("Arm's MLIA on the FVP launchers", "peers.__main__:main"),
+    "fvp-check": Part("programs, tests and cycles on an FVP of Arm's, in one file to send", "fvp_check.__main__:main"),
+    "profiles": Part("profiles by prefixes against the model of time", "profiles.__main__:main"),
+    "streams": Part("damaged command streams, weights and memory", "fuzz.streams.__main__:main"),
+    "odd-models": Part("models that are odd in one way", "fuzz.models.__main__:main"),
+    "servers": Part("GDB servers that play tricks", "fuzz.servers.__main__:main"),
+    "fuzzers": Part("the firmware's libFuzzer programs", "fuzz.firmware.__main__:main"),
+    "mutants": Part("damaged programs in the real image", "mutants.__main__:main"),
+    "code": Part("small changes of our own code, and whether tests see them", "mutants_of_code.__main__:main"),
+    "bench": Part("a bench board, until its standard input ends", "bench.__main__:main"),
+    "campaign": Part("what may happen to a board and its users", "bench.campaign.__main__:main"),
+    "probes": Part("a debug probe in front of a gdb port", "bench.probes.__main__:main"),
+    "routes": Part("the operator suite on bench boards, over each way to them", "bench.routes.__main__:main"),
+    "farm": Part("a suite on a labgrid farm of this machine", "farm.__main__:main"),
+    "stress": Part("sessions of tests that are killed", "stress:main"),
+    "nights": Part("nightlies that are killed", "nights:main"),
+    "self-bench": Part("sizes, times and ratios of our own code", "self_bench.__main__:main"),
+    "baselines": Part("known networks on all NPUs in all memory modes", "baselines.__main__:main"),
+    "check": Part("lint, types and the fast tests of what changed: `make check`", "changed:main"),
+    "coverage": Part("the tables of operators that are tested", "coverage:main"),
+    "run-locks": Part("write the locks that users install: `make lock`", "run_locks:main"),
+    "materials": Part("write the wheel's list of parts: `make wheel`", "bill_of_materials:main"),
+}
+"""By the name that the command line has."""
+
+_PYTEST = "pytest -n {jobs} --dist worksteal"
+_TFLITE = ("make build/tflite-micro/.installed", "tflite -j {jobs}")
+
+LAB: Mapping[str, tuple[str, ...]] = {
+    "tests": (f"{_PYTEST} -m 'lab and not proof'",),
+    "conformance": ("conformance -j {jobs}", *_TFLITE),
+    "random": ("conformance --random 300 --seed {seed} -j {jobs}",),
+    "networks": ("random --count 60 --seed {seed} -j {jobs}",),
+    "profiles": ("profiles --count 40 --seed {seed} -j {jobs}",),
+    "fuzz": (
+        "streams --seed {seed} -j {jobs}",
+        "odd-models --seed {seed} -j {jobs}",
+        "servers -n 1000 --seed {seed} -j {jobs}",
+        "sh -c 'cd firmware && cmake --preset host --log-level WARNING && cmake --build --preset fuzz -- --quiet'",
+        "fuzzers --seconds 60 --seed {seed}",
+    ),
+    "mutants": ("fuzzers --only-seeds", "mutants build/fuzz/seeds/board -n 500 --seed {seed} -j {jobs}"),
+    "code": ("code verdict gate nightly link repairs -n 100 --seed {seed} -j {jobs} --at-least 85",),
+    "upstream": ("upstream --sample 60 --seed {seed} -j {jobs}",),
+    "peers": ("make build/peers/.installed", "peers"),
+    "zoo": ("make build/zoo/.installed", "zoo --npu ethos-u55-128 --npu ethos-u85-256 -j {jobs}"),
+    "stress": ("stress --rounds 2", "nights --seed {seed}"),
+    "campaign": ("campaign -n 200 --seed {seed} -j {jobs}",),
+    "farm": ("make build/labgrid/.installed", "farm --places {places}"),
+    "routes": (
+        "make build/pyocd/.installed",
+        "routes --boards {jobs}",
+        "routes gdb --upload 3 --seed {seed}",
+        "routes gdb --models 1000 --seed {seed}",
+    ),
+    "suites": (f"{_PYTEST} suites",),
+    "proofs": (
+        "make build/tflite-micro/.installed build/peers/.installed build/pyocd/.installed build/labgrid/.installed",
+        f"{_PYTEST} -m proof",
+    ),
+    "published": ("published --compile",),
+    "baselines": ("make build/zoo/.installed", "baselines --check -j {jobs}"),
+    "bench": ("self-bench",),
+}
+"""What `make lab` runs in turn, by the names that its PARTS have: the commands of each, up to the first one that fails.
+The first word is a part's name, or make, pytest or sh."""
