@@ -194,8 +194,8 @@ def preflight(
 ) -> None:
     """Check whether MODEL can run on a target, without running it: NPU, memory, kernels, versions.
 
-    With --runner, also whether that ELF would boot on the part: vectors, memories, what its start-up code does. Without
-    MODEL, only that.
+    With --runner, also whether that ELF would boot on the part: vectors, memories, and a boot on the strict virtual
+    board. Without MODEL, only that.
 
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """

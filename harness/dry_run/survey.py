@@ -1,27 +1,23 @@
-"""The check of a model against a target, without running anything."""
+"""The check of a model against a target, without running the model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check, TargetInfo
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
+from ethos_hil.harness.dry_run.runner_checks import runner_checks
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
-from ethos_hil.harness.image.lint.lint import lint
 from ethos_hil.harness.image.preflight import FAIL, Destination, examine
-from ethos_hil.harness.image.segments import ElfError
 from ethos_hil.harness.run import Runner
-from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.harness.verdict.run_data import RunData
-from ethos_hil.harness.virtual.mps3_an547 import RAMS
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.program.placement import Placement
@@ -44,7 +40,7 @@ class Survey:
 
 
 def survey(question: Question, *, reporter: Reporter | None = None) -> Survey:
-    """Lower a model, or take a .pte as it is, and check it against a target, without running anything.
+    """Lower a model, or take a .pte as it is, and check it against a target, without running it.
 
     A .pte for another NPU or memory mode raises no error: the checks report it.
 
@@ -61,7 +57,7 @@ def survey(question: Question, *, reporter: Reporter | None = None) -> Survey:
     setup = VelaSetup.asked(question)
     board = make_target(question.target, npu)
     firmware = Firmware.read(find_firmware(board.soc)) if question.runner is None else None
-    linted = () if question.runner is None else lint_rows(Runner.read(question.runner), board.soc)
+    of_runner = () if question.runner is None else runner_checks(Runner.read(question.runner), board.soc, question.npu)
     data = RunData.read(question)
     what = f"Lowering {question.label} for {npu}"
     reporter.stage(what)
@@ -84,11 +80,11 @@ def survey(question: Question, *, reporter: Reporter | None = None) -> Survey:
         asked=None if setup is None else setup.mode,
         demands=question,
     )
-    return Survey(describe(board), (*checks, *linted), artifact.placement)
+    return Survey(describe(board), (*checks, *of_runner), artifact.placement)
 
 
 def survey_runner(path: Path, target: str, npu: str) -> Survey:
-    """Check a runner against a target, without a model and without running anything.
+    """Check a runner against a target, without a model: where there is a virtual board for it, it is booted there.
 
     Args:
         path: its ELF.
@@ -98,18 +94,4 @@ def survey_runner(path: Path, target: str, npu: str) -> Survey:
         UsageError, ToolError: it is not an ELF that a Cortex-M can run, or the target is not there.
     """
     board = make_target(target, EthosU.parse(npu))
-    return Survey(describe(board), lint_rows(Runner.read(path), board.soc))
-
-
-def lint_rows(runner: Runner, soc: str) -> tuple[Check, ...]:
-    """Return what the checks of an ELF say of a runner.
-
-    Raises:
-        UsageError: it is not an ELF that a Cortex-M can run.
-    """
-    try:
-        return lint(runner.elf, find_soc(soc), RAMS).rows
-    except ElfError as error:
-        raise UsageError(
-            f"--runner {runner.path} cannot be loaded: {error}", hint="give the ELF of an arm_executor_runner"
-        ) from error
+    return Survey(describe(board), runner_checks(Runner.read(path), board.soc, npu))

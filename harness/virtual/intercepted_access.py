@@ -13,10 +13,8 @@ from __future__ import annotations
 import enum
 import functools
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from ethos_hil.harness.image.thumb import Place, Shifted
-from ethos_hil.harness.image.thumb import decode as decode_thumb
 from ethos_hil.harness.virtual.gdb import PC, XPSR
 
 _MASK = 0xFFFFFFFF
@@ -133,6 +131,26 @@ _KINDS = {
 _DOUBLES = ("ldrd", "strd")
 
 
+_NUMBERS = {f"r{number}": number for number in range(16)} | {
+    "sb": 9, "sl": 10, "fp": 11, "ip": 12, "sp": 13, "lr": 14, "pc": PC,
+}  # fmt: skip
+
+
+def prepare() -> None:
+    """Load the disassembler now (50 ms), before it delays a run."""
+    _capstone()
+
+
+@functools.cache
+def _capstone() -> tuple[Any, Any]:
+    import capstone
+
+    mode = capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS | capstone.CS_MODE_V8
+    disassembler = capstone.Cs(capstone.CS_ARCH_ARM, mode)
+    disassembler.detail = True
+    return capstone, disassembler
+
+
 @functools.lru_cache(maxsize=1000)
 def decode(code: bytes, pc: int) -> InterceptedAccess:
     """Return the load or store at the start of `code` (4 bytes from `pc`, or 2 when that is its length).
@@ -140,34 +158,52 @@ def decode(code: bytes, pc: int) -> InterceptedAccess:
     Raises:
         UnsupportedAccess: it is another instruction, or none that is known.
     """
-    first, second = (int.from_bytes(code[at : at + 2], "little") for at in (0, 2))
-    insn = decode_thumb(first, second, pc)
-    kind = _KINDS.get(insn.name)
-    places = [operand for operand in insn.operands if isinstance(operand, Place)]
-    registers = tuple(operand.register for operand in insn.operands if isinstance(operand, Shifted))
-    extra = [operand for operand in insn.operands if isinstance(operand, int)]
-    refused = UnsupportedAccess(insn.text if insn.name else f"the {insn.text}")
-    if kind is None or len(places) != 1 or len(registers) != (2 if insn.name in _DOUBLES else 1) or len(extra) > 1:
+    capstone, disassembler = _capstone()
+    arm = capstone.arm
+    first = int.from_bytes(code[:2], "little")
+    code = code if first >> 11 >= 0b11101 else code[:2]  # such a first halfword is one of a 32-bit instruction
+    insn = next(disassembler.disasm(code, pc, 1), None)
+    if insn is None or insn.size != len(code):
+        halfwords = [f"{int.from_bytes(code[at : at + 2], 'little'):04x}" for at in range(0, len(code), 2)]
+        kind = "vector or coprocessor " if first & 0xEC00 == 0xEC00 else ""  # Capstone knows no MVE
+        raise UnsupportedAccess(f"the {kind}instruction {' '.join(halfwords)}")
+    text = f"{insn.mnemonic} {insn.op_str}".strip()
+    access = _KINDS.get(insn.insn_name())
+    of_type = {form: [part for part in insn.operands if part.type == form] for form in (arm.ARM_OP_REG, arm.ARM_OP_MEM)}
+    numbers = [_number(insn, part.reg) for part in of_type[arm.ARM_OP_REG]]
+    registers = tuple(number for number in numbers if number is not None)
+    places = of_type[arm.ARM_OP_MEM]
+    extra = [part.imm for part in insn.operands if part.type == arm.ARM_OP_IMM]
+    counted = len(registers) + len(places) + len(extra) == len(insn.operands)
+    expected = 2 if insn.insn_name() in _DOUBLES else 1
+    refused = UnsupportedAccess(text)
+    if access is None or not counted or len(places) != 1 or len(registers) != expected or len(extra) > 1:
         raise refused
-    place = places[0]
-    displacement, writeback = place.displacement, Writeback.PRE if insn.writeback else Writeback.NONE
+    place = places[0].mem
+    displacement, writeback = place.disp, Writeback.PRE if insn.writeback else Writeback.NONE
     if extra:
-        if place.displacement:
+        if displacement:
             raise refused
         displacement, writeback = extra[0], Writeback.POST
-    if place.base == PC or PC in registers:
+    base, index = _number(insn, place.base), _number(insn, place.index)
+    if base is None or base == PC or PC in registers:
         raise refused
-    load, size, signed = kind
+    load, size, signed = access
     return InterceptedAccess(
-        mnemonic=insn.text,
+        mnemonic=text,
         length=insn.size,
         load=load,
         size=size,
         signed=signed,
         registers=registers,
-        base=place.base,
-        index=place.index,
-        shift=place.shift,
+        base=base,
+        index=index,
+        shift=places[0].shift.value if places[0].shift.type else 0,
         displacement=displacement,
         writeback=writeback,
     )
+
+
+def _number(insn: Any, register: int) -> int | None:
+    """Return the number of one of the core's registers; None for no register, or another one."""
+    return _NUMBERS.get(insn.reg_name(register)) if register else None

@@ -18,7 +18,6 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.image import thumb
 from ethos_hil.harness.link.frames import UART_PARAMETERS
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
@@ -138,7 +137,7 @@ class Machine:
         self._uart = Uart(board.fittings.full_polls)
         self._qemu, self._gdb = board.qemu, board.gdb
         try:
-            thumb.prepare()
+            intercepted_access.prepare()
             try:
                 self._start(Deadline(_START_SECONDS))
             except (QemuError, TimeoutError) as error:

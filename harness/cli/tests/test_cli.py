@@ -17,8 +17,9 @@ import pytest
 import typer
 
 from ethos_hil.harness.cli import main
+from ethos_hil.harness.dry_run.runner_checks import START_UP
+from ethos_hil.harness.image.elf_lint import CHECKS
 from ethos_hil.harness.image.firmware_manifest import firmware_path
-from ethos_hil.harness.image.lint.program import CHECKS
 
 MODEL = """
 import torch
@@ -279,7 +280,7 @@ def test_preflight_of_a_runner_alone_needs_no_model(ethos_hil: Run, here: Path) 
     assert result.status == 0, result.err
     document = json.loads((here / "p.json").read_text())
     assert (document["verdict"], document["model"], document["target"]["soc"]) == ("ok", None, "corstone-300")
-    assert {check["name"]: check["status"] for check in document["checks"]} == dict.fromkeys(CHECKS, "ok")
+    assert {check["name"]: check["status"] for check in document["checks"]} == dict.fromkeys((*CHECKS, START_UP), "ok")
     wrong = ethos_hil("preflight", "--runner", elf, "--npu", "ethos-u85-256", "--json", "-")
     assert wrong.status == 1
     assert "where a corstone-320 reads its vector table" in json.loads(wrong.out)["checks"][0]["available"]
@@ -289,7 +290,7 @@ def test_preflight_of_a_model_with_a_runner_shows_both(ethos_hil: Run, here: Pat
     result = ethos_hil("preflight", "net.py:net", "--runner", str(firmware_path("corstone-300")), "--json", "-")
     names = [check["name"] for check in json.loads(result.out)["checks"]]
     assert result.status == 0
-    assert names[-len(CHECKS) - 1 :] == ["runner", *CHECKS]
+    assert names[-len(CHECKS) - 2 :] == ["runner", *CHECKS, START_UP]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.image import thumb
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.harness.virtual import intercepted_access
@@ -110,7 +109,7 @@ class BenchGuest:
         self._irq = False
         self._engine = _Jobs(self, configuration)
         self._device = Device(configuration, self._engine)
-        thumb.prepare()
+        intercepted_access.prepare()
 
     @property
     def windows(self) -> tuple[Window, ...]:

@@ -56,7 +56,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
             ),
         ),
         "link": Room(("harness/link/*.py",), ("harness/link/tests",)),
-        "image": Room(("harness/image/*.py", "harness/image/lint/*.py"), ("harness/image/tests",)),
+        "image": Room(("harness/image/*.py",), ("harness/image/tests",)),
         "gate": Room(
             ("results/gate/*.py", "src/ethos_hil/base/ending.py"),
             (*_GATE, "harness/nightly/tests/test_judgement.py", "results/export/runs/tests"),

@@ -1,36 +1,101 @@
-"""The checks of where things are: the vector table, and the loadable segments.
+"""Static checks of an ELF for a system on chip: the vector table, and where the loadable segments are.
 
-Sources: Armv8-M Architecture Reference Manual (DDI 0553), B3.30 (vector table; VTOR ignores its lowest seven bits, and
-the table must be aligned to its size, rounded up to a power of two); System V ABI, chapter 5 (loadable segments in the
-order of their addresses); AAPCS (the stack's alignment); harness/socs for the memories.
+A virtual board, or an FVP, forgives what a part does not: memory that is larger, or that can be written although it is
+a boot memory. These checks need no board; what start-up code does, a boot on the strict virtual board shows
+(harness/dry_run/runner_checks.py).
+
+Sources: Armv8-M Architecture Reference Manual (DDI 0553), B3.30 (vector table); System V ABI, chapter 5 (loadable
+segments in the order of their addresses); AAPCS (the stack's alignment); harness/socs for the memories.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from ethos_hil.harness.image.lint.program import SEGMENTS, VECTORS, ElfProgram, Flaw, Severity
+from ethos_hil.base.record import Check
+from ethos_hil.harness.image.elf_program import ElfProgram
 from ethos_hil.harness.image.segments import Segment
-from ethos_hil.harness.socs.soc import Memory, Window
+from ethos_hil.harness.socs.soc import Memory, Soc, Window
 
+
+class Severity(enum.Enum):
+    """How sure it is that the program fails."""
+
+    ERROR = "error"
+    """It fails on the part."""
+    WARNING = "warning"
+    """It may work: on some boards, or as long as something does not happen."""
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """Something in an ELF that a part does not do.
+
+    Attributes:
+        check: the name of the check, one of `CHECKS`.
+        severity: how sure it is that it matters.
+        message: what was found.
+        place: where: section and address, as far as they are known.
+        remedy: what to do about it.
+    """
+
+    check: str
+    severity: Severity
+    message: str
+    place: str
+    remedy: str
+
+
+VECTORS, SEGMENTS = "vectors", "segments"
+CHECKS = {
+    VECTORS: "a vector table where the processor starts",
+    SEGMENTS: "each segment in a memory of the part",
+}
+"""The checks, in the order of the table, with what each asks for."""
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 _EXCEPTIONS = 16
 _RESERVED = (8, 9, 10, 13)
 """Words of the table that no exception uses."""
 _MOST_VECTORS = 496
 """Of an Armv8-M processor, the exceptions included."""
-_LEAST_ALIGNMENT = 128
+_STATUS = {Severity.ERROR: "fail", Severity.WARNING: "note"}
 _LINK = "correct the addresses in the linker script"
 
 
-def vectors(program: ElfProgram, *, sets_stack: bool = False) -> Iterator[Flaw]:
-    """Check the vector table that the processor starts from.
+def lint(elf: bytes, soc: Soc, emulated: Sequence[Window] = ()) -> tuple[Flaw, ...]:
+    """Check an ELF for a system on chip. Return what is wrong, in the order of `CHECKS`.
 
     Args:
-        program: the ELF.
-        sets_stack: whether start-up sets the stack pointer before it uses it; the table's then matters less.
+        elf: a firmware or a runner.
+        soc: where it is to run.
+        emulated: memory that the virtual board has for it, which may be more than the part's.
+
+    Raises:
+        ElfError: a Cortex-M cannot run it.
     """
+    program = ElfProgram(elf, soc)
+    return (*_vectors(program), *_placement(program, emulated))
+
+
+def lint_rows(flaws: Sequence[Flaw]) -> tuple[Check, ...]:
+    """Return a row of `ethos-hil preflight` for each flaw, and for each check without one."""
+    rows: list[Check] = []
+    for name, needed in CHECKS.items():
+        of_check = [flaw for flaw in flaws if flaw.check == name]
+        rows += [
+            Check(name, needed, f"{flaw.place}: {flaw.message}", _STATUS[flaw.severity], flaw.remedy)
+            for flaw in of_check
+        ]
+        if not of_check:
+            rows.append(Check(name, needed, "", "ok"))
+    return tuple(rows)
+
+
+def _vectors(program: ElfProgram) -> Iterator[Flaw]:
+    """Check the vector table that the processor starts from."""
     boot = program.soc.boot
     stack, reset = program.word(boot), program.word(boot + 4)
     if stack is None or reset is None:
@@ -46,8 +111,8 @@ def vectors(program: ElfProgram, *, sets_stack: bool = False) -> Iterator[Flaw]:
     memory = program.soc.memory_at((stack - 4) & 0xFFFFFFFF)
     if memory is None or memory.read_only:
         where = "in no memory" if memory is None else f"in the {memory.name}, which cannot be written"
-        severity = WARNING if sets_stack else ERROR
-        yield Flaw(VECTORS, severity, f"the initial stack pointer, 0x{stack:08x}, is {where}", table, _LINK)
+        # Start-up code may set it before it uses it.
+        yield Flaw(VECTORS, WARNING, f"the initial stack pointer, 0x{stack:08x}, is {where}", table, _LINK)
     elif stack % 8:
         yield Flaw(VECTORS, WARNING, f"the initial stack pointer, 0x{stack:08x}, is not a multiple of 8", table, _LINK)
     if not reset & 1:
@@ -66,7 +131,7 @@ def vectors(program: ElfProgram, *, sets_stack: bool = False) -> Iterator[Flaw]:
 def _others(program: ElfProgram, table: str) -> Iterator[Flaw]:
     boot = program.soc.boot
     wrong: dict[str, list[int]] = {}
-    for number in range(2, table_words(program)):
+    for number in range(2, _table_words(program)):
         word = program.word(boot + 4 * number)
         if not word or number in _RESERVED:
             continue
@@ -80,24 +145,14 @@ def _others(program: ElfProgram, table: str) -> Iterator[Flaw]:
         yield Flaw(VECTORS, WARNING, f"{which} {what}", table, "give it a handler, or zero")
 
 
-def table_words(program: ElfProgram) -> int:
+def _table_words(program: ElfProgram) -> int:
     """Return the number of words in the vector table: what its symbol says, or those of the core's exceptions."""
     words = program.size_at(program.soc.boot) // 4
     return min(words, _MOST_VECTORS) if words >= _EXCEPTIONS else _EXCEPTIONS
 
 
-def aligned_size(size: int) -> int:
-    """Return what the address of a vector table of `size` bytes must be a multiple of."""
-    return max(_LEAST_ALIGNMENT, 1 << (size - 1).bit_length())
-
-
-def placement(program: ElfProgram, emulated: Sequence[Window] = ()) -> Iterator[Flaw]:
-    """Check that a part has memory for every segment, and that they do not disturb one another.
-
-    Args:
-        program: the ELF.
-        emulated: memory that the virtual board has for it, which may be more than the part's.
-    """
+def _placement(program: ElfProgram, emulated: Sequence[Window]) -> Iterator[Flaw]:
+    """Check that a part has memory for every segment, and that they do not disturb one another."""
     for number, segment in enumerate(program.segments):
         yield from _memory(program, number, segment, emulated)
     yield from _order(program)

@@ -1,8 +1,7 @@
-"""An ELF as a part would get it, its bytes in memory and names for its addresses; and what a check may find in it."""
+"""An ELF as a part would get it: its bytes in memory, and names for its addresses."""
 
 from __future__ import annotations
 
-import enum
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,49 +13,6 @@ from elftools.elf.sections import SymbolTableSection
 from ethos_hil.harness.image.segments import Segment, contents, segments
 from ethos_hil.harness.image.symbols import Symbols
 from ethos_hil.harness.socs.soc import Soc
-
-
-class Severity(enum.Enum):
-    """How sure it is that the program fails."""
-
-    ERROR = "error"
-    """It fails on the part, whatever the devices answer."""
-    WARNING = "warning"
-    """It may work: on some boards, or as long as something does not happen."""
-
-
-@dataclass(frozen=True)
-class Flaw:
-    """Something in an ELF that a part does not do.
-
-    Attributes:
-        check: the name of the check, one of `CHECKS`.
-        severity: how sure it is that it matters.
-        message: what was found.
-        place: where: section, address, function and source line, as far as they are known.
-        remedy: what to do about it.
-    """
-
-    check: str
-    severity: Severity
-    message: str
-    place: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.severity.value}: {self.place}: {self.message} ({self.remedy})"
-
-
-VECTORS, SEGMENTS, FP_ENABLED, TCM_WORDS, ACCESSES = "vectors", "segments", "FP enabled", "TCM words", "accesses"
-CHECKS = {
-    VECTORS: "a vector table where the processor starts",
-    SEGMENTS: "each segment in a memory of the part",
-    FP_ENABLED: "no FP or MVE instruction before CPACR",
-    TCM_WORDS: "words before bytes in a TCM (ECC)",
-    ACCESSES: "start-up only reaches what is there",
-}
-"""The checks, in the order of the table, with what each asks for."""
-
 
 _MOST_SYMBOLS = 500_000
 
@@ -76,7 +32,6 @@ class ElfProgram:
     Attributes:
         soc: the system.
         segments: what is loaded, in the order of the file.
-        hard_float: whether its functions pass floats in registers of the FPU (e_flags, EF_ARM_ABI_FLOAT_HARD).
     """
 
     def __init__(self, elf: bytes, soc: Soc) -> None:
@@ -88,14 +43,8 @@ class ElfProgram:
         self.soc = soc
         file = io.BytesIO(elf)
         self.segments: Sequence[Segment] = segments(file)
-        self.hard_float = bool(int.from_bytes(elf[36:40], "little") & 0x400)
         self._loaded = contents(file, self.segments)
-        self._symbols = Symbols(elf)
-        self._sections, self._named = _names(self._symbols.file)
-
-    def contents(self) -> Sequence[tuple[int, bytes]]:
-        """Return the bytes that a loader puts into memory, with their addresses."""
-        return self._loaded
+        self._sections, self._named = _names(Symbols(elf).file)
 
     def word(self, address: int) -> int | None:
         """Return the word that is loaded to `address` or to its alias, or None where nothing is."""
@@ -119,11 +68,6 @@ class ElfProgram:
             for segment in self.segments
         )
 
-    def address_of(self, *names: str) -> int | None:
-        """Return the address of the first of the symbols that there is, without the Thumb bit."""
-        addresses = {function.name: function.address for function in self._named}
-        return next((addresses[name] for name in names if name in addresses), None)
-
     def size_at(self, address: int) -> int:
         """Return the largest size that a symbol states for what starts at `address` or its alias, or 0."""
         places = self.aliases(address)
@@ -132,11 +76,6 @@ class ElfProgram:
     def section(self, address: int) -> str | None:
         """Return the name of the section that has `address`, or None."""
         return next((name for name, begin, size in self._sections if begin <= address < begin + size), None)
-
-    def place(self, address: int) -> str:
-        """Return "section .text, main at 0x10000400 (main.cc:12)", or what of it is known. It may take a second."""
-        known, section = self._symbols.describe(address), self.section(address)
-        return known if section is None else f"section {section}, {known}"
 
 
 def _names(file: ELFFile | None) -> tuple[list[tuple[str, int, int]], list[Named]]:
