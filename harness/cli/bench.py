@@ -12,7 +12,6 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.cli.asking import option_of
 from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option, word_of
-from ethos_hil.harness.cli.ledger import CONTRIBUTE, WHO
 
 _GRID = "What is benchmarked"
 _grid = partial(typer.Option, rich_help_panel=_GRID)
@@ -148,8 +147,6 @@ def bench(
     json_file: JSON = None,
     csv: CSV = None,
     parquet: PARQUET = None,
-    contribute: CONTRIBUTE = None,
-    who: WHO = None,
     debug: DEBUG = False,
 ) -> None:
     """Measure operations, or MODELs, on every NPU in every memory mode.
@@ -194,6 +191,6 @@ def bench(
     budget = Budget.parse(which) if which is not None else None
     energies = read_energy(energy) if energy is not None else None
     rows = word_of("--by", by, BenchBy) if by is not None else None
-    output = BenchOutput(json_file, csv, parquet, contribute, who, budget, energies, rows, top)
+    output = BenchOutput(json_file, csv, parquet, budget, energies, rows, top)
     jobs = jobs or os.cpu_count() or 1
     raise typer.Exit(run(order, output, runs=runs, name=run_name, resume=resume, jobs=jobs))

@@ -20,7 +20,6 @@ from ethos_hil.harness.bench.bench import BenchPlan, new_run, recorded_keys, res
 from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
-from ethos_hil.harness.cli.ledger import check_contribution, contribute
 from ethos_hil.harness.show.bench import BenchBy, bench_text, budget_text
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
@@ -30,7 +29,6 @@ from ethos_hil.results.bench.budget import AskedBudget, Budget, keep_budget
 from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import PointFigures, figures_of
 from ethos_hil.results.bench.table import COLUMNS, bench_rows
-from ethos_hil.results.ledger.record_rows import rows_of
 from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read_run
 from ethos_hil.results.table_files import as_csv, as_parquet
 
@@ -43,7 +41,6 @@ class BenchOutput:
 
     Attributes:
         json_file, csv, parquet: files for the figures of all points.
-        contribute, who: a ledger's file to add counts to, and who counted.
         budget: what the points have to meet.
         energy: the user's figures of energy.
         by: what the rows of the table are; None for what suits.
@@ -53,8 +50,6 @@ class BenchOutput:
     json_file: Path | None = None
     csv: Path | None = None
     parquet: Path | None = None
-    contribute: Path | None = None
-    who: str | None = None
     budget: Budget | None = None
     energy: EnergyTable | None = None
     by: BenchBy | None = None
@@ -63,7 +58,7 @@ class BenchOutput:
     def check(self, read: dict[str, Path | None]) -> None:
         """Check that the files can be written, and that none of them is read. Raises UsageError."""
         written = {
-            "--json": self.json_file, "--csv": self.csv, "--parquet": self.parquet, "--contribute": self.contribute,
+            "--json": self.json_file, "--csv": self.csv, "--parquet": self.parquet,
         }  # fmt: skip
         check_files(written.values())
         check_distinct(written, read)
@@ -71,7 +66,6 @@ class BenchOutput:
             raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
         if self.parquet == STDOUT:
             raise UsageError("--parquet - is not a file, and Parquet is not for a terminal", hint="name a file")
-        check_contribution(self.contribute, self.who)
 
     def put(self, records: Sequence[Record], folder: Path, grid: str) -> bool:
         """Write and show the points of a run, in their order. Return whether one meets the budget, if there is one.
@@ -92,8 +86,6 @@ class BenchOutput:
             write_out(self.csv, as_csv(COLUMNS, (row.values() for row in rows)))
         if self.parquet is not None:
             write_out(self.parquet, as_parquet(COLUMNS, rows))
-        if self.contribute is not None:
-            contribute(self.contribute, (row for record in records for row in rows_of(record)), who=self.who)
         if STDOUT not in (self.json_file, self.csv):
             self._show(figures, choice)
         elif choice is not None and choice.best is None:

@@ -48,7 +48,7 @@ def report(
     policy: POLICY = None,
     ledger: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="What FVPs and boards counted: a file of `bench` or `ledger --contribute`."),
+        typer.Option(metavar="FILE_OR_RUN", help="Counts of FVPs and boards: what `ledger` takes."),
     ] = None,
     clock: CLOCK = None,
     commit_url: Annotated[

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from ethos_hil.base.typed_json import from_json
 
 NETWORK = "network"
 """The class of a row for a whole program."""
@@ -15,7 +12,6 @@ NUMBERS = ("vela_op", "vela_npu", "modelled", "fvp", "measured")
 """The cycles that a row may have."""
 LIMIT = 1 << 63
 """A number from here on is not one of cycles: no counter counts so far."""
-_MOST_HZ = 1e15
 SEVERAL = "several"
 """The rule of operations that share a count and not a rule."""
 
@@ -97,16 +93,3 @@ class LedgerRow:
     def comparable(self) -> bool:
         """Whether it has two numbers to compare."""
         return sum(getattr(self, name) is not None for name in NUMBERS) > 1
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> LedgerRow:
-        """Return the row of its fields; one that is not known is ignored.
-
-        Raises:
-            ValueError: a field is missing or of another type.
-        """
-        row = from_json(cls, data)
-        for name, value in vars(row).items():
-            if isinstance(value, int | float) and not 0 <= value < (_MOST_HZ if name == "clock_hz" else LIMIT):
-                raise ValueError(f"{name} is {value!r:.50}")
-        return row

@@ -1,79 +1,41 @@
-"""Rows from several places as one ledger: what is there twice counts once, and what contradicts itself is kept."""
+"""Rows from several places as one ledger: what is there twice counts once, and rows are completed by one another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ethos_hil.results.ledger.ledger_row import COUNTED, SEVERAL, LedgerRow
 
 _ESTIMATES = ("vela_op", "vela_npu")
 _OF_MODEL = ("modelled", "rule", "timing_model")
-_OF_COUNT = ("target", "simulator", "firmware", "timing_adapters", "counter", "method", "source", "held_out")
-"""What tells counts of one operation apart: who counted, with what, and how."""
+_OF_COUNT = (*COUNTED, "target", "simulator", "firmware", "timing_adapters", "counter", "method", "source", "held_out")
+"""What tells counts of one operation apart: how many, who counted, with what, and how."""
 
 Place = tuple[str, ...]
 """Which operation of which program, compiled how."""
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """Two rows that say different things of the same count, estimate or model; both are kept."""
+def merge(rows: Iterable[LedgerRow]) -> tuple[LedgerRow, ...]:
+    """Return rows with each count once, the newest of equal ones, in the order in which they came.
 
-    one: LedgerRow
-    other: LedgerRow
-    field: str
-
-    def __str__(self) -> str:
-        """Return one line that names both numbers."""
-        values = [f"{getattr(row, self.field):,}" for row in (self.one, self.other)]
-        row = f" {self.one.row}" if self.one.row else ""
-        return (
-            f"{self.one.case}{row} for {self.one.npu} {self.one.memory_mode}: {self.field} is {values[0]} and "
-            f"{values[1]}, from the same versions and target"
-        )
-
-
-@dataclass(frozen=True)
-class Merged:
-    """One ledger.
-
-    Attributes:
-        rows: of all places, in the order in which they came.
-        repeated: how many rows were there already.
-        updated: how many had estimates of an older timing model, or lacked some, and have the newer ones now.
-        contradictions: in the order in which they were found.
+    Two rows are of one count if the operation, the number, the target, the versions and the way of counting are equal.
+    What the newest one does not say, an older one does.
     """
-
-    rows: tuple[LedgerRow, ...]
-    repeated: int = 0
-    updated: int = 0
-    contradictions: tuple[Contradiction, ...] = ()
-
-
-def merge(rows: Iterable[LedgerRow]) -> Merged:
-    """Return rows with each count once.
-
-    Two rows are of one count if the operation, the target, the versions and the way of counting are equal. Counts that
-    differ by no more than their spreads are equal. Of two timing models the newer one's cycles stay.
-    """
-    counts: dict[tuple[object, ...], list[LedgerRow]] = {}
-    repeated = updated = 0
-    contradictions: list[Contradiction] = []
+    merged: dict[tuple[object, ...], LedgerRow] = {}
     for row in rows:
-        same = counts.setdefault(_identity(row), [])
-        contradiction: Contradiction | None = None
-        for at, other in enumerate(same):
-            contradiction = _contradiction(other, row)
-            if contradiction is None:
-                same[at] = _both(other, row)
-                updated += same[at] != other
-                repeated += same[at] == other
-                break
-        else:
-            same.append(row)
-            contradictions += [contradiction] if contradiction is not None else []
-    return Merged(tuple(row for same in counts.values() for row in same), repeated, updated, tuple(contradictions))
+        key = (*place(row), row.case, row.vela, row.provenance, *(getattr(row, name) for name in _OF_COUNT))
+        other = merged.get(key, row)
+        newer, older = (row, other) if row.created > other.created else (other, row)
+        merged[key] = _both(newer, older)
+    return tuple(merged.values())
+
+
+def _both(newer: LedgerRow, older: LedgerRow) -> LedgerRow:
+    lacking = [name for name in _ESTIMATES if getattr(newer, name) is None]
+    if newer.modelled is None:
+        lacking += _OF_MODEL
+    return replace(newer, **{name: getattr(older, name) for name in lacking})
 
 
 def join(rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:
@@ -125,29 +87,3 @@ def _newer_model(row: LedgerRow, newest: dict[tuple[Place, str], LedgerRow]) -> 
         "timing_model": models.pop(),
         "rule": rules.pop() if len(rules) == 1 else SEVERAL,
     }
-
-
-def _identity(row: LedgerRow) -> tuple[object, ...]:
-    return (*place(row), row.case, row.vela, row.provenance, *(getattr(row, name) for name in _OF_COUNT))
-
-
-def _contradiction(row: LedgerRow, other: LedgerRow) -> Contradiction | None:
-    """Return what two rows of one count cannot both be right about."""
-    for name in (*COUNTED, *_ESTIMATES, "modelled"):
-        values = getattr(row, name), getattr(other, name)
-        if None in values or (name == "modelled" and row.timing_model != other.timing_model):
-            continue
-        if abs(values[0] - values[1]) > (row.spread + other.spread if name in COUNTED else 0):
-            return Contradiction(row, other, name)
-    return None
-
-
-def _both(row: LedgerRow, other: LedgerRow) -> LedgerRow:
-    """Return what two rows that agree say together. The first one stays where the other adds nothing."""
-    changes = {name: getattr(other, name) for name in _ESTIMATES if getattr(row, name) is None}
-    newer = row.timing_model != other.timing_model and other.created > row.created
-    if other.modelled is not None and (row.modelled is None or newer):
-        changes |= {name: getattr(other, name) for name in (*_OF_MODEL, "created")}
-    elif other.rule and not row.rule and row.timing_model == other.timing_model:
-        changes["rule"] = other.rule
-    return replace(row, **changes)

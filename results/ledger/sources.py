@@ -1,161 +1,20 @@
-"""The rows of a ledger by what names them: a file of a ledger, a run, a folder of runs, a record, or a history.
-
-The file of a ledger is for git and for others: JSON lines, sorted, with a digest over all of them. The first line says
-what the file is, who counted, and the digest. Then there is a line for each setup (what many rows share: NPU, memories,
-target, versions), and one for each row. The digest is not a signature: it shows that a number was edited or a row left
-out by hand, not who did what.
-"""
+"""The rows of a ledger by what names them: a run, a folder of runs, a record, or a history."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.plain_text import valid
-from ethos_hil.base.regular_file import opened, read_text
 from ethos_hil.results.history import History
 from ethos_hil.results.ledger.ledger_row import COUNTED, NETWORK, LedgerRow
-from ethos_hil.results.ledger.merge import Merged, merge
 from ethos_hil.results.ledger.record_rows import case_name, rows_of
 from ethos_hil.results.run_name import LISTED, MANIFEST
 from ethos_hil.results.run_results import find_results
 from ethos_hil.results.store import Skipped, StoredRecord, read_run
-
-SCHEMA_VERSION = 1
-_MARK = "ethos_hil_ledger"
-_MOST = 1 << 29
-"""Largest size of a file, bytes."""
-_SETUP = ("npu", "memory_mode", "system_config", "target", "simulator", "vela", "firmware", "timing_adapters",
-          "timing_model", "clock_hz", "source", "held_out")  # fmt: skip
-"""Fields that many rows share."""
-_DEFAULTS: Mapping[str, Any] = {item.name: item.default for item in fields(LedgerRow)}
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What a file of a ledger says.
-
-    Attributes:
-        rows: sorted.
-        who: who counted, as they say; "" where they do not.
-    """
-
-    rows: tuple[LedgerRow, ...]
-    who: str = ""
-
-
-def is_contribution(path: Path) -> bool:
-    """Return whether a file starts as one of a ledger does. Raises OSError where it cannot be read."""
-    with opened(path) as file:
-        return file.read(len(_MARK) + 10).lstrip().startswith(b'{"' + _MARK.encode())
-
-
-def with_rows(path: Path, rows: Iterable[LedgerRow], *, who: str = "") -> tuple[str, Merged]:
-    """Return the text of a file of a ledger with some rows more, and how they were merged.
-
-    Args:
-        path: the file; it may be missing.
-        rows: what to add. Rows that are in it already stay as they are, so that a diff shows what is new.
-        who: who counted, as they want to be called.
-
-    Raises:
-        OSError: the file cannot be read.
-        UsageError: it is not one, or is someone else's.
-    """
-    before = read_contribution(path) if path.exists() else Contribution((), who)
-    if who and before.who and who != before.who:
-        raise UsageError(f"{path} is by {before.who!r}, not by {who!r}", hint="contribute to another file")
-    union = merge([*before.rows, *rows])
-    return dumps(Contribution(union.rows, before.who or who)), union
-
-
-def dumps(contribution: Contribution) -> str:
-    """Return the text of a file. Text that Unicode does not allow is escaped."""
-    setups: dict[str, dict[str, Any]] = {}
-    lines: list[str] = []
-    for row in sorted(contribution.rows, key=_order):
-        cells = {name: getattr(row, name) for name, default in _DEFAULTS.items() if getattr(row, name) != default}
-        setup = {name: cells.pop(name) for name in _SETUP if name in cells}
-        name = hashlib.sha256(_line(setup).encode()).hexdigest()[:8]
-        setups[name] = setup
-        lines.append(_line({"case": cells.pop("case"), **cells, "setup": name}))
-    lines = [*(_line({"setup": name, **setups[name]}) for name in sorted(setups)), *lines]
-    head = {_MARK: SCHEMA_VERSION, "who": valid(contribution.who), "rows": len(contribution.rows)}
-    return "\n".join([_line({**head, "sha256": _digest(head, lines)}), *lines]) + "\n"
-
-
-def read_contribution(path: Path) -> Contribution:
-    """Read a file of a ledger.
-
-    Raises:
-        OSError: the file cannot be read.
-        UsageError: it is not one, is of another version, or is not as it was written.
-    """
-    try:
-        text = read_text(path, most=_MOST)
-    except UnicodeDecodeError as error:
-        raise _refusal(f"{path} is not the text of a ledger: {error}") from error
-    lines = text.removesuffix("\n").split("\n")
-    head = _head(path, lines[0])
-    facts = {name: value for name, value in head.items() if name != "sha256"}
-    if _digest(facts, lines[1:]) != head.get("sha256"):
-        raise _refusal(
-            f"{path} is not as it was written: its digest is another one, so a number or a line was edited, or a merge "
-            "left its mark"
-        )
-    setups: dict[str, dict[str, Any]] = {}
-    rows: list[LedgerRow] = []
-    for number, line in enumerate(lines[1:], start=2):
-        try:
-            data = json.loads(line)
-            name = data.pop("setup")
-            if "case" in data:
-                rows.append(LedgerRow.from_json({**setups[name], **data}))
-            else:
-                setups[name] = data
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise _refusal(f"{path}:{number} is not a row of a ledger: {error}") from error
-    if len(rows) != head.get("rows"):
-        raise _refusal(f"{path} has {len(rows):,} rows, and says that it has {head.get('rows')!r}")
-    return Contribution(tuple(rows), str(head.get("who", "")))
-
-
-def _head(path: Path, line: str) -> dict[str, Any]:
-    if not line.strip():
-        raise _refusal(f"{path} is empty, and no file of a ledger")
-    try:
-        head = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise _refusal(f"{path} is not a file of a ledger: its first line is not JSON: {error}") from error
-    if not isinstance(head, dict) or _MARK not in head:
-        raise _refusal(f"{path} is not a file of a ledger: its first line does not say so")
-    if head[_MARK] != SCHEMA_VERSION:
-        raise _refusal(f"{path} is a ledger of version {head[_MARK]!r}; this program reads {SCHEMA_VERSION}")
-    return head
-
-
-def _refusal(message: str) -> UsageError:
-    return UsageError(message, hint="contribute the rows again to a new file")
-
-
-def _order(row: LedgerRow) -> tuple[str, ...]:
-    """Return what rows are sorted by: where one operation was counted several times, these are neighbours."""
-    first = (row.case, row.npu, row.memory_mode, row.system_config, row.row)
-    return (*first, *(str(getattr(row, name)) for name in _DEFAULTS))
-
-
-def _digest(head: Mapping[str, Any], lines: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join([_line(head), *lines]).encode()).hexdigest()
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, separators=(",", ":"), ensure_ascii=True)
-
 
 _TOTALS = """SELECT label, npu, memory_mode, system_config, target_kind, target, question, stream, clock_hz,
     firmware, timing_model, timing_adapters, fvp, created, versions,
@@ -171,37 +30,29 @@ class LedgerSource:
     Attributes:
         path: the place.
         rows: there.
-        who: who counted, of a file of a ledger.
         skipped: what could not be read.
     """
 
     path: Path
     rows: tuple[LedgerRow, ...]
-    who: str = ""
     skipped: tuple[Skipped, ...] = ()
 
 
 def ledger_source(path: Path) -> LedgerSource:
-    """Return the rows of a file of a ledger, of a run folder, of all runs in a folder, of a record or lines of records
-    (.jsonl), or of a history, which has whole programs only.
+    """Return the rows of a run folder, of all runs in a folder, of a record or lines of records (.jsonl), or of a
+    history, which has whole programs only.
 
     Raises:
         OSError: it cannot be read.
-        UsageError: it is not one of these, or is damaged.
+        UsageError: it is not one of these.
     """
     if path.is_dir():
         if any(path.glob("*.parquet")):
             return LedgerSource(path, tuple(_of_history(path)))
         return _of_runs(path)
-    if is_contribution(path):
-        contribution = read_contribution(path)
-        return LedgerSource(path, contribution.rows, contribution.who)
     if not path.stat().st_size:
         raise UsageError(f"{path} is empty", hint=LISTED)
-    try:
-        results = find_results([path])
-    except UsageError as error:
-        raise error.replace(message=f"{error.message}; and it is not a file of a ledger") from error
+    results = find_results([path])
     return LedgerSource(path, _rows(results.records), skipped=results.skipped)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.results.ledger.ledger_row import NETWORK, NUMBERS, SEVERAL, LedgerRow
-from ethos_hil.results.ledger.merge import Merged, place
+from ethos_hil.results.ledger.merge import place
 from ethos_hil.results.table_files import as_csv
 
 
@@ -270,16 +270,15 @@ def trust(summary: LedgerSummary, rules: Rules) -> tuple[str, ...]:
     return tuple(confidence(name, rules) for name in summary.rules)
 
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
-def document(summary: LedgerSummary, rows: Sequence[LedgerRow], merge: Merged, rules: Rules) -> dict[str, Any]:
+def document(summary: LedgerSummary, rows: Sequence[LedgerRow], rules: Rules) -> dict[str, Any]:
     """Return everything for JSON.
 
     Args:
         summary: of the rows.
         rows: as `ethos_hil.results.ledger.merge.join` returns them.
-        merge: how they were merged.
         rules: what is known of the timing model's rules.
     """
     return {
@@ -288,9 +287,6 @@ def document(summary: LedgerSummary, rows: Sequence[LedgerRow], merge: Merged, r
         "rows": summary.rows,
         "references": summary.references,
         "without_ratio": summary.without_ratio,
-        "repeated": merge.repeated,
-        "updated": merge.updated,
-        "contradictions": [str(contradiction) for contradiction in merge.contradictions],
         "timing_models": dict(summary.timing_models),
         "rules": {name: confidence(name, rules) for name in summary.rules},
         "counted": [_group_json(group, summary.by, rules) for group in summary.counted],

@@ -162,14 +162,12 @@ class EstimateErrors:
         heading: how many rows there are, and who counted them.
         tables: of those that were counted, and of the others.
         trust: a line for each rule that modelled cycles come from.
-        contradictions: a line for each.
         counted: whether an FVP or a board counted anything.
     """
 
     heading: str
     tables: tuple[ErrorTable, ...]
     trust: tuple[str, ...]
-    contradictions: tuple[str, ...]
     counted: bool
 
 
@@ -183,8 +181,8 @@ def estimate_errors(records: Iterable[Record], ledger: Sequence[LedgerRow], rule
     """
     own = [row for record in records for row in rows_of(record)]
     streams = {row.stream for row in own if row.stream}
-    union = merge([*own, *(row for row in ledger if row.stream in streams)])
-    summary = summarise(join(union.rows))
+    rows = merge([*own, *(row for row in ledger if row.stream in streams)])
+    summary = summarise(join(rows))
     tables: list[ErrorTable] = []
     if summary.counted:
         tables.append(("Estimates over what an FVP or a board counted.", summary.counted, OVER_COUNT))
@@ -192,8 +190,7 @@ def estimate_errors(records: Iterable[Record], ledger: Sequence[LedgerRow], rule
         tables.append((NOT_COUNTED if summary.counted else NOTHING_COUNTED, summary.estimated, OVER_VELA))
     if not tables:
         return None
-    contradictions = tuple(map(str, union.contradictions))
-    return EstimateErrors(heading(summary), tuple(tables), trust(summary, rules), contradictions, bool(summary.counted))
+    return EstimateErrors(heading(summary), tuple(tables), trust(summary, rules), bool(summary.counted))
 
 
 def ratio_cells(ratio: RatioSpread | None) -> tuple[str, str, str]:

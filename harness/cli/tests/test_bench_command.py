@@ -20,7 +20,6 @@ from ethos_hil.harness.bench.points import PointSettings, facts_of, refuse
 from ethos_hil.harness.cli.bench_run import records_of, status_of, status_of_unrecorded
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results.bench.tests import samples
-from ethos_hil.results.ledger.sources import read_contribution
 from ethos_hil.results.store import RunFolder
 
 GRID = """
@@ -51,7 +50,7 @@ def grid(tmp_path: Path) -> str:
 def test_files_and_exit_status(command_line: Call, grid: str) -> None:
     command = ("bench", "--grid", grid, "--case", "linear*", "--jobs", "1")
     status, out, error = command_line(
-        *command, "--json", "-", "--csv", "rows.csv", "--parquet", "rows.parquet", "--contribute", "mine.jsonl",
+        *command, "--json", "-", "--csv", "rows.csv", "--parquet", "rows.parquet",
         "--which", "cycles<=1M", "--clock", "100MHz",
     )  # fmt: skip
     assert status == 0, error
@@ -66,7 +65,6 @@ def test_files_and_exit_status(command_line: Call, grid: str) -> None:
         (row,) = csv.DictReader(file)
     assert int(row["cycles"]) == point["cycles"] > 0
     assert Path("rows.parquet").read_bytes()[:4] == b"PAR1"
-    assert read_contribution(Path("mine.jsonl")).rows
 
     assert command_line("report", "results/runs", "-o", "bench.html")[0] == 0
     page = Path("bench.html").read_text()
@@ -195,8 +193,6 @@ def test_the_status_says_whether_all_was_answered(
         (("--resume", "nothing"), "nothing has no benchmark"),
         (("--resume", "one", "--run-name", "two"), "--run-name and --resume are both given"),
         (("--run-name", "../two"), "'../two' is not a name for a run"),
-        (("--contribute", "edited.jsonl"), "edited.jsonl"),
-        (("--who", "me"), "--who is about a contribution"),
         (("net.pte",), "net.pte is a compiled program"),
         (("net.py:net",), "no such file: net.py"),
         (("net.py:net", "--grid", "empty.toml"), "a model and --grid are both given"),
@@ -205,7 +201,6 @@ def test_the_status_says_whether_all_was_answered(
 )
 def test_bad_input_is_one_line(command_line: Call, arguments: tuple[str, ...], message: str) -> None:
     Path("empty.toml").write_text("schema_version = 1\n")
-    Path("edited.jsonl").write_text('{"ethos_hil_ledger": 1, "rows": 1, "sha256": "0"}\n')
     status, out, error = command_line("bench", *arguments)
     assert (status, out) == (2, "")
     assert message in error

@@ -12,7 +12,7 @@ from ethos_hil.results.history import compact
 from ethos_hil.results.ledger.ledger_row import NETWORK
 from ethos_hil.results.ledger.merge import merge
 from ethos_hil.results.ledger.record_rows import rows_of
-from ethos_hil.results.ledger.sources import Contribution, dumps, ledger_source
+from ethos_hil.results.ledger.sources import ledger_source
 from ethos_hil.results.ledger.tests.test_record_rows import RECORD
 from ethos_hil.results.store import RunFolder
 
@@ -32,8 +32,8 @@ def runs(tmp_path: Path) -> Path:
 def test_all_runs_of_a_folder_are_one_ledger_and_the_newest_timing_model_stays(runs: Path) -> None:
     ledger = ledger_source(runs)
     assert len(ledger.rows) == 2 * len(rows_of(RECORD)) == 2 * len(ledger_source(runs / "night1").rows)
-    (row, *_) = merge(ledger.rows).rows
-    assert len(merge(ledger.rows).rows) == len(rows_of(RECORD))
+    (row, *_) = merge(ledger.rows)
+    assert len(merge(ledger.rows)) == len(rows_of(RECORD))
     assert row.timing_model == "m2"
 
 
@@ -46,16 +46,13 @@ def test_a_history_has_the_networks_as_the_runs_have_them(runs: Path) -> None:
     # What only a profile tells is not in a history.
     bare = [replace(row, vela_npu=None, modelled=None, timing_model="") for row in of_runs]
     assert list(network_rows) == bare
-    assert len(merge([*of_runs, *network_rows]).rows) == 1
+    assert len(merge([*of_runs, *network_rows])) == 1
 
 
-def test_files_of_a_ledger_records_and_lines_of_records_are_told_apart(tmp_path: Path) -> None:
+def test_a_record_and_lines_of_records_are_told_apart(tmp_path: Path) -> None:
     rows = rows_of(RECORD)
-    for name, text in (("l.jsonl", dumps(Contribution(rows, "me"))), ("r.json", RECORD.dumps()),
-                       ("r.jsonl", f"{RECORD.dumps()}\n{RECORD.dumps()}\n{{\n")):  # fmt: skip
-        (tmp_path / name).write_text(text)
-    assert set(ledger_source(tmp_path / "l.jsonl").rows) == set(rows)
-    assert ledger_source(tmp_path / "l.jsonl").who == "me"
+    (tmp_path / "r.json").write_text(RECORD.dumps())
+    (tmp_path / "r.jsonl").write_text(f"{RECORD.dumps()}\n{RECORD.dumps()}\n{{\n")
     assert ledger_source(tmp_path / "r.json").rows == rows
     ledger = ledger_source(tmp_path / "r.jsonl")
     assert ledger.rows == rows * 2

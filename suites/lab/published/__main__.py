@@ -17,12 +17,15 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import FAMILIES
+from ethos_hil.harness.npu.timing.rules import RULES
+from ethos_hil.harness.show.ledger import ledger as error_ledger
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
+from ethos_hil.results.ledger.summary import summarise
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.published import compile_streams, stream_archive, tables
 from ethos_hil.suites.lab.published.comparison import compare
-from ethos_hil.suites.lab.published.ledger_rows import ledger_file
+from ethos_hil.suites.lab.published.ledger_rows import ledger_rows
 from ethos_hil.suites.lab.published.published_point import PointKind, PublishedPoint, published_points, select
 from ethos_hil.suites.lab.published.rule_errors import rule_errors
 from ethos_hil.suites.lab.published.stream_archive import CompiledStream, kept_streams
@@ -55,8 +58,8 @@ def main(
         Path | None, typer.Option(metavar="DIR", help="Where Vela 5.0.0 is installed; default: in the user's cache.")
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a file of the error ledger with all points.")
-    ] = None,
+        bool, typer.Option("--ledger", help="Print the table of the error ledger for these points, and no other.")
+    ] = False,
     document: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Bring the tables of docs/npu.md up to date, for all points.")
     ] = None,
@@ -90,10 +93,10 @@ def main(
         stream_archive.write(streams.values())
     if document is not None:
         write_whole(document, tables.document(document.read_text("utf-8"), rows))
-    if ledger is not None:
-        write_whole(ledger, ledger_file(rows))
     if as_json:
         sys.stdout.write(json.dumps({**tables.to_json(rows), "changed": changed}, indent=1) + "\n")
+    elif ledger:
+        console().print(error_ledger(summarise(ledger_rows(rows)), RULES, top=60))
     else:
         shown = [tables.point_table(rows), "", tables.beat_table(rows), "", tables.spread_table(rows)]
         console().print(*shown, *(f"another stream than the kept one: {name}" for name in changed), sep="\n")

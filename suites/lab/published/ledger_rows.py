@@ -1,4 +1,4 @@
-"""Published totals as rows of the error ledger, which `ethos-hil ledger` reads."""
+"""Published totals as rows of the error ledger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
-from ethos_hil.results.ledger.sources import Contribution, dumps
 from ethos_hil.suites.lab.published.comparison import ComparedPoint, label
 from ethos_hil.suites.lab.published.published_point import PointKind
 
@@ -53,8 +52,3 @@ def _row(row: ComparedPoint) -> LedgerRow:
         source=source["link"],
         held_out=point.held_out,
     )
-
-
-def ledger_file(rows: Iterable[ComparedPoint]) -> str:
-    """Return the text of a file of the ledger with all points."""
-    return dumps(Contribution(ledger_rows(rows), "published totals"))

@@ -24,7 +24,6 @@ from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.scan.environment import VersionEnvironment
 from ethos_hil.harness.scan.releases import VELA
 from ethos_hil.harness.terminal.progress import Silent
-from ethos_hil.results.ledger.sources import read_contribution
 from ethos_hil.suites.lab.published import __main__ as command
 from ethos_hil.suites.lab.published import compile_streams, ledger_rows, tables
 from ethos_hil.suites.lab.published.adapters import OFF, RELAXED, UNLIMITED, memories
@@ -48,7 +47,7 @@ FILES = Path(command.__file__).with_name("files.csv")
 SMALL = next(point for point in POINTS if point.stream.startswith("rnnoise/ethos-u55-256"))
 EVERYTHING: dict[str, Any] = {
     "networks": None, "kind": None, "family": None, "again": False, "folder": None, "keep": False,
-    "environments": None, "ledger": None, "as_json": False,
+    "environments": None, "ledger": False, "as_json": False,
 }  # fmt: skip
 DRAWN = "6d17dfe77933197dde1f3610fa583e9f5bba820d40f7df691f37abf467b85639"
 
@@ -164,11 +163,9 @@ def test_tables_have_every_point_and_name_it_once() -> None:
     assert len(shown.splitlines()) == len(POINTS) + 2
 
 
-def test_the_ledger_takes_all_points(tmp_path: Path) -> None:
+def test_the_ledger_takes_all_points() -> None:
     rows = [compared(point, point.cycles) for point in POINTS]
-    path = tmp_path / "ledger.jsonl"
-    path.write_text(ledger_rows.ledger_file(rows))
-    read = read_contribution(path).rows
+    read = ledger_rows.ledger_rows(rows)
     assert sum(row.held_out for row in read) == sum(point.held_out for point in POINTS)
     assert {row.provenance for row in read} == {"fvp", "measured"}
     assert sum(row.reference or 0 for row in read) == sum(point.cycles for point in POINTS)
