@@ -1,4 +1,4 @@
-"""Traces of Perfetto and Chrome: readers of others find what the record says, in a form that a viewer can show."""
+"""Traces of Perfetto: readers of others find what the record says, in a form that a viewer can show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackDescri
 from ethos_hil.base.inference_profile import Slice
 from ethos_hil.base.plain_text import valid
 from ethos_hil.base.record import JOB, Record
-from ethos_hil.results.export import chrome_trace, perfetto
+from ethos_hil.results.export import perfetto
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.tracks import Levels, _counter
 from ethos_hil.results.tests.profiled import HOSTILE, hostile, large, record, with_profile
@@ -168,32 +168,6 @@ def test_modules_contain_their_parts() -> None:
     ]
 
 
-@pytest.mark.parametrize("of", RECORDS.values(), ids=RECORDS)
-def test_chromes_trace_has_the_same_slices_and_counters(of: Record) -> None:
-    expected = shown(perfetto.write(of))
-    document = json.loads(chrome_trace.write(of), parse_constant=pytest.fail)
-    trace, names = Shown(), {}
-    for event in document["traceEvents"]:
-        assert event["pid"] == 1
-        if event["ph"] == "M" and event["name"] == "process_name":
-            trace.process = event["args"]["name"]
-        elif event["ph"] == "M" and event["name"] == "thread_name":
-            names[event["tid"]] = event["args"]["name"]
-            trace.slices[names[event["tid"]]] = []
-        elif event["ph"] == "X":
-            begin, length = (round(1000 * event[key]) for key in ("ts", "dur"))
-            piece = event["name"], begin, begin + length, tuple(event["args"].items())
-            trace.slices[names[event["tid"]]].append(piece)
-        elif event["ph"] == "C":
-            ((_, number),) = event["args"].items()
-            trace.counters.setdefault(event["name"], []).append((round(1000 * event["ts"]), number))
-    assert trace.counters == expected.counters
-    assert trace.process == expected.process
-    assert {name: sorted(slices) for name, slices in trace.slices.items()} == {
-        name: sorted(slices) for name, slices in expected.slices.items()
-    }
-
-
 def integral(points: list[tuple[int, float]]) -> float:
     """The sum over time, of points whose times are in ns at 500 MHz, in cycles."""
     assert points[-1][1] == 0
@@ -272,7 +246,6 @@ def test_names_are_shown_as_they_are_but_for_what_unicode_lacks() -> None:
     assert name == HOSTILE.replace("\udc80", "\\udc80").replace("\ud83d", "\\ud83d")
 
 
-@pytest.mark.parametrize("write", [perfetto.write, chrome_trace.write])
 @pytest.mark.parametrize(
     ("of", "message"),
     [
@@ -283,9 +256,9 @@ def test_names_are_shown_as_they_are_but_for_what_unicode_lacks() -> None:
         (with_profile(record(), timeline=(Slice("npu", "x", 0, 1 << 70),)), "to 1180591620717411303424"),
     ],
 )
-def test_what_cannot_be_shown_is_said(write: Callable[[Record], bytes | str], of: Record, message: str) -> None:
+def test_what_cannot_be_shown_is_said(of: Record, message: str) -> None:
     with pytest.raises(NotExportable) as raised:
-        write(of)
+        perfetto.write(of)
     assert message in raised.value.message
     assert "profile" in str(raised.value.hint)
 
@@ -325,13 +298,9 @@ def test_half_a_trace_is_refused_by_readers() -> None:
     content = perfetto.write(record())
     with pytest.raises((DecodeError, AssertionError)):
         shown(content[: len(content) // 2])
-    text = chrome_trace.write(record())
-    with pytest.raises(json.JSONDecodeError):
-        json.loads(text[: len(text) // 2])
 
 
-@pytest.mark.parametrize("write", [perfetto.write, chrome_trace.write])
-def test_the_same_record_makes_the_same_bytes(write: Callable[[Record], bytes | str]) -> None:
+def test_the_same_record_makes_the_same_bytes() -> None:
     for name, of in RECORDS.items():
-        assert write(of) == write(of), name
-        assert write(Record.from_json(json.loads(of.dumps()))) == write(of), name
+        assert perfetto.write(of) == perfetto.write(of), name
+        assert perfetto.write(Record.from_json(json.loads(of.dumps()))) == perfetto.write(of), name

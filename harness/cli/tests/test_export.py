@@ -60,13 +60,13 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     status, out, err = ethos_hil("exporters")
     assert (status, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [
-        ["advice", ".advice.json"], ["chrome", ".trace.json"], ["csv", ".csv"], ["etdump", ".etdp"],
+        ["advice", ".advice.json"], ["csv", ".csv"], ["etdump", ".etdp"],
         ["folded", ".folded"], ["json", ".json"],
         ["model-explorer", ".graph.json"], ["model-explorer-cycles", ".cycles.json"],
         ["model-explorer-vela", ".vela.json"], ["parquet", ".parquet"], ["perfetto", ".pftrace"],
         ["bench-csv", ".csv"], ["bench-parquet", ".parquet"],
         ["github-benchmark", ".json"], ["junit", ".xml"], ["openmetrics", ".txt"], ["points-csv", ".csv"],
-        ["points-parquet", ".parquet"], ["pytorch-benchmark", ".json"], ["summary", ".md"],
+        ["points-parquet", ".parquet"], ["summary", ".md"],
     ]  # fmt: skip
 
 
@@ -75,7 +75,15 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     [
         (
             ("record.json", "--to", "cvs"),
-            "no exporter is called 'cvs' (did you mean csv? exporters: advice, chrome, csv, etdump, folded, json",
+            "no exporter is called 'cvs' (did you mean csv? exporters: advice, csv, etdump, folded, json",
+        ),
+        (
+            ("record.json", "--to", "chrome"),
+            "there is no exporter 'chrome' any more (use perfetto, which",
+        ),
+        (
+            ("run", "--to", "pytorch-benchmark"),
+            "there is no exporter 'pytorch-benchmark' any more (use github",
         ),
         (("absent.json", "--to", "csv"), "absent.json cannot be read: No such file or directory"),
         (("empty", "--to", "csv"), "empty has no record: no run in it has a record"),

@@ -35,6 +35,11 @@ class RunExporter:
     write: Callable[[RunResults, RunComparison | None], bytes | str]
 
 
+_GONE = {
+    "chrome": "use perfetto, which ui.perfetto.dev opens, or folded, which speedscope opens",
+    "pytorch-benchmark": "use github-benchmark, or points-parquet with all numbers",
+}
+"""Formats that there were, and what to use instead."""
 RUN_EXPORTERS = PluginGroup("ethos_hil.run_exporters", RunExporter, "exporter of runs")
 
 
@@ -53,6 +58,8 @@ def is_of_runs(name: str) -> bool:
             hint="uninstall one of them",
         )
     if name not in records and name not in runs:
+        if name in _GONE:
+            raise UsageError(f"there is no exporter {name!r} any more", hint=_GONE[name])
         suggestion = did_you_mean(name, [*records, *runs])
         raise UsageError(
             f"no exporter is called {name!r}",

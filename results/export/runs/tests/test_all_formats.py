@@ -14,7 +14,7 @@ from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 
 NAMES = ("bench-csv", "bench-parquet", "github-benchmark", "junit", "openmetrics", "points-csv", "points-parquet",
-         "pytorch-benchmark", "summary")  # fmt: skip
+         "summary")  # fmt: skip
 Write = Callable[..., bytes]
 
 

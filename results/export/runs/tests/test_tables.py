@@ -16,7 +16,7 @@ from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Metric
 from ethos_hil.base.record_context import RunInfo
 from ethos_hil.results.compaction.columns import COLUMNS
-from ethos_hil.results.export.runs import points
+from ethos_hil.results.export.runs import tables
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.history import History, compact_records
 from ethos_hil.results.run_results import RunResults
@@ -26,12 +26,12 @@ OF_A_METRIC = ("metric", "value", "unit", "provenance", "samples")
 
 
 def table(results: RunResults) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(points.write_csv(results, None).decode())))
+    return list(csv.DictReader(io.StringIO(tables.points_csv(results, None).decode())))
 
 
 def parquet(results: RunResults, folder: Path) -> list[dict[str, object]]:
     path = folder / "points.parquet"
-    path.write_bytes(points.write_parquet(results, None))
+    path.write_bytes(tables.points_parquet(results, None))
     with duckdb.connect() as database:
         relation = database.read_parquet(str(path))
         return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
@@ -73,7 +73,7 @@ def test_the_name_of_the_folder_for_temporary_files_says_nothing(
 
 
 def test_another_reader_of_parquet_finds_the_same() -> None:
-    content = points.write_parquet(samples.run(samples.record()), None)
+    content = tables.points_parquet(samples.run(samples.record()), None)
     frame = fastparquet.ParquetFile(io.BytesIO(content)).to_pandas(["label", "metric", "value", "provenance"])
     assert json.loads(frame.to_json(orient="values"))[0] == [
         "suites/ops/test_a.py::test_add_same_U55_BI", "npu_cycles", (1 << 24) + 1, "modelled"
@@ -105,7 +105,7 @@ def test_text_is_escaped_in_csv_and_kept_in_parquet(tmp_path: Path) -> None:
     results = samples.hostile()
     row, *_ = table(results)
     assert row["npu"] == f"'{escape(samples.HOSTILE, keep='')}"
-    assert not {char for char in points.write_csv(results, None).decode() if not char.isprintable()} - {"\n"}
+    assert not {char for char in tables.points_csv(results, None).decode() if not char.isprintable()} - {"\n"}
     cells = parquet(results, tmp_path)[0]
     assert cells["npu"] == samples.HOSTILE.replace("\udc80", "\\udc80")
     assert cells["value"] == 0

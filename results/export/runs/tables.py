@@ -1,22 +1,26 @@
-"""A run as one table with a row for each metric of each record: the view `points` of a history, of one run."""
+"""A run as one table: a row for each record with all figures, or for each metric, as a history's view `points`."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Record
+from ethos_hil.results.bench.table import COLUMNS as FIGURES
+from ethos_hil.results.bench.table import bench_rows
 from ethos_hil.results.compaction.columns import COLUMNS, POINTS, row_of
 from ethos_hil.results.compaction.database import ROWS, literal, open_database, quote
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.account import account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.table_files import as_csv, as_parquet
 
 _POINTS = f"SELECT * EXCLUDE series FROM ({POINTS})"
 """`series` is DuckDB's hash, and may be another number in another version of it."""
@@ -28,9 +32,24 @@ _LISTS = ("vela_flags", "samples")
 """Columns of several texts or numbers; in CSV they are joined by blanks."""
 
 
-def write_csv(results: RunResults, comparison: RunComparison | None) -> bytes:
-    """Return the table as CSV. Control characters are escapes, and a text that a spreadsheet would compute has an
-    apostrophe before it.
+def records_csv(results: RunResults, comparison: RunComparison | None) -> bytes:
+    """Return the table with a row for each record as CSV."""
+    return as_csv(FIGURES, (row.values() for row in _records(results))).encode()
+
+
+def records_parquet(results: RunResults, comparison: RunComparison | None) -> bytes:
+    """Return the table with a row for each record as a Parquet file."""
+    return as_parquet(FIGURES, _records(results))
+
+
+def _records(results: RunResults) -> Iterator[dict[str, Any]]:
+    return bench_rows([test.record for test in account_of(results).tests])
+
+
+def points_csv(results: RunResults, comparison: RunComparison | None) -> bytes:
+    """Return the table with a row for each metric as CSV.
+
+    Control characters are escapes, and a text that a spreadsheet would compute has an apostrophe before it.
 
     Raises:
         NotExportable: no record has a metric.
@@ -44,8 +63,8 @@ def write_csv(results: RunResults, comparison: RunComparison | None) -> bytes:
     return _table(results, query, "FORMAT csv, HEADER", lambda text: escape(text, keep=""))
 
 
-def write_parquet(results: RunResults, comparison: RunComparison | None) -> bytes:
-    """Return the table as a Parquet file.
+def points_parquet(results: RunResults, comparison: RunComparison | None) -> bytes:
+    """Return the table with a row for each metric as a Parquet file.
 
     Raises:
         NotExportable: no record has a metric.
@@ -79,5 +98,8 @@ def _with_texts(value: Any, convert: Callable[[str], str]) -> Any:
     return [_with_texts(child, convert) for child in value] if isinstance(value, list) else value
 
 
-CSV = RunExporter("points-csv", ".csv", "a row for each metric of each record, as CSV", write_csv)
-PARQUET = RunExporter("points-parquet", ".parquet", "a row for each metric of each record, as Parquet", write_parquet)
+_METRICS, _FIGURES = "a row for each metric of each record", "a row for each record with all figures"
+POINTS_CSV = RunExporter("points-csv", ".csv", f"{_METRICS}, as CSV", points_csv)
+POINTS_PARQUET = RunExporter("points-parquet", ".parquet", f"{_METRICS}, as Parquet", points_parquet)
+RECORDS_CSV = RunExporter("bench-csv", ".csv", f"{_FIGURES}, as CSV", records_csv)
+RECORDS_PARQUET = RunExporter("bench-parquet", ".parquet", f"{_FIGURES}, as Parquet", records_parquet)
