@@ -81,7 +81,7 @@ fvp-check: setup ## With an FVP of Arm's: programs, tests and cycles on it, in o
 
 peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged, on the FVP launchers: its cycles are the NPU model's
 	@$(BIN)/python -m ethos_hil.suites.lab peers $(FILES)
-	@$(if $(FILES),,$(BIN)/python -m pytest -q suites/lab/peers)
+	@$(if $(FILES),,$(BIN)/python -m pytest -q suites/lab/prove/peers)
 
 zoo: setup build/zoo/.installed ## 68 architectures of torchvision, timm and our own on five NPUs (two hours); FEW="unet resnet18" runs those
 	@$(BIN)/python -m ethos_hil.suites.lab zoo $(FEW) -j $(JOBS) --resume $(if $(FEW),,--json docs/data/zoo.json)
@@ -191,15 +191,15 @@ build/.apt: Makefile
 # Other people's tools that the laboratory runs, each in an environment of its own: TensorFlow Lite Micro, which
 # `make conformance` compares with and whose numpy is another one, MLIA, labgrid, and pyOCD.
 # Beside .venv, not in it: its packages are the tested set. Their dependencies are in .venv.
-build/zoo/.installed: suites/lab/zoo/requirements.lock | .venv/.installed
+build/zoo/.installed: suites/lab/prove/zoo/requirements.lock | .venv/.installed
 	@$(call lock,build/zoo.lock,build/zoo); set -e; \
 	if [ -e $@ ] && [ -z "$$(find $< -newer $@)" ]; then exit; fi; \
 	echo "Setting up build/zoo" >&2; rm -rf build/zoo/packages; \
 	$(PIP) install --no-deps --require-hashes --only-binary :all: --target build/zoo/packages -r $<; \
 	touch $@
 
-build/tflite-micro/.installed: suites/lab/tflite/requirements.lock
-build/peers/.installed: suites/lab/peers/requirements.lock
+build/tflite-micro/.installed: suites/lab/prove/tflite/requirements.lock
+build/peers/.installed: suites/lab/prove/peers/requirements.lock
 build/pyocd/.installed: suites/lab/bench/probes/requirements.lock
 build/labgrid/.installed: harness/farm/requirements-labgrid.txt
 build/tflite-micro/.installed build/peers/.installed build/labgrid/.installed build/pyocd/.installed: | .venv/.installed

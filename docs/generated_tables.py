@@ -37,21 +37,21 @@ def _operators() -> dict[str, str]:
 
 @cache
 def _upstream() -> dict[str, str]:
-    from ethos_hil.suites.lab.upstream.table import markdown
+    from ethos_hil.suites.lab.prove.upstream.table import markdown
 
     return markdown(data("upstream"))
 
 
 @cache
 def _zoo() -> dict[str, str]:
-    from ethos_hil.suites.lab.zoo.table import markdown
+    from ethos_hil.suites.lab.prove.zoo.table import markdown
 
     return markdown(data("zoo"))
 
 
 @cache
 def _published() -> dict[str, str]:
-    from ethos_hil.suites.lab.published.tables import markdown
+    from ethos_hil.suites.lab.prove.published.tables import markdown
 
     return markdown()
 
@@ -64,14 +64,14 @@ def _kernels() -> str:
 
 def _npu_operations() -> str:
     """Each operation, without its forms, on one NPU of each generation."""
-    from ethos_hil.suites.lab.conformance import coverage
+    from ethos_hil.suites.lab.prove.conformance import coverage
 
     whole = {kind: counts for kind, counts in data("npu-coverage")["operations"].items() if "," not in kind}
     return coverage.table(whole, _THREE)
 
 
 def _npu_forms() -> str:
-    from ethos_hil.suites.lab.conformance import coverage
+    from ethos_hil.suites.lab.prove.conformance import coverage
 
     covered = data("npu-coverage")
     return coverage.table(covered["operations"], covered["npus"])

@@ -215,7 +215,7 @@ MODELS = [
     if name.startswith("ethos_hil.suites.models.")
     or name == "ethos_hil.suites.trial.build"
     or name in [f"ethos_hil.harness.declared.{part}" for part in _DECLARED]
-    or name in [f"ethos_hil.suites.lab.random_models.{part}" for part in _DRAWN]
+    or name in [f"ethos_hil.suites.lab.prove.random_models.{part}" for part in _DRAWN]
 ]
 """A model is also what `suites.trial.build` and `harness.declared` make of a declaration, and what is drawn."""
 

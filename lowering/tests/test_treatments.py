@@ -1,7 +1,7 @@
 """What each treatment of a defect of Vela finds in a TOSA program, and what it leaves alone.
 
-No Vela here: whether it has the defects is tested in suites/lab/random_models/tests/test_repairs.py. What is rewritten
-must compute the same.
+No Vela here: whether it has the defects is tested in suites/lab/prove/random_models/tests/test_repairs.py. What is
+rewritten must compute the same.
 """
 
 from __future__ import annotations

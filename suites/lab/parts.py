@@ -43,14 +43,16 @@ class Part:
 
 PARTS: Mapping[str, Part] = {
     "all": Part("everything below, or some of it, for nightly use: `make lab`", "all_parts:main"),
-    "conformance": Part("every operator on every Ethos-U against TOSA; random graphs", "conformance.__main__:main"),
-    "tflite": Part("small networks against TensorFlow Lite Micro", "tflite.__main__:main"),
-    "random": Part("random networks of ordinary layers on an NPU of each family", "random_models.__main__:main"),
-    "upstream": Part("ExecuTorch's own Arm tests on the virtual boards", "upstream.__main__:main"),
-    "zoo": Part("architectures of torchvision, timm and our own on five NPUs", "zoo.__main__:main"),
-    "published": Part("cycles that FVPs counted and others published", "published.__main__:main"),
-    "peers": Part("Arm's MLIA on the FVP launchers", "peers.__main__:main"),
-    "fvp-check": Part("programs, tests and cycles on an FVP of Arm's, in one file to send", "fvp_check.__main__:main"),
+    "conformance": Part("all operators on all Ethos-U against TOSA; random graphs", "prove.conformance.command:main"),
+    "tflite": Part("small networks against TensorFlow Lite Micro", "prove.tflite.command:main"),
+    "random": Part("random networks of ordinary layers on an NPU of each family", "prove.random_models.command:main"),
+    "upstream": Part("ExecuTorch's own Arm tests on the virtual boards", "prove.upstream.command:main"),
+    "zoo": Part("architectures of torchvision, timm and our own on five NPUs", "prove.zoo.command:main"),
+    "published": Part("cycles that FVPs counted and others published", "prove.published.command:main"),
+    "peers": Part("Arm's MLIA on the FVP launchers", "prove.peers.command:main"),
+    "fvp-check": Part(
+        "programs, tests and cycles on an FVP of Arm's, in a file to send", "prove.fvp_check.command:main"
+    ),
     "profiles": Part("profiles by prefixes against the model of time", "profiles.__main__:main"),
     "streams": Part("damaged command streams, weights and memory", "fuzz.streams.__main__:main"),
     "odd-models": Part("models that are odd in one way", "fuzz.models.__main__:main"),

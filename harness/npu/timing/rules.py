@@ -3,7 +3,7 @@
 A rule is what decides an operation's cycles (`Cost.rule`): a part of the NPU, or of the way to memory, on one family.
 Its errors (`Family.rule_errors`) are those of the published FVP runs in which operations of that rule take a quarter of
 the modelled cycles or more: networks in their memories, and single operations. So a rule answers for others' errors
-too; totals tell no more. `python -m ethos_hil.suites.lab.published --rules` works the numbers out, and a test compares.
+too; totals tell no more. `python -m ethos_hil.suites.lab published --rules` works the numbers out, and a test compares.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@
 
 What differs between NPUs is in ethos_hil/base/npu.
 
-It follows published runs of Arm's FVPs, which suites/lab/published compares it with; docs/npu.md has the errors. It
-leaves out refresh and arbitration of real memories, and the order of zeros in weights.
+It follows published runs of Arm's FVPs, which suites/lab/prove/published compares it with; docs/npu.md has the errors.
+It leaves out refresh and arbitration of real memories, and the order of zeros in weights.
 """
 
 from __future__ import annotations

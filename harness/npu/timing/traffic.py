@@ -8,7 +8,7 @@ height and width, on Ethos-U85 the scales too. Bricks are moved whole, with the 
 bytes in whole words of the bus.
 
 Vela's public estimators have the first of these rules. The others are from the words that FVPs count: with them this
-module's counts are the published ones, in most cases to the word (suites/lab/published).
+module's counts are the published ones, in most cases to the word (suites/lab/prove/published).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from ethos_hil.suites.lab.baselines.networks import NETWORKS
 from ethos_hil.suites.lab.baselines.page import page
 from ethos_hil.suites.lab.baselines.plan import plan_of, use_zoo
 from ethos_hil.suites.lab.command import start
-from ethos_hil.suites.lab.upstream.setting import REPOSITORY
+from ethos_hil.suites.lab.prove.upstream.setting import REPOSITORY
 
 PAGE, JSON, CSV = "baselines.md", "data/baselines.json", "data/baselines.csv"
 RUNS = REPOSITORY / "build/baselines"

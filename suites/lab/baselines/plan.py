@@ -12,7 +12,7 @@ from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid
 from ethos_hil.harness.bench.points import PointSettings, points_of
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.baselines.networks import NETWORKS
-from ethos_hil.suites.lab.upstream.setting import REPOSITORY
+from ethos_hil.suites.lab.prove.upstream.setting import REPOSITORY
 
 GRID = "baselines"
 """The name of the grid in the records."""

@@ -64,7 +64,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
         "nightly": Room(("harness/nightly/*.py",), ("harness/nightly/tests",), slow=True),
         "repairs": Room(
             ("lowering/repairs/*.py",),
-            (*(f"lowering/tests/{name}" for name in _REPAIRS), "suites/lab/random_models/tests/test_repairs.py"),
+            (*(f"lowering/tests/{name}" for name in _REPAIRS), "suites/lab/prove/random_models/tests/test_repairs.py"),
             own_cache=True,
         ),
         "oracle": Room(

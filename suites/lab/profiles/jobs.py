@@ -91,7 +91,7 @@ def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | Non
 
 def _model(network: str | int, name: str) -> TorchModel:
     from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
-    from ethos_hil.suites.lab.random_models.networks import network as drawn
+    from ethos_hil.suites.lab.prove.random_models.networks import network as drawn
 
     if isinstance(network, str):
         model = load_model(network)

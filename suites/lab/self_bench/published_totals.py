@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.suites.lab.published.comparison import GroupSpread, compare, spreads
-from ethos_hil.suites.lab.published.published_point import PointKind, published_points
-from ethos_hil.suites.lab.published.stream_archive import kept_streams
-from ethos_hil.suites.lab.published.tables import group, point_table, spread_table, to_json
+from ethos_hil.suites.lab.prove.published.comparison import GroupSpread, compare, spreads
+from ethos_hil.suites.lab.prove.published.published_point import PointKind, published_points
+from ethos_hil.suites.lab.prove.published.stream_archive import kept_streams
+from ethos_hil.suites.lab.prove.published.tables import group, point_table, spread_table, to_json
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_most
 
 _NETWORKS = (PointKind.NETWORK, PointKind.OFF)

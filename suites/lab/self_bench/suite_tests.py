@@ -23,9 +23,9 @@ from rich.table import Table
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.terminal.progress import Live
+from ethos_hil.suites.lab.prove.upstream.setting import Setting, tests_root
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least, at_most
 from ethos_hil.suites.lab.self_bench.stopwatch import Timed, read
-from ethos_hil.suites.lab.upstream.setting import Setting, tests_root
 
 _CACHE = "ETHOS_HIL_CACHE"
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -23,7 +23,7 @@ from ethos_hil.suites.lab.baselines.networks import NETWORKS
 from ethos_hil.suites.lab.baselines.page import Best, network_section, page, point_row
 from ethos_hil.suites.lab.baselines.plan import is_booted, plan_of
 from ethos_hil.suites.lab.baselines.point import BaselinePoint
-from ethos_hil.suites.lab.upstream.setting import REPOSITORY
+from ethos_hil.suites.lab.prove.upstream.setting import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 NETWORK, NPUS = "autoencoder", ("ethos-u55-128", "ethos-u85-256")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ethos_hil.suites.lab.published import tables
-from ethos_hil.suites.lab.published.comparison import ComparedPoint, spreads
-from ethos_hil.suites.lab.published.published_point import PointKind, PublishedPoint, published_points, select
-from ethos_hil.suites.lab.published.stream_archive import kept_streams
+from ethos_hil.suites.lab.prove.published import tables
+from ethos_hil.suites.lab.prove.published.comparison import ComparedPoint, spreads
+from ethos_hil.suites.lab.prove.published.published_point import PointKind, PublishedPoint, published_points, select
+from ethos_hil.suites.lab.prove.published.stream_archive import kept_streams
 from ethos_hil.suites.lab.self_bench import published_totals
 
 pytestmark = pytest.mark.product

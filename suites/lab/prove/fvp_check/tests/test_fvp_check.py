@@ -1,0 +1,113 @@
+"""`make fvp-check` on the launchers, and on what is not an FVP. No one here can run it on an FVP of Arm's."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import typer
+
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.harness.fvp_stand_in.launcher import install
+from ethos_hil.harness.image.pack import RunPlan
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
+from ethos_hil.suites.lab.prove.fvp_check.command import main
+
+FVP = "FVP_Corstone_SSE-300_Ethos-U55"
+
+
+def run(out: Path, *, timeout: float = 60.0, npu: list[str] | None = None) -> None:
+    main(["corstone-300"], npu or ["ethos-u55-128"], timeout, few=True, out=out)
+
+
+@pytest.mark.slow
+def test_on_a_launcher_everything_is_verified_and_cycles_are_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install(tmp_path / "launchers")
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path / "launchers"))
+    out = tmp_path / "new" / "check.zip"
+    run(out)
+    *_, last = capfd.readouterr().out.splitlines()
+    assert last.startswith(f"{out}: ")
+    assert "please send it" in last
+    with zipfile.ZipFile(out) as file:
+        files = {name: file.read(name) for name in file.namelist()}
+    (fvp,) = json.loads(files["report.json"])["fvps"]
+    assert fvp["semihosting"] == "verified"
+    assert fvp["tests"] == {"operators of the suites": {"passed": 1}}
+    assert len(fvp["programs"]) == 2
+    for program in fvp["programs"]:
+        assert program["verdict"] == "verified"
+        assert program["counted"] == program["modelled"] > 0, "a launcher counts what the virtual board counts"
+        assert program["events"] == program["modelled_events"]
+        assert len(program["events"]) == len(RunPlan(1, 1).events(0))
+        assert program["notes"] == []
+    folder = "corstone-300-ethos-u55-128"
+    assert {
+        *(f"{folder}/{name}" for name in ("version.txt", "list-params.txt", "operators-of-the-suites.txt")),
+        *(
+            f"{folder}/conv-3x3/{name}"
+            for name in ("command.txt", "console.txt", "uart.bin", "fvp.json", "virtual.json")
+        ),
+        f"{folder}/semihosting/console.txt",
+    } <= files.keys()
+    assert b"ethosu.num_macs=" in files[f"{folder}/list-params.txt"]
+    assert len(files[f"{folder}/linear/uart.bin"]) > 1000
+    private = re.compile(rb"/tmp/|/home/|" + re.escape(tempfile.gettempdir().encode()))
+    assert not [name for name, data in files.items() if private.search(data)]
+
+
+def test_a_silent_fvp_is_told_and_sent_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / FVP
+    path.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Fast Models [11.99.1]" && exit 0\n'
+                    '[ "$1" = --list-params ] && exit 1\nexec sleep 1000\n')  # fmt: skip
+    path.chmod(0o755)
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
+    out = tmp_path / "check.zip"
+    with pytest.raises(typer.Exit) as ended:
+        run(out, timeout=1.0)
+    assert ended.value.exit_code == 1
+    output = capfd.readouterr().out
+    assert "timeout: no end within 1 s, before its first frame" in output
+    assert "Fast Models [11.99.1]" in output
+    with zipfile.ZipFile(out) as file:
+        (fvp,) = json.loads(file.read("report.json"))["fvps"]
+        assert file.read("corstone-300-ethos-u55-128/conv-3x3/error.txt").startswith(b"timeout: ")
+    assert len(fvp["programs"]) == 1, "no further program is tried"
+    assert fvp["tests"] == {}
+
+
+def test_an_fvp_without_a_licence_is_told_and_sent_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / FVP
+    path.write_text('#!/bin/sh\necho "License check failed!"\nexit 1\n')
+    path.chmod(0o755)
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
+    with pytest.raises(typer.Exit):
+        run(tmp_path / "check.zip")
+    assert f"{FVP}: licence: the FVP has no licence: License check failed!" in capfd.readouterr().out
+
+
+def test_without_an_fvp_it_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(FVP_PATH_VARIABLE, raising=False)
+    with pytest.raises(ToolError, match="is on this computer") as caught:
+        run(tmp_path / "check.zip")
+    assert FVP_PATH_VARIABLE in str(caught.value.hint)
+
+
+def test_what_no_fvp_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path)
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
+    with pytest.raises(UsageError, match="no FVP on this computer has ethos-u85-256"):
+        run(tmp_path / "check.zip", npu=["ethos-u85-256"])
+    with pytest.raises(UsageError, match="no FVP is called corstone-9000"):
+        main(["corstone-9000"], None, 60.0, few=True, out=tmp_path / "check.zip")

@@ -1,0 +1,181 @@
+"""Published totals beside the timing model's and Vela's, and how far apart they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import median
+
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem
+from ethos_hil.harness.npu.timing import timing_model
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
+from ethos_hil.lowering.vela.ini import VelaIni
+from ethos_hil.suites.lab.prove.published.adapters import RELAXED, memories
+from ethos_hil.suites.lab.prove.published.compile_streams import SYSTEMS
+from ethos_hil.suites.lab.prove.published.published_point import PointKind, PublishedPoint
+from ethos_hil.suites.lab.prove.published.stream_archive import CompiledStream
+
+WORDS = ("port 0 read", "port 0 written", "port 1 read", "port 1 written")
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class ComparedPoint:
+    """A published run beside the model of its command stream.
+
+    Attributes:
+        point: the run.
+        stream: what ran, or stands for it.
+        modelled: cycles by the timing model, with the run's memories.
+        beats: words by the timing model, in the order of the point's.
+    """
+
+    point: PublishedPoint
+    stream: CompiledStream
+    modelled: int
+    beats: tuple[int, int, int, int]
+
+    @property
+    def ratio(self) -> float:
+        """Modelled over published."""
+        return self.modelled / self.point.cycles
+
+    @property
+    def ratio_vela_op(self) -> float:
+        """Vela's estimate over published."""
+        return self.stream.vela_op / self.point.cycles
+
+    @property
+    def ratio_vela_npu(self) -> float:
+        """Vela's estimate without memories over published."""
+        return self.stream.vela_npu / self.point.cycles
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far ratios are from 1.
+
+    Attributes:
+        count: how many there are.
+        median: the middle one.
+        error: the middle of the distances from 1, `worst` the largest; a ratio of 2 and one of 0.5 are both 1 away.
+        worst_name: what the worst ratio is of.
+    """
+
+    count: int
+    median: float
+    error: float
+    worst: float
+    worst_name: str
+
+    @classmethod
+    def of(cls, ratios: Mapping[str, float]) -> Spread:
+        """Return the spread of ratios by name, of which there is one at least."""
+        errors = {name: max(ratio, 1 / max(ratio, 1e-9)) - 1 for name, ratio in ratios.items()}
+        worst = max(errors, key=errors.__getitem__)
+        return cls(len(ratios), median(ratios.values()), median(errors.values()), errors[worst], worst)
+
+
+def compare(
+    points: Sequence[PublishedPoint], streams: Mapping[str, CompiledStream], progress: Progress
+) -> list[ComparedPoint]:
+    """Model the streams of points. A point whose stream is not there is left out.
+
+    Args:
+        points: the published runs.
+        streams: command streams by name.
+        progress: told how many of how many are done.
+    """
+    rows = []
+    there = [point for point in points if point.stream in streams]
+    for done, point in enumerate(there):
+        progress(done, len(there))
+        rows.append(_modelled(point, streams[point.stream]))
+    return rows
+
+
+def _modelled(point: PublishedPoint, stream: CompiledStream) -> ComparedPoint:
+    timing = stream.program().timing(*surroundings(point))
+    read, written = timing_model.AXI_READ_BEATS, timing_model.AXI_WRITE_BEATS
+    beats = (timing.events[event] for port in (0, 1) for event in (read[port], written[port]))
+    first, second, third, fourth = beats
+    return ComparedPoint(point, stream, timing.cycles, (first, second, third, fourth))
+
+
+def surroundings(point: PublishedPoint) -> tuple[Mapping[int, int], MemorySystem]:
+    """Return the port of each region, and the memories, of a run."""
+    ports = next(ports for name, ports in MODES.items() if point.memory_mode.startswith(name))
+    return ports, memories(_system(point.system, point.npu), point.adapters, point.changes)
+
+
+@cache
+def _ini() -> VelaIni:
+    return VelaIni("published", f"{VelaIni.shipped().text}\n{SYSTEMS.read_text('utf-8')}")
+
+
+@cache
+def _system(name: str, npu: str) -> MemorySystem:
+    configuration = EthosU.parse(npu)
+    return memory_system(_ini().system(name, configuration), configuration.family)
+
+
+@dataclass(frozen=True)
+class GroupSpread:
+    """The spreads of a group of points, of those that a fit may use or of those that are held out.
+
+    Attributes:
+        name: the group's.
+        held_out: which of the two.
+        model, vela_op, vela_npu: the spreads.
+    """
+
+    name: str
+    held_out: bool
+    model: Spread
+    vela_op: Spread
+    vela_npu: Spread
+
+
+def spreads(rows: Iterable[ComparedPoint], by: Callable[[ComparedPoint], str]) -> list[GroupSpread]:
+    """Return the spreads of each group, held-out points apart, in the order of the rows.
+
+    Args:
+        rows: what was compared.
+        by: names a row's group.
+    """
+    groups: dict[str, list[ComparedPoint]] = {}
+    for row in rows:
+        groups.setdefault(by(row), []).append(row)
+    result = []
+    for name, members in groups.items():
+        for held in (False, True):
+            some = [row for row in members if row.point.held_out is held]
+            if some:
+                first, second, third = (
+                    Spread.of({label(row.point): which(row) for row in some}) for which in (_model, _vela_op, _vela_npu)
+                )
+                result.append(GroupSpread(name, held, first, second, third))
+    return result
+
+
+def _model(row: ComparedPoint) -> float:
+    return row.ratio
+
+
+def _vela_op(row: ComparedPoint) -> float:
+    return row.ratio_vela_op
+
+
+def _vela_npu(row: ComparedPoint) -> float:
+    return row.ratio_vela_npu
+
+
+def label(point: PublishedPoint) -> str:
+    """Return a short name of a point."""
+    kept = point.kind in (PointKind.OFF, PointKind.BOARD, PointKind.DOCUMENT)
+    words = (point.network, point.npu.removeprefix("ethos-"), str(point.kind) if kept else "")
+    mode = point.memory_mode if point.kind is PointKind.MODE or point.network.startswith("conv1x7") else ""
+    changes = "relaxed" if point.changes == RELAXED else point.changes
+    return " ".join(word for word in (*words, mode, changes) if word)

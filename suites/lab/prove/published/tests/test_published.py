@@ -1,0 +1,254 @@
+"""Protects the published totals, the draw of those that no fit may use, and what is said of the distances."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import sysconfig
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu.ethos_u import FAMILIES
+from ethos_hil.base.npu.u55 import U55
+from ethos_hil.base.npu.u85 import U85
+from ethos_hil.harness.npu.timing.memory_system import MODES
+from ethos_hil.harness.scan.environment import VersionEnvironment
+from ethos_hil.harness.scan.releases import VELA
+from ethos_hil.harness.terminal.progress import Silent
+from ethos_hil.suites.lab.prove.published import command, compile_streams, ledger_rows, tables
+from ethos_hil.suites.lab.prove.published.adapters import OFF, RELAXED, UNLIMITED, memories
+from ethos_hil.suites.lab.prove.published.comparison import ComparedPoint, Spread, compare, label, spreads
+from ethos_hil.suites.lab.prove.published.published_point import (
+    OF_THREE,
+    PointKind,
+    PublishedPoint,
+    drawn,
+    held_out,
+    published_points,
+    select,
+)
+from ethos_hil.suites.lab.prove.published.stand_ins import WHOLE, stand_in
+from ethos_hil.suites.lab.prove.published.stream_archive import CompiledStream, kept_streams, pack
+
+pytestmark = pytest.mark.product
+
+POINTS = published_points()
+FILES = Path(command.__file__).with_name("files.csv")
+SMALL = next(point for point in POINTS if point.stream.startswith("rnnoise/ethos-u55-256"))
+EVERYTHING: dict[str, Any] = {
+    "networks": None, "kind": None, "family": None, "again": False, "folder": None, "keep": False,
+    "environments": None, "ledger": False, "as_json": False,
+}  # fmt: skip
+DRAWN = "6d17dfe77933197dde1f3610fa583e9f5bba820d40f7df691f37abf467b85639"
+
+
+def compared(point: PublishedPoint, modelled: int) -> ComparedPoint:
+    return ComparedPoint(point, kept_streams()[point.stream], modelled, (1, 2, 3, 4))
+
+
+def nobody(_done: int, _all: int) -> None:
+    """Is told progress."""
+
+
+def test_the_draw_is_the_one_that_was_made_before_any_fit() -> None:
+    text = "\n".join(sorted(map(" ".join, held_out())))
+    assert hashlib.sha256(text.encode()).hexdigest() == DRAWN
+    assert drawn(POINTS[1:]) <= {point.pair for point in POINTS}
+    assert drawn([replace(point, network=f"x{point.network}") for point in POINTS]) != held_out()
+
+
+def test_a_third_of_every_stratum_is_held_out() -> None:
+    strata: dict[str, set[tuple[str, str]]] = {}
+    for point in POINTS:
+        strata.setdefault(point.stratum, set()).add(point.pair)
+    assert {"ethos-u55", "ethos-u65", "ethos-u85", "conv1x1", "conv3x3", "dw3x3", "conv1x7"} == set(strata)
+    for pairs in strata.values():
+        assert len(pairs & held_out()) == -(-len(pairs) // OF_THREE)
+
+
+def test_every_point_has_its_stream_and_its_source() -> None:
+    assert {point.stream for point in POINTS} == set(kept_streams())
+    assert {point.source for point in POINTS} <= set(ledger_rows._sources())
+    assert {point.memory_mode.replace("_384KB", "") for point in POINTS} == set(MODES)
+    assert len({(point.kind, point.stream, point.adapters, point.changes) for point in POINTS}) == len(POINTS)
+
+
+def test_streams_of_real_networks_are_those_of_the_published_runs() -> None:
+    """The source gives the SHA-256 of the file that Vela wrote."""
+    with FILES.open(newline="") as file:
+        published = {(row["network"], row["npu"]): row["sha256"] for row in csv.DictReader(file)}
+    networks = {point.stream for point in POINTS if point.kind is PointKind.NETWORK}
+    real = [stream for stream in kept_streams().values() if not stream.stand_in and stream.name in networks]
+    ours = {(stream.network, stream.npu): stream.file for stream in real}
+    assert ours == published
+
+
+def test_the_archive_keeps_what_is_put_in_it() -> None:
+    some = [kept_streams()[SMALL.stream], kept_streams()["conv1x1-6x6/ethos-u85-256/Dedicated_Sram_384KB"]]
+    packed = pack(some)
+    assert packed == pack(reversed(some))
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        assert archive.read(f"{SMALL.stream}.bin") == some[0].code
+
+
+@pytest.mark.parametrize("profile", ["u55_high_end", "u85_low", "u85_mid"])
+def test_adapters_change_what_a_memory_is_like(profile: str) -> None:
+    system = (U55 if profile.startswith("u55") else U85).system
+    base = memories(system, profile)
+    changed = memories(system, profile, "EXT_RLATENCY=7 EXT_MAXR=64 SRAM_BWCAP=0")
+    assert (changed.ports[1].read_latency, changed.ports[1].reads) == (7, UNLIMITED)
+    assert math.isinf(changed.ports[0].rate)
+    assert base.ports[1].window in (400, 5000)
+    assert changed.ports[1].rate == base.ports[1].rate < system.beat
+    assert memories(system, profile, RELAXED).ports[1].read_latency == 0
+    off = memories(system, OFF)
+    assert math.isinf(off.ports[1].rate)
+    assert off.ports[1].read_latency == 0
+
+
+@pytest.mark.parametrize(
+    ("profile", "changes", "message"),
+    [("u75", "", "there are no adapters 'u75'"), ("u85_low", "EXT_SPEED=1", "'EXT_SPEED=1' is not a field")],
+)
+def test_adapters_that_are_not_there_are_refused(profile: str, changes: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        memories(U85.system, profile, changes)
+
+
+def test_a_total_alone_stands_for_cycles_less_the_idle_ones() -> None:
+    assert replace(SMALL, active=None).cycles < SMALL.total
+    assert SMALL.cycles == SMALL.active
+    assert replace(SMALL, active=None, kind=PointKind.BOARD).cycles == SMALL.total
+
+
+def test_a_point_is_modelled_with_the_memories_of_its_run() -> None:
+    slow = replace(SMALL, kind=PointKind.SWEEP, changes="EXT_BWCAP=25", active=None)
+    fast = replace(SMALL, kind=PointKind.OFF, adapters=OFF)
+    rows = compare([SMALL, slow, fast, replace(SMALL, network="nowhere")], kept_streams(), nobody)
+    assert [row.point for row in rows] == [SMALL, slow, fast]
+    assert rows[1].modelled > rows[0].modelled > rows[2].modelled > 0
+    assert rows[0].ratio == rows[0].modelled / SMALL.cycles
+    assert all(beats > 0 for beats in rows[0].beats[:3])
+
+
+def test_spreads_are_of_both_sides_and_apart() -> None:
+    spread = Spread.of({"half": 0.5, "right": 1.0, "more": 1.1})
+    assert (spread.count, spread.median, spread.worst, spread.worst_name) == (3, 1.0, 1.0, "half")
+    assert spread.error == pytest.approx(0.1)
+    held = next(point for point in POINTS if point.held_out)
+    free = next(point for point in POINTS if not point.held_out)
+    rows = [compared(held, held.cycles * 2), compared(free, free.cycles)]
+    first, second = spreads(rows, lambda _row: "all")
+    assert (first.held_out, first.model.error, second.held_out, second.model.error) == (False, 0, True, 1)
+
+
+def test_tables_have_every_point_and_name_it_once() -> None:
+    rows = [compared(point, point.cycles) for point in POINTS]
+    assert len({label(point) for point in POINTS}) == len(POINTS)
+    assert tables.point_table(rows).row_count == len(POINTS)
+    counts = [spread["model"]["count"] for spread in tables.to_json(rows)["spreads"]]
+    assert sum(counts) == len(POINTS) == len(tables.to_json(rows)["points"])
+    shown = tables._points(rows)
+    assert shown.count("held out") == sum(point.held_out for point in POINTS)
+    assert len(shown.splitlines()) == len(POINTS) + 2
+
+
+def test_the_ledger_takes_all_points() -> None:
+    rows = [compared(point, point.cycles) for point in POINTS]
+    read = ledger_rows.ledger_rows(rows)
+    assert sum(row.held_out for row in read) == sum(point.held_out for point in POINTS)
+    assert {row.provenance for row in read} == {"fvp", "measured"}
+    assert sum(row.reference or 0 for row in read) == sum(point.cycles for point in POINTS)
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> VersionEnvironment:
+    """The installed Vela, as if it were in an environment of its own."""
+    (tmp_path / "site").symlink_to(sysconfig.get_path("purelib"))
+    return VersionEnvironment(VELA, "installed", tmp_path, {})
+
+
+def test_a_stream_is_compiled_and_compared_with_the_kept_one(installed: VersionEnvironment) -> None:
+    points = [point for point in POINTS if point.network in ("dw3x3-6x6", "rnnoise") and point.npu == "ethos-u85-256"]
+    (stream,) = compile_streams.compiled(points, {}, installed, Silent())  # rnnoise is not at hand, and has no stand-in
+    kept = kept_streams()[stream.name]
+    assert stream.stand_in
+    assert len(stream.program().ops) == len(kept.program().ops)
+    assert command._changed({kept.name: kept}, {kept.name: replace(kept, code=kept.code + b"\0\0\0\0")}) == [kept.name]
+    assert command._changed({kept.name: kept}, {kept.name: kept}) == []
+    real = replace(kept, stand_in=False)
+    assert command._changed({kept.name: real}, {kept.name: replace(kept, code=b"")}) == []
+
+
+def test_stand_ins_are_the_networks_that_are_not_at_hand() -> None:
+    streams: dict[str, CompiledStream] = {
+        stream.network: stream for stream in kept_streams().values() if stream.stand_in
+    }
+    assert {name for name in streams if "-" not in name} == set(WHOLE)
+    assert stand_in("rnnoise") is None
+    assert stand_in("conv3x3-4x9") == stand_in("conv3x3-4x9") != stand_in("conv3x3-9x4")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"networks": ["nothing"]}, "the network 'nothing'"),
+        ({"kind": ["nothing"]}, "the kind 'nothing'"),
+        ({"networks": ["conv3x3-6x6"], "family": ["u55"]}, "no published run is of all these"),
+        ({"keep": True}, "for --compile"),
+    ],
+)
+def test_what_is_not_there_is_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        command.main(**{**EVERYTHING, **arguments})
+
+
+def test_a_folder_without_the_networks_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(b"other")
+    with pytest.raises(UsageError, match="none of the published networks"):
+        compile_streams.networks_in(tmp_path)
+
+
+def test_json_has_the_points_that_are_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        command.main(**{**EVERYTHING, "networks": ["kws"], "kind": ["network"], "family": ["u65"], "as_json": True})
+    assert ended.value.exit_code == 0
+    data = json.loads(capfd.readouterr().out)
+    assert [point["npu"] for point in data["points"]] == ["ethos-u65-256", "ethos-u65-512"]
+    assert data["changed"] == []
+
+
+def test_the_document_has_the_errors_and_totals_of_today() -> None:
+    path = Path(__file__).resolve().parents[5] / "docs/npu.md"
+    text = path.read_text("utf-8")
+    rows = compare(select(POINTS, kinds=[PointKind.NETWORK], families=[]), kept_streams(), lambda _done, _all: None)
+    assert tables.document(text, rows) == text, "python -m ethos_hil.suites.lab published --document docs/npu.md"
+    assert tables.document(text.replace("| held out |", "| seen |"), rows) == text
+    with pytest.raises(UsageError, match="no table 'networks'"):
+        tables.document(text.replace("<!-- end of networks -->", ""), rows)
+    held = {spread.name: spread.model for spread in spreads(rows, lambda row: row.point.family) if spread.held_out}
+    for family in FAMILIES:  # what `bench --which` says of a budget
+        errors = family.held_out
+        assert errors is not None
+        summary = held[f"ethos-{family}"]
+        assert (errors.runs, errors.worst_of) == (summary.count, summary.worst_name)
+        assert (errors.median, errors.worst) == (round(summary.error, 3), round(summary.worst, 3))
+
+
+def test_the_readme_has_the_errors_that_budgets_are_judged_by() -> None:
+    text = " ".join((Path(__file__).resolve().parents[5] / "README.md").read_text("utf-8").split())
+    u55, u65, u85 = (
+        (f"{100 * errors.median:.0f} %", f"({100 * errors.worst:.0f} %")
+        for family in FAMILIES
+        if (errors := family.held_out)
+    )
+    assert f"{u55[0]} on Ethos-U55 {u55[1]} at worst), {u65[0]} on U65 {u65[1]}) and {u85[0]} on U85 {u85[1]})" in text

@@ -1,0 +1,160 @@
+"""PyTorch models that meet known defects are exact on all families; the tools say what was done, and where."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.repairs import mend
+from ethos_hil.suites.lab.prove.random_models.networks import network
+from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, problems_of, trial
+
+pytestmark = pytest.mark.product
+
+NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+
+
+class TwoOutputs(nn.Module):
+    """An output that is used inside, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 5, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = torch.relu(self.a(x))
+        return y, self.b(y)
+
+
+class UNet(nn.Module):
+    """Two scales, with a head at each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Conv2d(3, 8, 3, padding=1)
+        self.deep = nn.Conv2d(8, 8, 3, padding=1)
+        self.up = nn.Conv2d(16, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        high = functional.silu(self.down(x))
+        low = functional.silu(self.deep(functional.max_pool2d(high, 2)))
+        return low, self.up(torch.cat([high, functional.interpolate(low, scale_factor=2.0)], 1))
+
+
+class Head(nn.Module):
+    """A detection head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(8, 30, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sigmoid(self.a(x).view(1, 3, 10, 6, 6).permute(0, 1, 3, 4, 2)).reshape(1, -1, 10)
+
+
+class Attention(nn.Module):
+    """Attention of the maximum and mean over channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(2, 1, 7, padding=3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled = torch.cat([x.amax(1, keepdim=True), x.mean(1, keepdim=True)], 1)
+        return x * torch.sigmoid(self.a(pooled))
+
+
+class Query(nn.Module):
+    """The query of an attention, as transformers take it from one dense layer; Vela crashes on it for U55 and U65."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu((x * 2)[1])
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "query": (Query, (3, 2, 4, 5, 6)),
+    "two outputs": (TwoOutputs, (1, 3, 8, 8)),
+    "u-net": (UNet, (2, 3, 8, 8)),
+    "dense layers": (lambda: nn.Sequential(nn.Linear(64, 48), nn.GELU(), nn.Linear(48, 64)), (1, 32, 64)),
+    "head": (Head, (1, 8, 6, 6)),
+    "attention": (Attention, (2, 6, 8, 8)),
+}
+
+
+def lowered(name: str, npu: str, folder: Path, *, as_upstream: bool = False) -> Artifact:
+    torch.manual_seed(0)
+    make, shape = MODELS[name]
+    model = from_module(make().eval(), (torch.rand(shape),), label=name)
+    return lower(model, EthosU.parse(npu), cache=Cache(folder), as_upstream=as_upstream)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("npu", [NPUS[0], pytest.param(NPUS[1], marks=pytest.mark.proof), NPUS[2]])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_are_exact(name: str, npu: str, tmp_path: Path) -> None:
+    artifact = lowered(name, npu, tmp_path)
+    assert artifact.delegates
+    assert [problem for delegate in artifact.delegates for problem in problems_of(delegate, npu, 0)] == []
+
+
+@pytest.mark.slow
+def test_a_note_says_what_was_repaired_and_where(tmp_path: Path) -> None:
+    artifact = lowered("two outputs", NPUS[0], tmp_path)
+    (note,) = artifact.notes
+    assert note.startswith(
+        "vela-dropped-output: the TOSA program was rewritten (at conv2d.default in a at test_models.py:"
+    )
+    (delegate,) = artifact.delegates
+    assert delegate.defects == ("vela-dropped-output",)
+    assert delegate.compiled is not None
+    assert delegate.compiled != delegate.tosa
+    left = lowered("two outputs", NPUS[0], tmp_path, as_upstream=True)
+    assert left.key != artifact.key
+    assert [note.split(" (")[0] for note in left.notes] == ["vela-dropped-output: not repaired, as asked"]
+    assert left.delegates[0].compiled is None
+    assert left.delegates[0].tosa == delegate.tosa
+    assert len(left.delegates[0].blob.outputs) == 1
+    assert left.delegates[0].vela != delegate.vela
+
+
+@pytest.mark.slow
+def test_a_defect_without_a_repair_is_refused_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if this one could not be repaired: what PyTorch models meet today can be."""
+    left = tuple(
+        dataclasses.replace(defect, repair=None, refuse=defect.repair or defect.refuse) for defect in mend.DEFECTS
+    )
+    monkeypatch.setattr(mend, "DEFECTS", left)
+    with pytest.raises(mend.KnownDefect) as caught:
+        lowered("two outputs", NPUS[0], tmp_path)
+    assert "conv2d.default in a at test_models.py:" in caught.value.message
+    assert "(vela-dropped-output, docs/defects/vela-dropped-output.md)" in caught.value.message
+    assert "operator of its own" in (caught.value.hint or "")
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "npu"), [pytest.param(0, NPUS[0], marks=pytest.mark.proof), (7, NPUS[2]), (101, NPUS[0]), (108, NPUS[2])]
+)
+def test_networks_that_found_defects_are_verified(seed: int, npu: str, tmp_path: Path) -> None:
+    done = trial(network(seed), npu, tmp_path)
+    assert done.ending is NetworkEnding.VERIFIED, done
+    assert done.defects
+
+
+def test_a_seed_is_all_that_a_network_depends_on() -> None:
+    first, again = network(11), network(11)
+    assert first.module.recipe == again.module.recipe
+    assert all(torch.equal(a, b) for a, b in zip(first.module.parameters(), again.module.parameters(), strict=True))
+    assert len({network(seed).module.recipe for seed in range(20)}) > 15

@@ -1,0 +1,187 @@
+"""One random network on one NPU: lowered, its delegates compared with tosa_reference_model, and run on a board."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ethos_hil.base.errors import EthosHilError, TargetError, UndefinedAnswer, UsageError
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.question import Question, Scheme
+from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.harness.image.preflight import PreflightFailed
+from ethos_hil.harness.npu import Fault, Npu
+from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.verdict.run_delegate import run_delegate
+from ethos_hil.lowering.artifact import Artifact, Delegate
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.oracle.reference import evaluate
+from ethos_hil.suites.lab.prove.conformance.check import differences
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.board import BoardPool
+    from ethos_hil.suites.lab.prove.random_models.networks import Drawn
+
+_LINE = re.compile(r"[\w/]+\.py:\d+")
+
+
+class NetworkEnding(StrEnum):
+    """How a trial ends."""
+
+    VERIFIED = "verified"
+    """Delegates are equal to the reference on random and extreme inputs, the program on its example inputs."""
+    CPU_ONLY = "verified, nothing on the NPU"
+    REFUSED = "refused"
+    """Before boot, with a line of the model and advice."""
+    UNCLEAR = "unclear"
+    """Refused, but without a line or without advice."""
+    MISMATCH = "mismatch"
+    FAULT = "fault"
+    ACCURACY = "accuracy"
+    """Equal to the reference, and certainly not PyTorch's answer."""
+    BROKEN = "broken"
+    """Any other end."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is a failure."""
+        return self not in (NetworkEnding.VERIFIED, NetworkEnding.CPU_ONLY, NetworkEnding.REFUSED)
+
+
+_OF_KIND = {
+    FailureKind.MISMATCH: NetworkEnding.MISMATCH,
+    FailureKind.ACCURACY: NetworkEnding.ACCURACY,
+    FailureKind.FAULT: NetworkEnding.FAULT,
+    FailureKind.BUS: NetworkEnding.FAULT,
+    FailureKind.PARSE: NetworkEnding.FAULT,
+    FailureKind.UNSUPPORTED: NetworkEnding.FAULT,
+}
+
+
+@dataclass(frozen=True)
+class NetworkTrial:
+    """The end of a trial.
+
+    Attributes:
+        seed: the network's.
+        npu: the NPU.
+        ending: how it ended.
+        detail: why, in words.
+        recipe: the network's layers.
+        defects: the ids of the defects that were repaired.
+        hazard: the first place where the compiled stream lacks a wait, by the rules of `--strict`.
+    """
+
+    seed: int
+    npu: str
+    ending: NetworkEnding
+    detail: str = ""
+    recipe: str = ""
+    defects: tuple[str, ...] = ()
+    hazard: str = ""
+
+    def __str__(self) -> str:
+        return f"seed {self.seed} on {self.npu}: {self.ending}{self.detail and ': '}{self.detail}"
+
+    @property
+    def reason(self) -> str:
+        """The detail without what differs from network to network: to count reasons."""
+        return re.sub(r"-?\d+(\.\d+)?", "#", _LINE.sub("LINE", self.detail)).split(" [")[0]
+
+
+def trial(
+    drawn: Drawn, npu: str, cache: Path, scheme: Scheme = "a8w8", *, pool: BoardPool | None = None
+) -> NetworkTrial:
+    """Lower a network for an NPU, compare its delegates with the reference, and run it on the virtual board.
+
+    Args:
+        drawn: the network.
+        npu: the NPU.
+        cache: a folder for the artifact.
+        scheme: how to quantise.
+        pool: keeps boards between trials.
+    """
+    model = from_module(drawn.module, drawn.inputs, label=f"seed {drawn.seed}")
+    try:
+        artifact = lower(model, EthosU.parse(npu), cache=Cache(cache), scheme=scheme)
+    except UsageError as error:
+        return refused(drawn, npu, error)
+    except EthosHilError as error:
+        return _ended(drawn, npu, NetworkEnding.BROKEN, f"{type(error).__name__}: {error}")
+    defects = tuple(dict.fromkeys(defect for delegate in artifact.delegates for defect in delegate.defects))
+    for delegate in artifact.delegates:
+        try:
+            problem = next(problems_of(delegate, npu, drawn.seed), None)
+        except Fault as fault:
+            return _ended(drawn, npu, NetworkEnding.FAULT, str(fault), defects)
+        if problem is not None:
+            return _ended(drawn, npu, NetworkEnding.MISMATCH, problem, defects)
+    try:
+        ending, detail = _on_a_board(artifact, npu, pool)
+    except PreflightFailed as error:
+        return refused(drawn, npu, error)
+    except (UsageError, TargetError, EthosHilError) as error:
+        return _ended(drawn, npu, _OF_KIND.get(error.kind, NetworkEnding.BROKEN), f"{error.kind}: {error}", defects)
+    programs = (Npu(EthosU.parse(npu)).decode(delegate.blob.command_stream) for delegate in artifact.delegates)
+    hazard = next((str(hazard) for program in programs for hazard in program.hazards), "")
+    return replace(_ended(drawn, npu, ending, detail, defects), hazard=hazard)
+
+
+def _on_a_board(artifact: Artifact, npu: str, pool: BoardPool | None) -> tuple[NetworkEnding, str]:
+    board = make_target("virtual", EthosU.parse(npu), pool=pool)
+    question = Question(model=artifact.model, npu=npu, allow_cpu_only=True)
+    record = run_artifact(artifact, board, question).record
+    if record.verdict is Verdict.VERIFIED:
+        return (NetworkEnding.VERIFIED if artifact.delegates else NetworkEnding.CPU_ONLY), ""
+    assert record.failure is not None
+    ending = _OF_KIND.get(record.failure.kind, NetworkEnding.BROKEN)
+    return ending, f"{record.failure.kind}: {record.failure.message}"
+
+
+def refused(drawn: Drawn, npu: str, error: EthosHilError) -> NetworkTrial:
+    """Return the end of a refusal. It is a good one only where a user can act on it."""
+    advised = error.hint is not None and "--debug" not in error.hint
+    clear = advised and _LINE.search(str(error)) is not None
+    ending = NetworkEnding.REFUSED if clear else NetworkEnding.UNCLEAR
+    return _ended(drawn, npu, ending, f"{error} [{error.hint}]")
+
+
+def _ended(drawn: Drawn, npu: str, ending: NetworkEnding, detail: str, defects: tuple[str, ...] = ()) -> NetworkTrial:
+    return NetworkTrial(drawn.seed, npu, ending, detail, drawn.recipe, defects)
+
+
+def problems_of(delegate: Delegate, npu: str, seed: int) -> Iterator[str]:
+    """Yield each difference between a delegate and the reference, on random and extreme inputs. Raises Fault."""
+    assert delegate.tosa is not None
+    graph = TosaGraph.parse(delegate.tosa)
+    for kind in ("random", "extreme"):
+        rng = np.random.default_rng((seed, delegate.index))
+        inputs = [_drawn_input(tensor, kind, rng) for tensor in graph.inputs]
+        try:
+            expected = evaluate(delegate.tosa, inputs, "the delegate")
+        except UndefinedAnswer:
+            continue
+        result = run_delegate(Npu(EthosU.parse(npu)), delegate.blob, [array.tobytes() for array in inputs])
+        yield from (f"{kind} inputs: {line}" for line in differences(list(result.outputs), list(expected)))
+
+
+def _drawn_input(tensor: TosaTensor, kind: str, rng: np.random.Generator) -> np.ndarray:
+    if tensor.dtype == "BOOL":
+        return rng.random(tensor.shape) < 0.5
+    dtype = np.dtype(tensor.dtype.lower())
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if tensor.dtype == "INT32":  # an index or a count; extremes of its type are not valid input
+        low, high = 0, 3
+    if kind == "random":
+        return rng.integers(low, high, tensor.shape, endpoint=True).astype(dtype)
+    return np.where(rng.random(tensor.shape) < 0.5, low, high).astype(dtype)

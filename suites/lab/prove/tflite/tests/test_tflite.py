@@ -1,0 +1,180 @@
+"""Protects the functional NPU on streams of TensorFlow Lite networks.
+
+Their outputs must have the digests that TensorFlow Lite Micro's outputs have. `python -m ethos_hil.suites.lab tflite
+--record` keeps these, so the tests do not need its environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import forget
+from ethos_hil.harness.npu.compute import output
+from ethos_hil.lowering.formats.npu_network import read_tflite
+from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
+from ethos_hil.suites.lab.prove.conformance.check import CheckEnding
+from ethos_hil.suites.lab.prove.tflite import oracle
+from ethos_hil.suites.lab.prove.tflite.check import TfliteJob, ordered
+from ethos_hil.suites.lab.prove.tflite.command import RECORDED, catalogue, job, outputs_digest, places_of
+from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
+from ethos_hil.suites.lab.prove.tflite.oracle import TflmAnswer
+
+ANSWERS = json.loads(RECORDED.read_text())
+PLACES = [
+    ("ethos-u85-256", Generator.REGOR),
+    ("ethos-u55-128", Generator.REGOR),
+    ("ethos-u65-512", Generator.REGOR),
+    ("ethos-u55-128", Generator.PYTHON),
+]
+NOT_COMPILED = {
+    ("mean of channels", place) for place in PLACES
+} | {
+    (name, PLACES[3]) for name in ("sum of channels", "maximum of a map", "batch matmul int8")
+} | {("batch matmul int16", place) for place in PLACES[1:]}  # fmt: skip
+OFTEN = 4
+"""Each network at one place, in turn, is part of `make test`; all of them at all places are of `make lab`."""
+
+
+def asked(name: str) -> TfliteJob:
+    return job(name, catalogue(name)[name], TflmAnswer(), ())
+
+
+def cases() -> list[pytest.param]:  # type: ignore[valid-type]
+    params = []
+    for number, name in enumerate(ANSWERS):
+        for index, place in enumerate(PLACES):
+            often = index == number % OFTEN
+            marks = () if often else (pytest.mark.proof,)
+            params.append(pytest.param(name, place, marks=marks, id=f"{name}-{place[0]}-{place[1]}"))
+    return params
+
+
+@pytest.mark.parametrize(("name", "place"), cases())
+@pytest.mark.product
+def test_outputs_are_those_of_tensorflow_lite_micro(name: str, place: tuple[str, Generator]) -> None:
+    question = asked(name)
+    assert hashlib.sha256(question.tflite).hexdigest() == ANSWERS[name]["tflite"], "record the answers again"
+    data = compile_tflite(question.tflite, EthosU.parse(place[0]), generator=place[1], raw=False)
+    file = read_tflite(data, name)
+    assert (file.others > 0) == ((name, place) in NOT_COMPILED)
+    if not file.others:
+        outputs, _ = question.run(file.networks[0])
+        assert outputs_digest(outputs) == ANSWERS[name]["outputs"]
+
+
+def test_every_network_is_recorded() -> None:
+    assert list(ANSWERS) == list(NETWORKS)
+    assert len(NETWORKS) > 100
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.product
+def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = asked("lstm")
+    data = compile_tflite(question.tflite, EthosU.parse("ethos-u55-128"), raw=False)
+    network = read_tflite(data, "lstm").networks[0]
+    built_in = output.curve_table
+
+    def changed(curve: output.Curve) -> np.ndarray:
+        table = built_in(curve).copy()
+        table[:, 0] = (table[:, 0].astype(int) + change).clip(-32768, 32767)
+        return table
+
+    assert outputs_digest(question.run(network)[0]) == ANSWERS["lstm"]["outputs"]
+    monkeypatch.setattr(output, "curve_table", changed)
+    forget()
+    assert outputs_digest(question.run(network)[0]) != ANSWERS["lstm"]["outputs"]
+
+
+def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -> None:
+    name = "maximum int8"
+    question = asked(name)
+    network = read_tflite(compile_tflite(question.tflite, EthosU.parse("ethos-u55-128"), raw=False), "").networks[0]
+    right = tuple(tuple(outputs) for outputs in question.run(network)[0])
+    wrong = (*right[:-1], tuple(output + 1 for output in right[-1]))
+    endings = [
+        replace(question, answer=answer).check("ethos-u55-128", Generator.REGOR).outcome
+        for answer in (TflmAnswer(right), TflmAnswer(wrong), TflmAnswer(problem="no kernel"))
+    ]
+    assert endings == [CheckEnding.EXACT, CheckEnding.MISMATCH, CheckEnding.NOT_COMPARABLE]
+
+
+def test_values_are_matched_by_name_or_in_order_where_names_were_lost() -> None:
+    values = [np.array(number) for number in range(2)]
+    assert ordered(values, ["a", "b"], ["b", "a"]) == values[::-1]
+    assert ordered(values, ["<unnamed>", "<unnamed>"], ["tensor 0", "tensor 1"]) == values
+    assert ordered(values, ["a", "b"], ["b"]) == values[1:]
+    with pytest.raises(ValueError, match="tensor 0 are not among a, b"):
+        ordered(values, ["a", "b"], ["tensor 0"])
+
+
+def test_the_older_generator_is_not_asked_for_an_ethos_u85() -> None:
+    assert places_of(["ethos-u55-32", "ethos-u85-128"]) == [
+        ("ethos-u55-32", Generator.REGOR),
+        ("ethos-u55-32", Generator.PYTHON),
+        ("ethos-u85-128", Generator.REGOR),
+    ]
+
+
+def test_the_older_generator_compiles_a_second_network_as_the_first() -> None:
+    """In one process it would not: it keeps tables in global variables."""
+    npu = EthosU.parse("ethos-u65-512")
+    programs = [
+        compile_tflite(NETWORKS["mean of a map int8"].tflite, npu, generator=Generator.PYTHON) for _ in range(2)
+    ]
+    assert programs[0] == programs[1]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ethos_hil.suites.lab", "tflite", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--npu", "ethos-u75"], "ethos-u55-32"),
+        (["--network", "no such thing"], "no network is called *no such thing*"),
+        (["none.tflite"], "cannot read none.tflite"),
+        ([__file__], "is not a usable output of Vela"),
+    ],
+)
+def test_unusable_arguments_are_named(arguments: Sequence[str], message: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_tensorflow_lite_micro_the_command_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oracle, "PYTHON", tmp_path / "bin" / "python")
+    with pytest.raises(oracle.ToolError, match="not installed") as caught:
+        oracle.answers({})
+    assert "make build/tflite-micro/.installed" in (caught.value.hint or "")
+
+
+@pytest.mark.proof
+def test_the_recorded_answers_are_todays() -> None:
+    """It needs `make build/tflite-micro/.installed`."""
+    names = ["lstm", "softmax int8", "leaky relu int16"]
+    questions = {name: catalogue(name)[name] for name in names}
+    answers = oracle.answers({name: (question.tflite, question.sets) for name, question in questions.items()})
+    assert {name: outputs_digest(answer.outputs) for name, answer in answers.items()} == {
+        name: ANSWERS[name]["outputs"] for name in names
+    }

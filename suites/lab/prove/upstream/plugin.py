@@ -1,0 +1,263 @@
+"""pytest plugin: runs a given list of upstream's tests, and records each as it ends.
+
+Loaded with -p, in the process that starts pytest and, under xdist, in each worker. The tests stay as they are; the
+functions through which upstream starts an FVP and calls Vela are wrapped, to see whether and how often a test reaches a
+device, and to compare what the device answers with the reference model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, apply, patches_on
+from ethos_hil.lowering.upstream.patches.table import CALLS_OF_VELA, SPEED, STARTS_OF_FVPS
+from ethos_hil.suites.lab.prove.upstream.exact import Oracle, compare
+from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, TestResult, append, npu_of
+from ethos_hil.suites.lab.prove.upstream.rule import Outcome, Xfail, without_device
+
+_LOG_END = 6000  # characters of a failed test's log that are kept: the FVP's command line and console are at its end
+_MESSAGE_END = 2000
+_KEPT = ("program.pte", "i*.bin", "out-*.bin")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that `python -m ethos_hil.suites.lab upstream` uses."""
+    group = parser.getgroup("upstream")
+    group.addoption("--upstream-catalogue", metavar="FILE", help="write what is there to run (with --collect-only)")
+    group.addoption("--upstream-items", metavar="FILE", help="run the tests listed there, in that order")
+    group.addoption("--upstream-results", metavar="FILE", help="append a line per test")
+    group.addoption("--upstream-build", metavar="HASH", default="", help="noted with each result")
+    group.addoption("--upstream-keep", metavar="DIR", help="keep program, inputs and outputs of each device run")
+    group.addoption("--upstream-without", action="store_true", help="FVPs are left out on purpose")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A worker runs and observes; the process that hears all reports records; without xdist one does both."""
+    if config.getoption("upstream_catalogue"):
+        config.pluginmanager.register(TestLister(Path(config.getoption("upstream_catalogue"))))
+    if config.getoption("upstream_items"):
+        config.pluginmanager.register(Observer(config))
+        if not hasattr(config, "workerinput"):
+            config.pluginmanager.register(
+                Recorder(Path(config.getoption("upstream_results")), config.getoption("upstream_build"))
+            )
+
+
+class TestLister:
+    """Writes the tests for Ethos-U that pytest finds, and the files that can't be imported, with the reason."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._unusable: dict[str, str] = {}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note the files that don't import."""
+        if report.failed:
+            errors = re.findall(r"^E +(.+)$", report.longreprtext, re.MULTILINE)
+            self._unusable[report.nodeid] = errors[-1] if errors else report.longreprtext.strip().splitlines()[-1]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Write the file."""
+        items = [item.nodeid for item in session.items if npu_of(item.nodeid)]
+        root = session.config.rootpath
+        unusable = {
+            file: {"reason": reason, "ethos_u": bool(re.search(r"U[568]5|u[568]5", (root / file).read_text()))}
+            for file, reason in self._unusable.items()
+        }
+        self._path.write_text(json.dumps({"items": items, "unusable": unusable}, indent=1))
+
+
+class Observer:
+    """Runs the listed tests, and adds to each report what the device had to do with it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._items: list[str] = json.loads(Path(config.getoption("upstream_items")).read_text())
+        keep = config.getoption("upstream_keep")
+        self._keep = Path(keep) if keep else None
+        self._without: bool = config.getoption("upstream_without")
+        self._item = ""
+        self._calls: list[DeviceCall] = []
+        self._oracle = Oracle()
+        self._patches = ExitStack()
+        if not patches_on():
+            raise pytest.UsageError(f"{VARIABLE}=off: without patches the plugin does not see what reaches a device")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep what is listed, in that order."""
+        by_id = {item.nodeid: item for item in items}
+        missing = [name for name in self._items if name not in by_id]
+        if missing:
+            raise pytest.UsageError(f"{len(missing)} of the listed tests do not exist, such as {missing[0]}")
+        items[:] = [by_id[name] for name in self._items]
+        if self._without:
+            return
+        for item in items:
+            if any(mark.active and mark.for_missing_fvp for mark in xfails(item)):
+                # Such a test would be reported as an expected failure whatever the device does.
+                raise pytest.UsageError(f"{item.nodeid} does not find its FVP or its runner")
+
+    def pytest_collection_finish(self) -> None:
+        """Watch the functions that start an FVP and call Vela, if upstream's tests have imported them."""
+        for patches, watching in ((STARTS_OF_FVPS, self._watching), (CALLS_OF_VELA, self._oracle.watching)):
+            if all(patch.owner in sys.modules for patch in patches):
+                try:
+                    self._patches.enter_context(apply(patches, watching))
+                except EthosHilError as error:
+                    raise pytest.UsageError(f"{error}; {error.hint}") from error
+
+    def pytest_sessionfinish(self) -> None:
+        """Leave upstream as it was."""
+        self._patches.close()
+
+    def _watching(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(command: list[str], *args: Any, **kwargs: Any) -> Any:
+            if not command[0].startswith("FVP_"):
+                return run(command, *args, **kwargs)
+            (folder,) = (Path(word.partition("=")[2]) for word in command if ".semihosting-cwd=" in word)
+            status, start = None, time.perf_counter()
+            try:
+                result = run(command, *args, **kwargs)
+                status = result.returncode
+            finally:
+                seconds = round(time.perf_counter() - start, 3)
+                equal, note = compare(self._oracle, folder) if status == 0 else (None, "the FVP failed")
+                self._calls.append(DeviceCall(command[0], seconds, status, equal, note))
+                if self._keep is not None:
+                    self._save(command, folder, self._keep)
+            return result
+
+        return watched
+
+    def _save(self, command: list[str], source: Path, keep: Path) -> None:
+        """Copy the files of a device run, which upstream deletes after it."""
+        folder = keep / re.sub(r"[^A-Za-z0-9_.=-]+", "_", self._item) / str(len(self._calls) - 1)
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in (path for pattern in _KEPT for path in source.glob(pattern)):
+            if re.fullmatch(r"program\.pte|(?:i|out-)\d+\.bin", path.name):
+                shutil.copyfile(path, folder / path.name)
+        call = {"test": self._item, "command": command, "status": self._calls[-1].status}
+        (folder / "call.json").write_text(json.dumps(call, indent=1) + "\n")
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Forget the calls of the test before. The hook for the setup is too late for a test that is skipped."""
+        self._item, self._calls = nodeid, []
+        self._oracle.forget()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        """Apply the patches that only save time: they do not change what a test lowers."""
+        with apply(SPEED) if "torch" in sys.modules else nullcontext():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attach calls, exception and xfail rule; pytest carries the properties of a report across processes."""
+        report = yield
+        outcome = outcome_of(report)
+        raised = call.excinfo.type if call.excinfo else None
+        derived = without_device(xfails(item), outcome=outcome, raised=raised, reached_device=bool(self._calls))
+        facts = {
+            "without": outcome if self._without else derived,
+            "calls": [dataclasses.astuple(entry) for entry in self._calls],
+            "message": f"{raised.__name__}: {call.excinfo.value}"[:_MESSAGE_END] if raised and call.excinfo else "",
+        }
+        report.user_properties.append(("upstream", facts))
+        return report
+
+
+def xfails(item: pytest.Item) -> list[Xfail]:
+    """Return the xfail marks of a test, the closest first."""
+    return [Xfail.of(mark) for mark in item.iter_markers("xfail")]
+
+
+def outcome_of(report: pytest.TestReport) -> Outcome:
+    """Return the outcome that a phase's report stands for: pytest folds six outcomes into three and an attribute."""
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed" if report.passed else "failed"
+    if report.failed:
+        return "failed" if report.when == "call" else "error"
+    return "skipped" if report.skipped else "passed"
+
+
+class Recorder:
+    """Appends a line per test.
+
+    Warnings of a test are announced after its last report, so a line is written when its worker sends the next test.
+    """
+
+    def __init__(self, path: Path, build: str) -> None:
+        self._path, self._build = path, build
+        self._reports: dict[str, list[pytest.TestReport]] = {}
+        self._warnings: dict[str, list[str]] = {}
+        self._waiting: dict[str, str] = {}  # worker -> test whose line is not written yet
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the report of one phase; that of a crashed worker is the only one of its test."""
+        worker = getattr(report, "worker_id", "main")
+        previous = self._waiting.get(worker)
+        if previous is not None and previous != report.nodeid:
+            self._write(previous)
+        self._waiting[worker] = report.nodeid
+        self._reports.setdefault(report.nodeid, []).append(report)
+
+    def pytest_warning_recorded(self, warning_message: Any, nodeid: str) -> None:
+        """Take a warning; those of imports belong to no test."""
+        if nodeid:
+            text = str(warning_message.message).strip().splitlines() or [""]
+            self._warnings.setdefault(nodeid, []).append(f"{warning_message.category.__name__}: {text[0]}")
+
+    def pytest_sessionfinish(self) -> None:
+        """Write what is left, unless it was interrupted in the middle."""
+        for item in list(self._reports):
+            if any(report.when not in ("setup", "call") for report in self._reports[item]):
+                self._write(item)
+
+    def _write(self, item: str) -> None:
+        reports = self._reports.pop(item, [])
+        if reports:
+            append(self._path, result_of(item, reports, self._warnings.pop(item, []), self._build))
+
+
+def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], build: str) -> TestResult:
+    """Fold the reports of a test's phases; the first phase that did not simply pass decides."""
+    decisive = next((report for report in reports if outcome_of(report) != "passed"), reports[-1])
+    facts = _facts(decisive)
+    failed = outcome_of(decisive) in ("failed", "error")
+    calls = max((_facts(report).get("calls", []) for report in reports), key=len)
+    return TestResult(
+        id=item,
+        npu=npu_of(item) or "",
+        outcome=outcome_of(decisive),
+        seconds=round(sum(report.duration for report in reports), 3),
+        build=build,
+        without=facts.get("without", "failed"),
+        calls=tuple(DeviceCall(*call) for call in calls),
+        message=facts.get("message")
+        or (_last_line(decisive.longreprtext) if failed else str(getattr(decisive, "wasxfail", ""))),
+        log=decisive.caplog[-_LOG_END:] if failed else "",
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _facts(report: pytest.TestReport) -> dict[str, Any]:
+    """Return what the observer added to a report; nothing if its process crashed."""
+    return next((facts for name, facts in report.user_properties if name == "upstream" and isinstance(facts, dict)), {})
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""

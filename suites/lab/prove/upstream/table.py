@@ -1,0 +1,209 @@
+"""Results as tables: for the terminal, as JSON, and of that JSON in Markdown (docs/upstream.md shows it)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.suites.lab.prove.upstream.known import Known, diagnosis_of, stale
+from ethos_hil.suites.lab.prove.upstream.records import TestResult
+from ethos_hil.suites.lab.prove.upstream.rule import Outcome
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+_COUNTS = ("on device", "compared", "equal")
+
+
+@dataclass
+class FileCounts:
+    """Counts of one file's tests for one NPU, or of all."""
+
+    name: str
+    tests: int = 0
+    on_device: int = 0  # tests that reached it at least once
+    compared: int = 0  # of those, the ones whose every device run was compared with the reference
+    equal: int = 0  # of those, the ones whose every output was equal to it
+    failed_on_device: int = 0  # tests that reached it and failed
+    outcomes: Counter[str] = field(default_factory=Counter)
+    without: Counter[str] = field(default_factory=Counter)
+
+    def add(self, result: TestResult) -> None:
+        """Count a test."""
+        self.tests += 1
+        self.on_device += bool(result.calls)
+        verdicts = {call.equal for call in result.calls}
+        self.compared += bool(verdicts) and None not in verdicts
+        self.equal += verdicts == {True}
+        self.failed_on_device += result.failed and bool(result.calls)
+        self.outcomes[result.outcome] += 1
+        self.without[result.without] += 1
+
+    def cells(self, outcomes: Sequence[str], without: Sequence[str]) -> list[str]:
+        """Return the row as text, with nothing for zero."""
+        counts = [
+            self.tests,
+            self.on_device,
+            self.compared,
+            self.equal,
+            *(self.outcomes[outcome] for outcome in outcomes),
+        ]
+        return [self.name, *(str(count or "") for count in (*counts, *(self.without[outcome] for outcome in without)))]
+
+
+def rows(results: Iterable[TestResult]) -> tuple[list[FileCounts], FileCounts]:
+    """Return a row for each file, and the sum."""
+    files: dict[str, FileCounts] = {}
+    total = FileCounts("total")
+    for result in sorted(results, key=lambda result: result.id):
+        files.setdefault(result.file, FileCounts(short(result.file))).add(result)
+        total.add(result)
+    return list(files.values()), total
+
+
+def short(file: str) -> str:
+    """Return the short name of a file: ops/add for ops/test_add.py."""
+    return file.removesuffix(".py").replace("/test_", "/").removeprefix("test_")
+
+
+def by_npu(results: Iterable[TestResult]) -> dict[str, list[TestResult]]:
+    """Return the results grouped by NPU, in the order of names."""
+    groups: dict[str, list[TestResult]] = {}
+    for result in sorted(results, key=lambda result: result.npu):
+        groups.setdefault(result.npu, []).append(result)
+    return groups
+
+
+def columns(total: FileCounts) -> tuple[list[str], list[str]]:
+    """Return the outcomes that occur, with launchers and without."""
+    return [outcome for outcome in OUTCOMES if total.outcomes[outcome]], [
+        outcome for outcome in OUTCOMES if total.without[outcome]
+    ]
+
+
+def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> RenderableType:
+    """Return the report for the terminal."""
+    parts: list[RenderableType] = []
+    for npu, group in by_npu(results).items():
+        files, total = rows(group)
+        outcomes, without = columns(total)
+        table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
+        headings = ["tests", *_COUNTS, *outcomes, *(f"without: {outcome}" for outcome in without)]
+        for heading, footer in zip([f"Ethos-{npu.upper()}", *headings], total.cells(outcomes, without), strict=True):
+            table.add_column(heading, footer=footer, justify="left" if heading.startswith("Ethos") else "right")
+        for row in files:
+            table.add_row(*row.cells(outcomes, without))
+        parts += [table, ""]
+    for result in results:
+        if result.wrong:
+            entry = diagnosis_of(result, known)
+            why = entry.diagnosis if entry else "not diagnosed"
+            parts.append(Text(f"{result.outcome}  {result.id}  ({why})  {result.problem}"))
+    parts += [Text(f"no longer fails: {entry.test} in known.toml") for entry in stale(results, known)]
+    return Group(*parts)
+
+
+def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[str, object]) -> dict[str, object]:
+    """Return the report for programs: counts for each file, and each test that did not simply pass."""
+    return {
+        "schema_version": 2,
+        "facts": facts,
+        "files": [
+            {
+                "npu": npu,
+                "file": row.name,
+                "tests": row.tests,
+                "on_device": row.on_device,
+                "compared": row.compared,
+                "equal": row.equal,
+                "failed_on_device": row.failed_on_device,
+                "outcomes": dict(row.outcomes),
+                "without": dict(row.without),
+            }
+            for npu, group in by_npu(results).items()
+            for row in rows(group)[0]
+        ],
+        "wrong": [
+            {
+                "id": result.id,
+                "outcome": result.outcome,
+                "problem": result.problem,
+                "diagnosis": entry.diagnosis if (entry := diagnosis_of(result, known)) else None,
+                "evidence": entry.evidence if entry else None,
+            }
+            for result in results
+            if result.wrong
+        ],
+        "unexpectedly_passed": [
+            {"id": result.id, "reason": result.message} for result in results if result.outcome == "xpassed"
+        ],
+    }
+
+
+def markdown(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the pieces of docs/upstream.md.
+
+    Args:
+        data: what `to_json` gives.
+
+    Returns:
+        Markdown by name: "run", each NPU ("u55"), "wrong", "unexpectedly-passed", "unusable".
+    """
+    facts = data["facts"]
+    npus = dict.fromkeys(entry["npu"] for entry in data["files"])
+    return {
+        "run": "".join(f"- {name}: {value}\n" for name, value in facts.items() if not isinstance(value, dict)),
+        **{npu: _npu([_counts(entry) for entry in data["files"] if entry["npu"] == npu]) for npu in npus},
+        "wrong": "".join(map(_entry, data["wrong"])) or "None.\n",
+        "unexpectedly-passed": "".join(
+            f"- `{entry['id']}`: {entry['reason'] or 'no reason given'}\n" for entry in data["unexpectedly_passed"]
+        )
+        or "None.\n",
+        "unusable": _unusable(facts.get("unusable", {})),
+    }
+
+
+def _counts(entry: Mapping[str, Any]) -> FileCounts:
+    names = ("tests", "on_device", "compared", "equal", "failed_on_device")
+    counts: dict[str, Any] = {name: entry[name] for name in names}
+    return FileCounts(entry["file"], **counts, outcomes=Counter(entry["outcomes"]), without=Counter(entry["without"]))
+
+
+def _npu(files: Sequence[FileCounts]) -> str:
+    """Return one NPU's sentence and table."""
+    total = FileCounts("total")
+    for row in files:
+        total.tests += row.tests
+        total.on_device += row.on_device
+        total.compared += row.compared
+        total.equal += row.equal
+        total.failed_on_device += row.failed_on_device
+        total.outcomes += row.outcomes
+        total.without += row.without
+    outcomes, without = columns(total)
+    share = 1 - total.failed_on_device / (total.on_device or 1)
+    lines = [
+        f"{total.on_device:,} of {total.tests:,} tests reached the device; {share:.2%} of those did not fail. Of "
+        f"{total.compared:,} that were compared with the reference, {total.equal:,} were equal to it.\n",
+        "| | tests | " + " | ".join([*_COUNTS, *outcomes, *(f"*{outcome}*" for outcome in without)]) + " |",
+        "|---" + "|---:" * (1 + len(_COUNTS) + len(outcomes) + len(without)) + "|",
+        *("| " + " | ".join(row.cells(outcomes, without)) + " |" for row in [total, *files]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _entry(entry: Mapping[str, Any]) -> str:
+    why = f"{entry['diagnosis']}: {entry['evidence']}" if entry["diagnosis"] else "not diagnosed"
+    return f"- `{entry['id']}` ({why})\n  {entry['outcome']}: `{entry['problem']}`\n"
+
+
+def _unusable(files: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = [f"- {file}: {why['reason']}" for file, why in sorted(files.items()) if why["ethos_u"]]
+    others = [file for file, why in sorted(files.items()) if not why["ethos_u"]]
+    if others:
+        lines.append(f"\nAnd {len(others)} that have no test for Ethos-U: {', '.join(others)}.")
+    return "\n".join(lines or ["None."]) + "\n"

@@ -1,0 +1,145 @@
+"""A test file for the plugin: each way in which upstream's tests end. Run by test_plugin.py, not collected by itself.
+
+It marks its tests as upstream's common.py does, and starts an "FVP" through the function that the plugin watches.
+The executable is a shell script on PATH, or not there. Of upstream only that function is loaded: importing the rest
+takes seconds, and every test of the plugin runs this file again.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import types
+import warnings
+
+import pytest
+
+from ethos_hil.suites.lab.prove.upstream.setting import tests_root
+
+FVP = "FVP_Corstone_SSE-300_Ethos-U55"
+
+
+def _runner_utils() -> types.ModuleType:
+    """Upstream's runner_utils with nothing but `_run_cmd`, in packages that are empty."""
+    path = tests_root() / "runner_utils.py"
+    tree = ast.parse(path.read_text())
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "_run_cmd"]
+    name = "executorch.backends.arm.test.runner_utils"
+    for end in (place for place, letter in enumerate(name + ".") if letter == "."):
+        sys.modules[name[:end]] = types.ModuleType(name[:end])
+    module = sys.modules[name]
+    vars(module).update(__file__=str(path), subprocess=subprocess, List=list)
+    exec(compile(tree, path, "exec"), vars(module))
+    return module
+
+
+utils = _runner_utils()
+
+no_fvp = pytest.mark.xfail(
+    condition=shutil.which(FVP) is None,
+    raises=FileNotFoundError,
+    reason="Did not find Corstone-300 FVP or executor_runner on path",
+)
+
+
+def device() -> None:
+    utils._run_cmd([FVP, "-C", "cpu0.semihosting-cwd=."])
+
+
+def wrong() -> None:
+    raise ValueError("wrong")
+
+
+@no_fvp
+def test_u55_reaches() -> None:
+    device()
+
+
+@no_fvp
+def test_u55_reaches_twice_and_fails() -> None:
+    device()
+    device()
+    wrong()
+
+
+def test_u55_reaches_unmarked() -> None:
+    device()
+
+
+@no_fvp
+@pytest.mark.skip(reason="never")
+def test_u55_skipped() -> None:
+    device()
+
+
+@no_fvp
+def test_u55_passes_before() -> None:
+    warnings.warn("look here", UserWarning, stacklevel=1)
+
+
+@no_fvp
+def test_u55_fails_before() -> None:
+    wrong()
+
+
+def test_u55_passes_unmarked() -> None:
+    pass
+
+
+def test_u55_fails_unmarked() -> None:
+    wrong()
+
+
+@no_fvp
+def test_u55_skips_itself() -> None:
+    pytest.skip("not today")
+
+
+@no_fvp
+@pytest.mark.parametrize(
+    "reach",
+    [
+        pytest.param(False, id="any", marks=pytest.mark.xfail(strict=True)),
+        pytest.param(False, id="this", marks=pytest.mark.xfail(raises=ValueError, strict=True)),
+        pytest.param(False, id="other", marks=pytest.mark.xfail(raises=KeyError, strict=True)),
+        pytest.param(True, id="on device", marks=pytest.mark.xfail(raises=ValueError, strict=False)),
+    ],
+)
+def test_u55_expected_to_fail(reach: bool) -> None:
+    if reach:
+        device()
+    wrong()
+
+
+@pytest.mark.xfail(raises=ValueError, strict=True)
+@no_fvp
+def test_u55_expected_to_fail_first() -> None:
+    wrong()
+
+
+@no_fvp
+@pytest.mark.xfail(strict=True)
+def test_u55_expected_to_fail_but_passes_strict() -> None:
+    device()
+
+
+@no_fvp
+@pytest.mark.xfail(reason="because")
+def test_u55_expected_to_fail_but_passes() -> None:
+    device()
+
+
+@pytest.fixture
+def broken() -> None:
+    wrong()
+
+
+@no_fvp
+def test_u55_error_in_setup(broken: None) -> None:
+    device()
+
+
+def test_of_no_npu() -> None:
+    pass

@@ -1,0 +1,119 @@
+"""Results files, the list of diagnosed failures, samples: the parts that run no test."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.base.errors import UsageError
+from ethos_hil.suites.lab.prove.upstream import known, table
+from ethos_hil.suites.lab.prove.upstream.known import Known
+from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, TestResult, append, gist, npu_of, read
+from ethos_hil.suites.lab.prove.upstream.sample import SIZE, spread
+
+SAMPLE = Path(__file__).parents[1] / "sample.txt"
+
+
+def result(item: str, outcome: str = "passed", **fields: object) -> TestResult:
+    values = {"npu": npu_of(item) or "", "outcome": outcome, **fields}
+    return TestResult(id=item, seconds=1.0, build="", without="xfailed", **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("item", "npu"),
+    [
+        ("ops/test_add.py::test_add_tensor_u55_INT[1d_ones]", "u55"),
+        ("ops/test_add.py::test_add_u85_INT_16a8w[5d]", "u85"),
+        ("ops/test_add.py::TestX::test_U65", "u65"),
+        ("passes/test_x_u55.py::test_tosa", None),
+        ("ops/test_add.py::test_add_tosa[menu55]", None),
+    ],
+)
+def test_npu_is_read_from_the_tests_name(item: str, npu: str | None) -> None:
+    assert npu_of(item) == npu
+
+
+def test_results_survive_an_interrupt_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    first = result("a.py::test_u55", calls=(DeviceCall("FVP", 0.5, 0),), warnings=("w",))
+    append(path, first)
+    with path.open("a") as file:
+        file.write(result("b.py::test_u55").to_line()[:40])
+    assert read(path) == {first.id: first}
+    append(path, result("b.py::test_u55"))
+    assert list(read(path)) == ["a.py::test_u55", "b.py::test_u55"]
+
+
+def test_the_last_result_of_a_test_counts(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    for outcome in ("failed", "passed"):
+        append(path, result("a.py::test_u55", outcome))
+    assert read(path)["a.py::test_u55"].outcome == "passed"
+
+
+def test_known_failures_cover_by_star_only() -> None:
+    entry = Known("ops/test_a.py::test_a_u55[*]", "upstream", "seen")
+    assert entry.covers("ops/test_a.py::test_a_u55[case]")
+    assert not entry.covers("ops/test_a.py::test_a_u55c")
+
+
+def test_an_entry_whose_tests_pass_is_stale_and_one_that_was_not_run_is_not() -> None:
+    entries = [Known(f"a.py::test_{name}_u55", "ours", "seen") for name in ("fails", "passes", "absent")]
+    results = [result("a.py::test_fails_u55", "failed"), result("a.py::test_passes_u55")]
+    assert known.stale(results, entries) == [entries[1]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['test = "a"\nevidence = "b"', 'test = "a"\nevidence = "b"\ndiagnosis = "bad luck"', 'test = "a"', 'tset = "a"'],
+)
+def test_an_entry_without_diagnosis_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "known.toml"
+    path.write_text(f"[[known]]\n{text}\n")
+    with pytest.raises(UsageError, match="needs test, diagnosis and evidence"):
+        known.load(path)
+
+
+def test_the_list_in_use_loads() -> None:
+    known.load()
+
+
+def test_a_sample_is_spread_and_repeats() -> None:
+    items = [f"ops/test_{file}.py::test_{npu}[{n}]" for file in range(20) for npu in ("u55", "u85") for n in range(9)]
+    chosen = spread(items, 40, seed=3)
+    assert chosen == spread(reversed(items), 40, seed=3) != spread(items, 40, seed=4)
+    assert set(Counter((item.partition("::")[0], npu_of(item)) for item in chosen).values()) == {1}
+
+
+def test_the_sample_of_make_test_is_spread_over_files_and_boards() -> None:
+    items = SAMPLE.read_text().splitlines()
+    assert len(set(items)) == SIZE
+    assert len({item.partition("::")[0] for item in items}) >= 50
+    assert min(Counter(map(npu_of, items)).values()) >= SIZE // 3
+
+
+def test_a_failed_call_of_an_fvp_is_told_by_what_it_printed() -> None:
+    called = "RuntimeError: Failed running command FVP_Corstone -C a=b\nStderr: \nStdout: D one\nE [executorch:x] no"
+    assert gist(called) == "E [executorch:x] no"
+    assert gist("AssertionError: Output 0 does not match\nmore") == "AssertionError: Output 0 does not match"
+
+
+def test_the_table_counts_what_failed_and_names_what_is_not_diagnosed() -> None:
+    results = [result("ops/test_a.py::test_a_u55[1]"), result("ops/test_a.py::test_a_u55[2]", "failed", message="boom")]
+    pieces = table.markdown(json.loads(json.dumps(table.to_json(results, [], {"tests": 2}))))
+    assert "| ops/a | 2 |  |  |  | 1 | 1 | 2 |" in pieces["u55"]
+    assert pieces["wrong"] == "- `ops/test_a.py::test_a_u55[2]` (not diagnosed)\n  failed: `boom`\n"
+    assert (pieces["run"], pieces["unexpectedly-passed"]) == ("- tests: 2\n", "None.\n")
+
+
+def test_a_test_that_passes_with_other_outputs_than_the_references_is_wrong() -> None:
+    passed = result(
+        "a.py::test_u55", calls=(DeviceCall("FVP", 1.0, 0, True), DeviceCall("FVP", 1.0, 0, False, "output 0: 1 of 9"))
+    )
+    assert passed.wrong
+    assert not passed.failed
+    assert passed.problem == "differs from the reference: output 0: 1 of 9"
+    assert not result("a.py::test_u55", calls=(DeviceCall("FVP", 1.0, 0, None, "no reference"),)).wrong

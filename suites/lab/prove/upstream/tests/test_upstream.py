@@ -1,0 +1,97 @@
+"""Upstream's tests on the virtual boards: a sample passes, and an NPU that returns zeros is noticed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
+from ethos_hil.suites.lab.prove.upstream.records import TestResult, read
+
+SAMPLE = Path(__file__).parents[1] / "sample.txt"
+# The four networks of MLPerf Tiny among upstream's model tests; the other parametrisation of each is in the full run.
+MODELS = [
+    f"models/test_{name}.py::test_{name}_{npu}_INT[per_channel_quantization=true]"
+    for name in ("ds_cnn", "mobilenet_v1_025", "resnet8", "deep_autoencoder")
+    for npu in ("u55", "u85")
+]
+_TIME_LIMIT = 840  # two minutes on a quiet machine of two processors, several times as long on a busy one
+
+
+LISTED = SAMPLE.read_text().splitlines()
+
+
+def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str, TestResult], str]:
+    """Run the command on listed tests; its exit status, the results, and what it printed."""
+    out.mkdir(exist_ok=True)
+    (out / "list.txt").write_text("\n".join(items))
+    command = [
+        sys.executable,
+        "-m",
+        "ethos_hil.suites.lab",
+        "upstream",
+        "--items",
+        str(out / "list.txt"),
+        "--out",
+        str(out),
+    ]
+    with subprocess.Popen(
+        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        try:
+            text, _ = process.communicate(timeout=_TIME_LIMIT)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # pytest and its workers too
+            raise
+    return process.returncode, read(out / "results.jsonl"), text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("items", "jobs"),
+    [
+        pytest.param(LISTED[:1], 1, id="one"),
+        pytest.param([*LISTED, *MODELS], 2, id="sample", marks=pytest.mark.proof),
+    ],
+)
+def test_upstreams_operator_tests_and_tiny_models_pass(tmp_path: Path, items: list[str], jobs: int) -> None:
+    status, results, text = upstream(tmp_path, items, "-j", str(jobs))
+    assert status == 0, text
+    assert sorted(results) == sorted(items)
+    assert Counter(result.outcome for result in results.values()) == {"passed": len(items)}, text
+    assert not [result.id for result in results.values() if not result.calls], "all of these reach the device"
+    assert {call.equal for result in results.values() for call in result.calls} == {True}, text
+    assert {result.without for result in results.values()} == {"xfailed"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("items", "jobs"),
+    [
+        pytest.param([*LISTED[:2], MODELS[0]], 1, id="few", marks=pytest.mark.proof),
+        pytest.param([*LISTED[:4], *MODELS], 2, id="sample", marks=pytest.mark.proof),
+    ],
+)
+def test_with_an_npu_that_returns_zeros_they_do_not_pass(tmp_path: Path, items: list[str], jobs: int) -> None:
+    """Upstream's comparison must notice in its operator tests.
+
+    In the tiny models it does not: their tolerance (0.25, and two units of quantisation) is above their outputs, below
+    0.1. There the comparison with the reference must notice.
+    """
+    install_zeros(tmp_path / "zeros")
+    status, results, text = upstream(tmp_path / "out", items, "-j", str(jobs), "--fvps", str(tmp_path / "zeros"))
+    assert status == 1, text
+    assert sorted(results) == sorted(items)
+    for result in results.values():
+        assert {call.status for call in result.calls} == {0}, "it reached the device, which ran to its end"
+        assert {call.equal for call in result.calls} == {False}, text
+        if result.id not in MODELS:
+            assert (result.outcome, result.message[:14]) == ("failed", "AssertionError"), text

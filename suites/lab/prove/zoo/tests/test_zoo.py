@@ -1,0 +1,112 @@
+"""Protects what the zoo says of a run: how it ended, what ran on the CPU, and its tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from ethos_hil.suites.lab.prove.zoo import pair as zoo_pair
+from ethos_hil.suites.lab.prove.zoo import table
+from ethos_hil.suites.lab.prove.zoo.pair import PairResult, run
+from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES, Architecture
+
+GRU_CELL = ARCHITECTURES["gru_cell"]
+
+
+@pytest.fixture(scope="module")
+def cell() -> PairResult:
+    return run(GRU_CELL, "ethos-u55-128", "b", limit=250, ended=Event())
+
+
+@pytest.mark.slow
+def test_a_run_is_reported_with_what_the_cpu_computed_and_why(cell: PairResult) -> None:
+    assert (cell.group, cell.status) == ("verified", 0), cell
+    assert cell.cycles
+    assert cell.sram
+    assert cell.lowering
+    assert cell.delegated
+    left = {operator.operator: operator for operator in cell.on_cpu}
+    assert left["aten::addmm.out"].calls == 2
+    assert "recurrent" in left["aten::addmm.out"].reason
+    assert not any("quantize" in name for name in left), "conversions are not operators of the model"
+    assert PairResult.of_json(json.loads(json.dumps(cell.to_json()))) == cell
+
+
+@pytest.mark.slow
+def test_the_tables_have_it(cell: PairResult) -> None:
+    refused = replace(
+        cell, npu="ethos-u85-256", status=1, verdict="failed", kind="compile", message="no | room", hint="x"
+    )
+    tables = table.markdown({"facts": {"date": "today"}, "pairs": [pair.to_json() for pair in (cell, refused)]})
+    assert f"| {cell.cycles:,} | refused |" in tables["zoo-architectures"]
+    assert "| ethos-u85-256 | 0 | 1 | 0 |" in tables["zoo-verdicts"]
+    assert "no \\| room (x)" in tables["zoo-refused"]
+    assert "`aten::addmm.out`" in tables["zoo-cpu"]
+
+
+def test_a_run_that_names_nothing_or_takes_too_long_is_wrong() -> None:
+    missing = run(Architecture("no_such", "own", "no_such"), "ethos-u55-128", "b", limit=60, ended=Event())
+    assert (missing.group, missing.status) == ("wrong", 2)
+    late = run(GRU_CELL, "ethos-u55-128", "b", limit=1, ended=Event())
+    assert (late.group, late.status) == ("wrong", -signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "kind", "group"),
+    [
+        (0, "verified", "", "verified"),
+        (1, "unverified", "", "wrong"),
+        (0, "", "", "wrong"),
+        (1, "failed", "mismatch", "wrong"),
+        (1, "failed", "fault", "wrong"),
+        (1, "failed", "unsupported", "wrong"),
+        (4, "", "compile", "wrong"),
+        (1, "failed", "compile", "refused"),
+        (1, "failed", "delegation", "refused"),
+    ],
+)
+def test_only_a_verified_run_is_verified_and_only_words_before_boot_are_a_refusal(
+    status: int, verdict: str, kind: str, group: str
+) -> None:
+    assert PairResult("net", "npu", "b", status, verdict, kind).group == group
+
+
+def test_an_interrupted_zoo_leaves_no_process(tmp_path: Path) -> None:
+    """It says so at once, and the run that it had started is gone."""
+    command = [
+        sys.executable,
+        "-m",
+        "ethos_hil.suites.lab",
+        "zoo",
+        "gru_cell",
+        "--npu",
+        "ethos-u55-128",
+        "--out",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    children: list[str] = []
+    while not children and process.poll() is None:
+        tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
+        children = [child for path in tasks for child in path.read_text().split()]
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert children
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+def test_names_are_unique_and_every_network_of_ours_is_listed() -> None:
+    from ethos_hil.suites.models.zoo.networks import BUILDERS
+
+    ours = {network.builder for network in ARCHITECTURES.values() if network.origin == "own"}
+    assert ours == set(BUILDERS)
+    assert len(ARCHITECTURES) >= 60
+    assert zoo_pair.environment()["PYTHONPATH"].endswith("build/zoo/packages")
