@@ -1,31 +1,31 @@
-"""Runs jobs in worker processes: an item of work that crashes or hangs costs that item, not the run.
+"""Runs items of work in the processes of a crew: one that crashes or hangs costs that item, not the run.
 
-A job is a row of items that share a preparation, such as the checks of one program. A worker takes a job, prepares it
-once and sends the result of each item. When it dies or takes too long, the item it was at is lost, and another worker
-takes the rest of the job.
+A job is a row of items that share a preparation, such as the checks of one program. A process takes a job, prepares it
+once and answers with the result of each item. When it dies or takes too long, the item it was at is lost, and another
+process does the rest of the job.
 """
 
 from __future__ import annotations
 
+import base64
 import faulthandler
-import multiprocessing
-import os
+import pickle
+import queue
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from time import monotonic
 from traceback import extract_tb, format_exception_only
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from ethos_hil.base.process import dies_with
+from ethos_hil.base.crew import DONE, NO_END, WorkerCrew, serve
 
 Result = TypeVar("Result")
 Made = TypeVar("Made", covariant=True)
 _PREPARE_SECONDS = 300.0  # for the start of a process and for what a job prepares: imports, compilations
-_LAST_LINES = 40  # of a dead worker's standard error, among which the stack is
+_LAST_LINES = 40  # of a dead process's standard error, among which the stack is
 
 
 class Job(Protocol[Made]):
@@ -42,6 +42,39 @@ class Job(Protocol[Made]):
         """Return the result of an item that crashed, hung or raised. The process that started the crew calls it."""
 
 
+@dataclass
+class _Rest(Generic[Result]):
+    """What is left of a job.
+
+    Attributes:
+        job: the job.
+        begin: what a process calls before its first job.
+        first: the first item that is left.
+        ready: whether the job is prepared in the process that has it.
+        said: standard error of the process that has it, and how much of it is of earlier jobs.
+    """
+
+    job: Job[Result]
+    begin: Callable[[], None] | None
+    first: int = 0
+    ready: bool = False
+    said: tuple[str, int] = ("", 0)
+
+    def __str__(self) -> str:
+        return str(self.job)
+
+    def last_words(self) -> str:
+        """Return the stack with which the process died, if it left one."""
+        path, before = self.said
+        lines = Path(path).read_bytes()[before:].decode(errors="replace").splitlines() if path else []
+        return " / ".join(line.strip() for line in lines[-_LAST_LINES:] if "File " in line)[:300] or "it said nothing"
+
+
+@dataclass(frozen=True)
+class _Taken:
+    said: tuple[str, int]
+
+
 @dataclass(frozen=True)
 class _Done(Generic[Result]):
     result: Result
@@ -53,70 +86,8 @@ class _Raised:
 
 
 @dataclass(frozen=True)
-class _WorkerReady:
+class _Ready:
     pass
-
-
-@dataclass(frozen=True)
-class _Rest(Generic[Result]):
-    """What is left of a job: its items from `first` on."""
-
-    job: Job[Result]
-    first: int = 0
-
-
-class _Worker(Generic[Result]):
-    def __init__(self, folder: Path, begin: Callable[[], None] | None) -> None:
-        context = multiprocessing.get_context("spawn")  # workers share nothing with the process that reports
-        self._said = folder / f"{monotonic()}"
-        self.connection, theirs = context.Pipe()
-        arguments = (theirs, self._said, begin, os.getpid())
-        self._process: BaseProcess = context.Process(target=_work, args=arguments, daemon=True)
-        self._process.start()
-        theirs.close()
-        self.rest: _Rest[Result] | None = None
-        self._ready = False
-        self._since = 0.0
-
-    def give(self, rest: _Rest[Result]) -> None:
-        self.rest, self._ready, self._since = rest, False, monotonic()
-        self.connection.send(rest)
-
-    def take(self) -> Iterator[Result]:
-        """Yield the result that it has sent, if any. Raise EOFError when it is dead."""
-        message: _Done[Result] | _Raised | _WorkerReady = self.connection.recv()
-        self._ready, self._since = True, monotonic()
-        assert self.rest is not None
-        if isinstance(message, _Done):
-            yield message.result
-        elif isinstance(message, _Raised):
-            yield self.rest.job.lost(self.rest.first, message.reason)
-        else:
-            return
-        self.advance()
-
-    def advance(self) -> None:
-        """Go on to the next item."""
-        assert self.rest is not None
-        following = self.rest.first + 1
-        self.rest = _Rest(self.rest.job, following) if following < self.rest.job.count else None
-
-    def late(self, seconds: float) -> bool:
-        """Return whether it has worked on one item for longer than `seconds`, or prepared a job for too long."""
-        return monotonic() - self._since > (seconds if self._ready else _PREPARE_SECONDS)
-
-    def last_words(self) -> str:
-        """Return how a dead worker ended."""
-        self._process.join()
-        lines = self._said.read_text(errors="replace").splitlines()[-_LAST_LINES:]
-        stack = " / ".join(line.strip() for line in lines if "File " in line)[:300]
-        return f"the process ended with {self._process.exitcode}: {stack or 'it said nothing'}"
-
-    def stop(self) -> None:
-        """End it, whatever it does."""
-        self.connection.close()
-        self._process.kill()
-        self._process.join()
 
 
 @dataclass(frozen=True)
@@ -135,80 +106,121 @@ class Crew:
 
     def run(self, jobs: Sequence[Job[Result]]) -> Iterator[Result]:
         """Do every item of every job, and yield the results as they are made, those of one job in order."""
-        waiting: list[_Rest[Result]] = [_Rest(job) for job in reversed(jobs) if job.count]
+        run = _Run(self.seconds, [_Rest(job, self.begin) for job in jobs if job.count])
         with tempfile.TemporaryDirectory(prefix="ethos-hil-crew-") as name:
-            folder = Path(name)
-            workers: list[_Worker[Result]] = [
-                _Worker(folder, self.begin) for _ in range(min(self.workers, len(waiting)))
-            ]
+            thread = threading.Thread(target=run.do, args=(self.workers, Path(name)))
+            thread.start()
             try:
-                while True:
-                    for worker in workers:
-                        if worker.rest is None and waiting:
-                            worker.give(waiting.pop())
-                    busy = [worker for worker in workers if worker.rest is not None]
-                    if not busy:
-                        return
-                    ready = wait([worker.connection for worker in busy], timeout=1.0)
-                    for worker in busy:
-                        reason = ""
-                        if worker.connection in ready:
-                            try:
-                                yield from worker.take()
-                            except (EOFError, ConnectionResetError):
-                                reason = worker.last_words()
-                        elif worker.late(self.seconds):
-                            reason = f"no end within {self.seconds:g} seconds"
-                        if reason:
-                            assert worker.rest is not None
-                            yield worker.rest.job.lost(worker.rest.first, reason)
-                            worker.advance()
-                            waiting += [worker.rest] if worker.rest is not None else []
-                            worker.stop()
-                            workers[workers.index(worker)] = _Worker(folder, self.begin)
+                while (result := run.results.get()) is not _OVER:
+                    yield result
             finally:
-                for worker in workers:
-                    worker.stop()
+                run.unwanted.set()
+                thread.join()
+        if run.problem is not None:
+            raise run.problem
 
 
-def _work(connection: Connection, log: Path, begin: Callable[[], None] | None, parent: int) -> None:
-    """Be a worker: take jobs and send results until the connection closes."""
-    dies_with(parent)()
-    with log.open("wb") as file:  # what tools print goes there; the stack of a crash, too
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-        faulthandler.enable(file)
-        if begin is not None:
-            begin()
-        while True:
-            try:
-                rest = connection.recv()
-            except EOFError:
-                return
-            for message in _results(rest):
-                connection.send(message)
+_OVER: Any = object()
+"""Comes after the last result."""
 
 
-def _results(rest: _Rest[Result]) -> Iterator[_Done[Result] | _Raised | _WorkerReady]:
-    """Yield the messages about a job: one when it is prepared, and one for each item."""
+class _Run(Generic[Result]):
+    """Has a crew do jobs, in a thread; the results are in a queue."""
+
+    def __init__(self, seconds: float, jobs: Sequence[_Rest[Result]]) -> None:
+        self.results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+        self.unwanted = threading.Event()
+        self.problem: BaseException | None = None
+        self._seconds = seconds
+        self._jobs = jobs
+
+    def do(self, workers: int, folder: Path) -> None:
+        crew: WorkerCrew[_Rest[Result]] = WorkerCrew(
+            "ethos_hil.suites.lab.crew",
+            sys.path,  # a job's class may be of a test
+            folder=Path.cwd(),
+            log=lambda number: folder / str(number),
+            processes=workers,
+            patience=lambda rest: self._seconds if rest.ready else _PREPARE_SECONDS,
+        )
+        try:
+            crew.run(self._jobs, report=self._report, lost=self._lose, tick=self._end_if_unwanted)
+        except BaseException as error:
+            self.problem = error
+        self.results.put(_OVER)
+
+    def _end_if_unwanted(self) -> None:
+        if self.unwanted.is_set():
+            raise InterruptedError("no one takes the results")
+
+    def _report(self, rest: _Rest[Result], line: str) -> None:
+        answer = pickle.loads(base64.b64decode(line))
+        if isinstance(answer, _Taken):
+            rest.said = answer.said
+        elif isinstance(answer, _Raised):
+            self._end_item(rest, rest.job.lost(rest.first, answer.reason))
+        elif isinstance(answer, _Done):
+            self._end_item(rest, answer.result)
+        rest.ready = not isinstance(answer, _Taken)
+
+    def _end_item(self, rest: _Rest[Result], result: Result) -> None:
+        self.results.put(result)
+        rest.first += 1
+
+    def _lose(self, rest: _Rest[Result], how: str) -> _Rest[Result] | None:
+        """Lose the item at which a process ended. Return the rest of its job."""
+        if rest.first < rest.job.count:
+            reason = how if how.startswith(NO_END) else f"the process ended with {how}: {rest.last_words()}"
+            self._end_item(rest, rest.job.lost(rest.first, reason))
+        rest.ready = False
+        return rest if rest.first < rest.job.count else None
+
+
+def _answers(jobs: Iterable[_Rest[Any]]) -> Generator[str]:
+    """Do jobs in a process of the crew, and yield the lines that it answers with."""
+    path = Path("/proc/self/fd/2").readlink()  # what tools print goes there; the stack of a crash, too
+    begun = False
+    for rest in jobs:
+        yield _line(_Taken((str(path), path.stat().st_size)))
+        if rest.begin is not None and not begun:
+            rest.begin()
+        begun = True
+        yield from map(_line, _results(rest))
+        yield DONE
+
+
+def _line(answer: _Taken | _Ready | _Done[Any] | _Raised) -> str:
+    return base64.b64encode(pickle.dumps(answer)).decode()
+
+
+def _results(rest: _Rest[Result]) -> Iterator[_Ready | _Done[Result] | _Raised]:
+    """Yield the answers about a job: one when it is prepared, and one for each item."""
     items = range(rest.first, rest.job.count)
     try:
         do = rest.job.prepare()
     except Exception as error:
-        yield from (_Raised(f"preparing: {_described(error)}") for _ in items)
+        yield from (_Raised(f"preparing: {_describe(error)}") for _ in items)
         return
-    yield _WorkerReady()
+    yield _Ready()
     for item in items:
         try:
             result = do(item)
         except Exception as error:
-            yield _Raised(_described(error))
+            yield _Raised(_describe(error))
         else:
             yield _Done(result)
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """Return an exception as text, with the line that raised it."""
     frames = extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return "".join(format_exception_only(error)).strip() + where
+
+
+if __name__ == "__main__":
+    from ethos_hil.suites.lab import crew  # the classes of answers are the module's, not of this program
+
+    sys.path[:] = sys.argv[1:]
+    faulthandler.enable()
+    serve(None, crew._answers)

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
@@ -25,6 +26,8 @@ from ethos_hil.base.process import StoppedProcesses, end_child, start_child
 from ethos_hil.base.writing import Writing
 
 DONE = "done"
+NO_END = "no end within"
+"""How the end of a process is said that was killed as it said nothing for too long."""
 _TICK = 0.5
 _END = 30.0
 """Seconds that an interrupted process has to stop its boards."""
@@ -37,7 +40,14 @@ class WorkerCrew(Generic[_Job]):
     """Some processes. Each dies with this one; one that ends in the middle of a job is replaced."""
 
     def __init__(
-        self, module: str, arguments: Sequence[str], *, folder: Path, log: Callable[[int], Path], processes: int
+        self,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        log: Callable[[int], Path],
+        processes: int,
+        patience: Callable[[_Job], float] | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -47,11 +57,16 @@ class WorkerCrew(Generic[_Job]):
             folder: its working directory.
             log: the file of what a process says on stderr, by its number.
             processes: how many.
+            patience: seconds that a process may say nothing of a job, as it is now; then it is killed. Default: for
+                ever, as jobs with limits of their own need no other.
         """
         self._command = [sys.executable, "-m", module, *arguments]
         self._folder = folder
         self._log = log
         self._count = processes
+        self._patience = patience
+        self._heard: dict[subprocess.Popen[str], tuple[_Job, float]] = {}
+        self._late: dict[int, float] = {}
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._problem: BaseException | None = None
@@ -99,29 +114,35 @@ class WorkerCrew(Generic[_Job]):
         if self._problem is not None:
             raise self._problem
 
-    @staticmethod
-    def _wait_for(threads: Sequence[threading.Thread], tick: Callable[[], None]) -> None:
-        """Wait until all jobs are done. Each job has limits of its own, and a process that is stopped is ended."""
+    def _wait_for(self, threads: Sequence[threading.Thread], tick: Callable[[], None]) -> None:
+        """Wait until all jobs are done. A process that is stopped, or says nothing for too long, is ended."""
         while working := [thread for thread in threads if thread.is_alive()]:
             working[0].join(_TICK)
+            if self._patience is not None:
+                self._end_silent(self._patience)
             tick()
+
+    def _end_silent(self, patience: Callable[[_Job], float]) -> None:
+        for process, (job, heard) in list(self._heard.items()):
+            limit = patience(job)
+            if time.monotonic() - heard > limit:
+                self._late[process.pid] = limit
+                process.kill()
 
     def _work(self, number: int, report: Callable[[_Job, str], None], lost: Callable[[_Job, str], _Job | None]) -> None:
         """Do jobs in a process until there are none. In a thread, which the process dies with."""
         process: subprocess.Popen[str] | None = None
+        rest: _Job | None = None
         try:
             while not self._stop.is_set():
                 try:
-                    job = self._jobs.get_nowait()
+                    job = self._jobs.get_nowait() if rest is None else rest
                 except queue.Empty:
                     return
                 if process is None or process.poll() is not None:
                     process = self._start(number)
-                if self._did(process, job, report) or self._stop.is_set():
-                    continue
-                rest = lost(job, self._ending(process))
-                if rest is not None:
-                    self._jobs.put(rest)
+                done = self._did(process, job, report) or self._stop.is_set()
+                rest = None if done else lost(job, self._ending(process))
         except BaseException as error:
             self._problem = self._problem or error
             self._stop.set()
@@ -134,6 +155,7 @@ class WorkerCrew(Generic[_Job]):
         assert process.stdin is not None
         assert process.stdout is not None
         self._stopped.watch(process.pid, f"the job {one_line(str(job)):.100}")
+        self._heard[process] = job, time.monotonic()
         try:
             process.stdin.write(base64.b64encode(pickle.dumps(job)).decode() + "\n")
             process.stdin.flush()
@@ -142,9 +164,11 @@ class WorkerCrew(Generic[_Job]):
                 if message == DONE:
                     return True
                 report(job, message)
+                self._heard[process] = job, time.monotonic()
         except BrokenPipeError:
             pass
         finally:
+            del self._heard[process]
             self._stopped.forget(process.pid)
         return False
 
@@ -160,6 +184,8 @@ class WorkerCrew(Generic[_Job]):
             process.wait(_END)
         process.kill()
         status = process.wait()
+        if process.pid in self._late:
+            return f"{NO_END} {self._late[process.pid]:g} seconds"
         why = ", after a signal had stopped it" if process.pid in self._stopped.ended else ""
         return f"signal {-status}{why}" if status < 0 else f"status {status}"
 
@@ -179,27 +205,30 @@ def error_of_line(message: str) -> OSError:
     return OSError(number, why, where)
 
 
-def serve(folder: Path, work: Callable[[Iterable[Any]], Generator[str]]) -> None:
-    """Do jobs until there are no more, in a process of a crew that writes a run folder.
+def serve(folder: Path | None, work: Callable[[Iterable[Any]], Generator[str]]) -> None:
+    """Do jobs until there are no more, in a process of a crew.
 
-    A file that cannot be read or written ends it, and is told.
+    A file that cannot be read or written ends it, and is told where it writes a run folder.
 
     Args:
-        folder: the run folder.
+        folder: the run folder, or None.
         work: takes all jobs, and yields what is answered.
     """
     lines, answers = _own_streams()
     end_on_signals()
-    writing = Writing(folder)
+    writing = None if folder is None else Writing(folder)
     try:
         jobs = (pickle.loads(base64.b64decode(line)) for line in lines)
         with contextlib.closing(work(jobs)) as replies:
             for reply in replies:
                 print(reply, file=answers, flush=True)
     except OSError as error:
+        if folder is None:
+            raise
         print(line_of_error(error, folder), file=answers, flush=True)
     finally:
-        writing.close()
+        if writing is not None:
+            writing.close()
 
 
 def _own_streams() -> tuple[IO[str], IO[str]]:

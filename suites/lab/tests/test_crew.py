@@ -66,8 +66,8 @@ def test_an_item_that_is_lost_costs_no_other() -> None:
     for deed in "abcde":
         assert [text.startswith("by ") for name, text in results if name == deed] == [True, True]
     reasons = {name: text for name, text in results if len(name) > 1}
-    assert reasons["exit"] == "the process ended with 3: it said nothing"
-    assert reasons["crash"].startswith("the process ended with -11: File")
+    assert reasons["exit"] == "the process ended with status 3: it said nothing"
+    assert reasons["crash"].startswith("the process ended with signal 11: File")
     assert "test_crew.py" in reasons["crash"]
     assert reasons["hang"] == "no end within 1 seconds"
     assert reasons["raise"].startswith("ZeroDivisionError: oh (test_crew.py:")
@@ -79,7 +79,7 @@ def test_a_preparation_that_raises_or_crashes_loses_its_items_only() -> None:
     texts = dict(results)
     assert texts["a"] == texts["b"]
     assert texts["a"].startswith("preparing: ZeroDivisionError")
-    assert texts["c"] == texts["d"] == "the process ended with 3: it said nothing"
+    assert texts["c"] == texts["d"] == "the process ended with status 3: it said nothing"
     assert texts["e"].startswith("by ")
 
 

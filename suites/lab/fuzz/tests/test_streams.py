@@ -191,7 +191,7 @@ def findings_of(tmp_path: Path, prepare: Any) -> list[Examined]:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "words"), [(hang, "no end within 2 seconds"), (crash, "the process ended with -11: File")]
+    ("prepare", "words"), [(hang, "no end within 2 seconds"), (crash, "the process ended with signal 11: File")]
 )
 def test_hangs_and_crashes_cost_a_case_and_are_found(tmp_path: Path, prepare: Any, words: str) -> None:
     findings = findings_of(tmp_path, prepare)

@@ -151,6 +151,6 @@ def test_a_boot_that_ends_the_process_costs_that_boot(originals: tuple[Original,
         3: trial.RESULT,
         4: trial.RESULT,
     }
-    assert "process ended with 9" in endings[2].words
+    assert "process ended with status 9" in endings[2].words
     (file,) = tmp_path.iterdir()
     assert file.read_bytes() == make(1, 2, originals).pte

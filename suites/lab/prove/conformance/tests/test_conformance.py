@@ -314,7 +314,7 @@ def test_what_hangs_or_crashes_is_broken_and_the_rest_is_checked() -> None:
         details = {verdict.mode: verdict.detail for verdict in verdicts if verdict.program == program}
         outcomes = {verdict.mode: verdict.outcome for verdict in verdicts if verdict.program == program}
         assert details["fine"] == details["good"] == ""
-        assert "process ended with 3" in details["crash"]
+        assert "process ended with status 3" in details["crash"]
         assert "no end within 1 seconds" in details["hang"]
         assert "ZeroDivisionError: oh (test_conformance.py:" in details["raise"]
         assert {mode for mode, outcome in outcomes.items() if outcome is CheckEnding.BROKEN} == {
