@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from operator import getitem
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -123,52 +122,6 @@ def shared_history(_: None) -> Callable[[Any, dict[int, Any]], Any]:
     """A `__deepcopy__` for NodeSource, which has none of its own: the copy of an entry is the entry."""
 
     return lambda entry, memo: entry
-
-
-# torch's cache of what operators give for fake tensors, for those that quantise as well.
-#
-# torch (torch/_subclasses/fake_tensor.py) keeps that for operators of its own. Half the calls in a quantised graph are
-# those of torchao's operators that quantise and dequantise: functions in Python that compute nothing but a shape.
-
-_OPERATORS = frozenset(
-    f"quantized_decomposed::{name}"
-    for name in ("quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel")
-)
-"""Their schemas change no argument and return no view, which is what torch asks of its own operators."""
-
-
-def quantising_too(by_torch: Callable[..., None]) -> Callable[..., None]:
-    """torch's method `_validate_cache_key`, which raises where the result of a call may not be kept."""
-
-    def validate(self: Any, operator: Any, args: Any, kwargs: Any) -> None:
-        if operator.name() not in _OPERATORS:
-            by_torch(self, operator, args, kwargs)
-
-    return validate
-
-
-# torch's names of parameters and buffers, collected quickly.
-#
-# torch and ExecuTorch ask of every input of every trace whether it is a parameter or a buffer. For each answer torch
-# (torch/export/graph_signature.py) goes through all inputs, so the time grows with the square of their number; a
-# transformer has a thousand. The answer cannot be kept: passes change the inputs in place. Here it takes a fifth as
-# long.
-
-
-def names_of(kind: str, _: property) -> property:
-    """torch's `inputs_to_parameters` or `inputs_to_buffers`: those of one InputKind by the names of their inputs."""
-    from torch.export.graph_signature import InputKind, TensorArgument
-
-    wanted = InputKind[kind]
-
-    def names(self: Any) -> Mapping[str, str]:
-        return MappingProxyType({
-            spec.arg.name: spec.target
-            for spec in self.input_specs
-            if spec.kind is wanted and type(spec.arg) is TensorArgument and isinstance(spec.target, str)
-        })  # fmt: skip
-
-    return property(names)
 
 
 # Python code of a graph, generated when it is needed.

@@ -7,7 +7,6 @@ of seven lowerings that alternate in one process. `python -m ethos_hil.suites.la
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ethos_hil.lowering.upstream.patches.in_executorch import (
@@ -21,26 +20,21 @@ from ethos_hil.lowering.upstream.patches.in_torch import (
     collected_once,
     decomposed_once,
     generated_on_demand,
-    names_of,
-    quantising_too,
     remembered_overrides,
     shared_history,
 )
-from ethos_hil.lowering.upstream.patches.in_torchao import searched_in_numbers, searched_where_there_may_be
+from ethos_hil.lowering.upstream.patches.in_torchao import searched_where_there_may_be
 from ethos_hil.lowering.upstream.patches.patch import Patch
 from ethos_hil.lowering.upstream.patches.retracing import described_on_demand, plain_as_they_are, remembered_calls
 
 _VERSIONS = {"torch": ("2.13.0",), "torchao": ("0.18.0",), "executorch": ("1.4.1",)}
 _ARM_PASSES = "executorch.backends.arm._passes"
 _EXPORTED = "torch.export.exported_program"
-_FAKES = "torch._subclasses.fake_tensor.FakeTensorMode"
 _GRAPH_MODULE = "torch.fx.graph_module.GraphModule"
-_OBSERVER = "torchao.quantization.pt2e.observer.HistogramObserver"
 _PARTITIONER = "executorch.backends.arm.tosa.partitioner"
 _PASS_BASE = "executorch.exir.pass_base"
 _QAT = "torchao.quantization.pt2e.qat_utils"
 _SDPA = "executorch.backends.transforms.decompose_sdpa.DecomposeScaledDotProductAttention"
-_SIGNATURE = "torch.export.graph_signature"
 _COLLECTION = (
     ("torch._export.utils._collect_all_valid_cia_ops_for_namespace", "10e01e3ec33ff3ea"),
     ("torch._export.utils._collect_all_valid_cia_ops_for_aten_namespace", "bef06673f7016b9b"),
@@ -143,29 +137,6 @@ SPEED = (
         ("torch.fx.proxy.TracerBase.create_arg", "0a76be4b73675085"),
         why="ExecuTorch and torch ask of every number of a list whether it is a module, a tensor or an opaque object",
         gain="see decomposed programs",
-    ),
-    *(
-        _row(
-            f"names of {kind}s", "torch", partial(names_of, kind.upper()),
-            f"{_SIGNATURE}.ExportGraphSignature.inputs_to_{kind}s", fingerprint,
-            (f"{_SIGNATURE}._immutable_dict", "4792580b5de81b24"),
-            why="torch goes through all inputs of a program, slowly, whenever it is asked whether one is a weight",
-            gain="without the two, MobileViT-XXS takes 1.04 times as long",
-        )
-        for kind, fingerprint in (("parameter", "3021acee8effb403"), ("buffer", "7e54f81d592640da"))
-    ),
-    _row(
-        "quantised fakes", "torch", quantising_too,
-        f"{_FAKES}._validate_cache_key", "fe8e0e0fdd23a3e4",
-        why="torch's cache of what operators give for fake tensors leaves out those that quantise, half of all calls",
-        gain="without it, MobileViT-XXS takes 1.06 times as long",
-    ),
-    _row(
-        "histogram", "torchao", searched_in_numbers,
-        f"{_OBSERVER}._non_linear_param_search", "6e4df4c38a62111a",
-        (f"{_OBSERVER}._compute_quantization_error", "82427f6513c986a9"),
-        why="torchao compares tensors of one element, tens of thousands of times for an activation",
-        gain="without it the cold suites (every 40th case) take 1.06 times as long, a softmax 1.2 times",
     ),
     _row(
         "folding of trained norms", "torchao", searched_where_there_may_be,
