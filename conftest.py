@@ -1,4 +1,4 @@
-"""Settings that all tests share: the cache of lowered models, what saves time, and the reaction to Ctrl-C."""
+"""What all tests share: a cache of lowered models, what is made once, the command line, the reaction to Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,9 +10,40 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.environment import EnvironmentTests
+from ethos_hil.base.testing.once import Once
+from ethos_hil.harness.testing.command import Run, run_command
+from ethos_hil.harness.testing.small_model import MODEL
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Make a thing once for all workers of the session: `once("site", build)` is the folder that `build` has filled."""
+    return Once.of_session(tmp_path_factory)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be in a folder that has net.py, a small model, and nothing else."""
+    (tmp_path / "net.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ethos_hil(here: Path) -> Run:
+    """Run the command line there, in this process: torch is imported once and not for every case."""
+    return run_command
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "leave out tests of the environment if nothing that they read has changed since they passed"
+    parser.addoption("--if-changed", action="store_true", help=text)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let tests share one cache of lowered models, which outlasts the session and is not the user's own."""
+    config.pluginmanager.register(EnvironmentTests(config.rootpath, config.getoption("--if-changed")))
     os.environ.setdefault("ETHOS_HIL_CACHE", str(Path(__file__).parent / "build/test-cache"))
     # torch's threads wait asleep, as for the commands: those of one worker would spin on the other worker's processor.
     # It is set without being read: what a conftest reads is a part of what the suites' models are made from.

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 from blocks import ROOT, documents
-from filelock import FileLock
 from generated_tables import TABLES, data
+
+from ethos_hil.base.testing.once import Once
+
+_ROOMS = ("src/ethos_hil", "harness", "lowering", "results", "suites")
+environment = pytest.mark.environment(
+    contents=["*.md", "docs/**/*", "firmware/*.md", *(f"{room}/**/*.py" for room in _ROOMS)]
+)
+"""Pages and tables are made of docstrings and declarations, too."""
 
 
 def build(sources: Path, output: Path) -> subprocess.CompletedProcess[str]:
@@ -19,17 +26,15 @@ def build(sources: Path, output: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """Built once for all workers of pytest-xdist, whose folders lie beside one another."""
-    base = tmp_path_factory.getbasetemp()
-    output = (base if worker_id == "master" else base.parent) / "site"
-    with FileLock(output.with_suffix(".lock")):
-        if not (output / "index.html").is_file():
-            done = build(ROOT, output)
-            assert done.returncode == 0, done.stderr
-    return output
+def site(once: Once) -> Path:
+    def make(folder: Path) -> None:
+        done = build(ROOT, folder)
+        assert done.returncode == 0, done.stderr
+
+    return once("site", make)
 
 
+@environment
 @pytest.mark.slow
 def test_every_document_is_a_page_of_the_site(site: Path) -> None:
     pages = documents(["*.md", "docs/**/*.md", "firmware/*.md"])
@@ -38,6 +43,7 @@ def test_every_document_is_a_page_of_the_site(site: Path) -> None:
     assert "docs/index.html" in (site / "index.html").read_text()
 
 
+@environment
 @pytest.mark.slow
 def test_the_tables_are_in_their_pages(site: Path) -> None:
     """One row of each, which no prose has."""
@@ -57,6 +63,7 @@ def test_the_tables_are_in_their_pages(site: Path) -> None:
         assert re.search(row, (site / f"docs/{page}.html").read_text(), re.DOTALL), page
 
 
+@environment
 @pytest.mark.slow
 def test_the_reference_documents_what_is_public(site: Path) -> None:
     import ethos_hil
@@ -68,6 +75,7 @@ def test_the_reference_documents_what_is_public(site: Path) -> None:
     assert 'id="ethos_hil.harness.targets.base.Target._run"' in page
 
 
+@environment
 @pytest.mark.parametrize(
     ("text", "message"),
     [

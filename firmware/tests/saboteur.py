@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import shlex
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from builds import FIRMWARE, build
+from builds import BUILD, FIRMWARE, build
+from filelock import FileLock
+
+STORE = BUILD.parent / "sabotaged"
 
 
 @dataclass(frozen=True)
@@ -23,33 +28,61 @@ class Change:
 
 @functools.cache
 def sabotaged(preset: str, *changes: Change) -> bytes:
-    """Return the ELF of a preset with these changes."""
+    """Return the ELF of a preset with these changes.
+
+    It is linked once for all workers and sessions: it stays beside the build until a source of the firmware changes.
+    """
     folder = build(preset)
-    with tempfile.TemporaryDirectory() as scratch:
-        link = _command(folder, "ethos-hil.elf")
-        for number, source in enumerate(dict.fromkeys(change.source for change in changes)):
-            text = (FIRMWARE / source).read_text()
-            for change in changes:
-                if change.source == source:
-                    assert text.count(change.old) == 1, f"{source} has {change.old!r} {text.count(change.old)} times"
-                    text = text.replace(change.old, change.new)
-            edited, output = Path(scratch) / f"{number}-{Path(source).name}", Path(scratch) / f"{number}.obj"
-            edited.write_text(text)
-            target = _object(folder, source)
-            compile_it = shlex.split(_command(folder, target))
-            words = {
-                str(FIRMWARE / source): str(edited),
-                target: str(output),
-                f"{target}.d": f"{output}.d",
-                "-Werror": "-w",
-            }
-            _run([words.get(word, word) for word in compile_it], folder)
-            assert link.count(target) == 1
-            link = link.replace(target, str(output))
-        elf = Path(scratch) / "ethos-hil.elf"
-        link = link.replace("-Map=ethos-hil.map", f"-Map={scratch}/map").replace("-o ethos-hil.elf", f"-o {elf}")
-        _run(["sh", "-c", link], folder)
-        return elf.read_bytes()
+    kept = STORE / f"{preset}-{_state(folder / 'ethos-hil.elf')}"
+    elf = kept / f"{hashlib.sha256(repr(changes).encode()).hexdigest()[:16]}.elf"
+    with FileLock(BUILD / f"sabotaged-{preset}.lock"):
+        if not elf.is_file():
+            _forget_others(preset, kept)
+            with tempfile.TemporaryDirectory(dir=kept) as scratch:
+                _link(folder, changes, Path(scratch)).rename(elf)
+    return elf.read_bytes()
+
+
+def _state(built: Path) -> str:
+    """Return a digest of a build and of all that it is built from."""
+    sources = sorted(path for path in FIRMWARE.rglob("*") if path.suffix in (".h", ".cc", ".ld", ".cmake", ".txt"))
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (built, *sources)]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
+
+
+def _forget_others(preset: str, kept: Path) -> None:
+    """Make the folder of this state of a preset, and remove those of earlier ones."""
+    kept.mkdir(parents=True, exist_ok=True)
+    for old in STORE.glob(f"{preset}-*"):
+        if old != kept:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _link(folder: Path, changes: tuple[Change, ...], scratch: Path) -> Path:
+    """Compile the changed sources and link them with all other objects. Return the ELF."""
+    elf, link = scratch / "ethos-hil.elf", _command(folder, "ethos-hil.elf")
+    for number, source in enumerate(dict.fromkeys(change.source for change in changes)):
+        text = (FIRMWARE / source).read_text()
+        for change in changes:
+            if change.source == source:
+                assert text.count(change.old) == 1, f"{source} has {change.old!r} {text.count(change.old)} times"
+                text = text.replace(change.old, change.new)
+        edited, output = scratch / f"{number}-{Path(source).name}", scratch / f"{number}.obj"
+        edited.write_text(text)
+        target = _object(folder, source)
+        compile_it = shlex.split(_command(folder, target))
+        words = {
+            str(FIRMWARE / source): str(edited),
+            target: str(output),
+            f"{target}.d": f"{output}.d",
+            "-Werror": "-w",
+        }
+        _run([words.get(word, word) for word in compile_it], folder)
+        assert link.count(target) == 1
+        link = link.replace(target, str(output))
+    link = link.replace("-Map=ethos-hil.map", f"-Map={scratch}/map").replace("-o ethos-hil.elf", f"-o {elf}")
+    _run(["sh", "-c", link], folder)
+    return elf
 
 
 def _object(folder: Path, source: str) -> str:

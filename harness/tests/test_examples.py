@@ -30,6 +30,14 @@ from ethos_hil.suites.declare.case import Operator, case, f32
 double = Operator("double", ("add.Tensor",), fp=("ADD",), int=("ADD",), cases=(case("it", lambda a: a + a, f32(1, 5)),))
 """
 Run = Callable[..., subprocess.CompletedProcess[str]]
+_READ = (
+    "src/ethos_hil/**/*.py",
+    "harness/**/*.py",
+    "results/export/**/*.py",
+    "suites/plugin/*.py",
+    "docs/examples/**/*",
+)
+pytestmark = pytest.mark.environment(contents=_READ)
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ QUIET = {
 PIN = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.-]*)==(?P<version>[^\s\\]+)(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})*)\n"
 )
+set_up = pytest.mark.environment(contents=["firmware/CMake*", "firmware/cmake/*", "setup.py"])
 NOBODY = 65534
 """The user id of nobody (Debian policy, 9.2.2)."""
 
@@ -119,6 +120,7 @@ def setuptools_wheel(folder: Path) -> str:
     return f"setuptools=={distribution.version} \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
 
+@set_up
 @pytest.mark.parametrize("name", [*'$";#\\=:', "(&,'%+", "a b", "é"])
 def test_a_path_that_a_tool_cannot_have_is_refused(tmp_path: Path, name: str) -> None:
     folder = tmp_path / f"x{name}y"
@@ -132,6 +134,7 @@ def test_a_path_that_a_tool_cannot_have_is_refused(tmp_path: Path, name: str) ->
         assert done.returncode == 0, done.stderr
 
 
+@set_up
 @pytest.mark.slow
 @pytest.mark.proof
 def test_variables_of_other_work_change_nothing(small: Path) -> None:
@@ -145,6 +148,7 @@ def test_variables_of_other_work_change_nothing(small: Path) -> None:
     assert [path.name for path in elsewhere.iterdir()] == ["pip"]
 
 
+@set_up
 def test_variables_of_other_compilers_do_not_reach_the_firmware() -> None:
     flags = dict.fromkeys(("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH"), "-nonsense")
     done = subprocess.run(
@@ -154,6 +158,7 @@ def test_variables_of_other_compilers_do_not_reach_the_firmware() -> None:
     assert "-nonsense" not in done.stdout
 
 
+@set_up
 @pytest.mark.slow
 def test_an_error_of_the_firmwares_compiler_is_shown(tmp_path: Path) -> None:
     """It is among what ninja writes to stdout, of which a set-up without errors shows nothing."""
@@ -272,6 +277,7 @@ def test_another_build_of_torch_will_do_and_an_update_that_was_not_finished_is_d
     assert len(list((small / SITE / "more").glob("data*.txt"))) == 600
 
 
+@set_up
 @pytest.mark.slow
 def test_a_file_with_another_hash_is_refused(small: Path) -> None:
     lock = small / "requirements.lock"
@@ -284,6 +290,7 @@ def test_a_file_with_another_hash_is_refused(small: Path) -> None:
     assert not (small / SITE / "many").exists()
 
 
+@set_up
 def test_a_link_in_place_of_the_environment_is_never_emptied(small: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -295,6 +302,7 @@ def test_a_link_in_place_of_the_environment_is_never_emptied(small: Path, tmp_pa
     assert (other / "precious").exists()
 
 
+@set_up
 def test_two_at_once_do_not_disturb_each_other(small: Path) -> None:
     (small / "build").mkdir()
     (small / ".venv").symlink_to(small)  # so that it ends soon
@@ -340,6 +348,7 @@ def unpacked(tmp_path: Path) -> dict[str, str]:
     return {"PATH": f"{tools}:{os.environ['PATH']}", "DPKG_ADMINDIR": str(admin)}
 
 
+@set_up
 @pytest.mark.skipif(shutil.which("dpkg") is None, reason="needs Debian's package manager")
 def test_what_a_killed_apt_left_half_installed_is_installed(
     small: Path, unpacked: dict[str, str], tmp_path: Path
@@ -367,6 +376,7 @@ def foreign() -> Iterator[tuple[Path, list[str]]]:
         yield Path(name), ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 
 
+@set_up
 def test_another_users_checkout_that_is_not_set_up_says_so(foreign: tuple[Path, list[str]]) -> None:
     root, other = foreign
     shutil.copy(ROOT / "Makefile", root)

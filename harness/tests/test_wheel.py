@@ -47,7 +47,18 @@ from ethos_hil.suites.declare.case import Operator, case, f32
 
 double = Operator("double", ("add.Tensor",), fp=("ADD",), int=("ADD",), cases=(case("it", lambda a: a + a, f32(1, 5)),))
 """
-pytestmark = pytest.mark.slow
+_ROOMS = ("src/ethos_hil/base", "harness", "lowering", "results", "suites")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.environment(
+        contents=[
+            *(f"{room}/**/*.py" for room in _ROOMS),
+            *("src/ethos_hil/*.py*", "firmware/**/*.cc", "firmware/**/*.h"),
+            *("setup.py", "README.md", "LICENSE", "suites/lab/bill_of_materials.py"),
+        ],
+        names=[f"{room}/**/*" for room in _ROOMS],
+    ),
+]
 
 
 @pytest.fixture(scope="module")

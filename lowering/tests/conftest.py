@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.once import Once
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -21,10 +21,9 @@ Lowered = Callable[..., Artifact]
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
-    """One for all workers of pytest-xdist, whose folders lie beside one another."""
-    folder = tmp_path_factory.getbasetemp()
-    return Cache((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "lowered")
+def cache(once: Once) -> Cache:
+    """One for all workers."""
+    return Cache(once.root / "lowered")
 
 
 @pytest.fixture(scope="session")

@@ -81,6 +81,8 @@ _TFLITE = ("make build/tflite-micro/.installed", "tflite -j {jobs}")
 
 LAB: Mapping[str, tuple[str, ...]] = {
     "tests": (f"{_PYTEST} -m 'lab and not proof'",),
+    # `make test` leaves these out where nothing that they read has changed (base/testing/environment.py).
+    "environment": (f"{_PYTEST} -m 'environment and not proof and not lab'",),
     "conformance": ("conformance -j {jobs}", *_TFLITE),
     "random": ("conformance --random 300 --seed {seed} -j {jobs}",),
     "networks": ("random --count 60 --seed {seed} -j {jobs}",),

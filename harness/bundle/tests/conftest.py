@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
+from ethos_hil.base.testing.once import Once
 from ethos_hil.harness.bundle.archive import unpack
+from ethos_hil.harness.testing.command import Ended, run_command
 
 ROOT = Path(__file__).resolve().parents[3]
 MONITOR = f"{ROOT}/docs/examples/monitor.py:monitor"
@@ -27,26 +27,18 @@ class FailedRun:
     facts: dict[str, object]
 
 
-def command(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `ethos-hil` in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "ethos_hil.harness.cli.main", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
 @pytest.fixture(scope="session")
-def failed(tmp_path_factory: pytest.TempPathFactory) -> FailedRun:
-    folder = tmp_path_factory.mktemp("failed")
-    ran = command("run", MONITOR, "--as-upstream", "--runs", "runs", cwd=folder)
-    assert ran.returncode == 1, ran.stderr
+def failed(once: Once) -> FailedRun:
+    """Run it once for all workers."""
+
+    def make(folder: Path) -> None:
+        ran = run_command("run", MONITOR, "--as-upstream", "--runs", "runs", cwd=folder)
+        assert ran.status == 1, ran
+        (run,) = (folder / "runs").iterdir()
+        assert run_command("bundle", run, "-o", "failure.zip", cwd=folder) == Ended(0, "failure.zip\n", ANY)
+
+    folder = once("failed", make)
     (run,) = (folder / "runs").iterdir()
-    result = command("bundle", run, "-o", "failure.zip", cwd=folder)
-    assert (result.returncode, result.stdout) == (0, "failure.zip\n"), result.stderr
     manifest, files = unpack(folder / "failure.zip")
     facts = {name: value for name, value in manifest.items() if name not in ("kind", "schema_version", "members")}
     return FailedRun(run, (folder / "failure.zip").read_bytes(), files, facts)

@@ -20,15 +20,13 @@ from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bundle.archive import pack, unpack
 from ethos_hil.harness.bundle.run_bundle import RunBundle
-from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun, command
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun
 from ethos_hil.harness.image.formats import PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line, run_command
 from ethos_hil.harness.virtual.tests.programs import DATA, load
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
-
-__all__ = ["ethos_hil", "here"]
 
 _WITHOUT_TORCH = """
 import sys
@@ -64,14 +62,10 @@ def shown(record: dict[str, object]) -> dict[str, object]:
 
 def test_a_failure_shows_again_elsewhere(failed: FailedRun, tmp_path: Path) -> None:
     (tmp_path / "sent.zip").write_bytes(failed.data)
-    result = command(
-        *("run", "sent.zip", "--json", "r.json"),
-        cwd=tmp_path,
-        HOME=str(tmp_path),
-        ETHOS_HIL_CACHE=str(tmp_path / "empty"),
-    )
-    assert result.returncode == 1, result.stderr
-    assert result.stdout.startswith("failed  ")
+    elsewhere = {"HOME": str(tmp_path), "ETHOS_HIL_CACHE": str(tmp_path / "empty")}
+    result = run_command("run", "sent.zip", "--json", "r.json", cwd=tmp_path, environment=elsewhere)
+    assert result.status == 1, result.err
+    assert result.out.startswith("failed  ")
     record = json.loads((tmp_path / "r.json").read_text())
     assert shown(record) == shown(json.loads(failed.files["record.json"]))
     assert record["failure"]["kind"] == "mismatch"
@@ -97,10 +91,10 @@ def test_a_replay_needs_neither_torch_nor_executorch_nor_a_target(failed: Failed
 
 
 def test_the_same_run_makes_the_same_bytes(failed: FailedRun, tmp_path: Path) -> None:
-    result = command("bundle", failed.folder, MONITOR, "-o", "b.zip", cwd=tmp_path)
-    assert result.returncode == 0
+    result = run_command("bundle", failed.folder, MONITOR, "-o", "b.zip", cwd=tmp_path)
+    assert result.status == 0
     assert (tmp_path / "b.zip").read_bytes() == failed.data
-    assert "did not end alike" not in result.stderr
+    assert "did not end alike" not in result.err
 
 
 def test_lines_are_those_of_the_run_though_the_code_has_moved_since(ethos_hil: Run, here: Path) -> None:

@@ -31,9 +31,7 @@ from ethos_hil.harness.bundle.tests.damage import (
     with_manifest,
     zipped,
 )
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
-
-__all__ = ["ethos_hil", "here"]
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 
 Damage = Callable[[Files, Facts], bytes]
 

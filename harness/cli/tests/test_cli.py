@@ -8,8 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,93 +18,7 @@ from ethos_hil.harness.cli import main
 from ethos_hil.harness.dry_run.runner_checks import START_UP
 from ethos_hil.harness.image.elf_lint import CHECKS
 from ethos_hil.harness.image.firmware_manifest import firmware_path
-
-MODEL = """
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self, channels=4):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(2, channels, 3)
-
-    def forward(self, x):
-        return torch.relu(self.conv(x))
-
-class Untraceable(torch.nn.Module):
-    def forward(self, x):
-        return x * 2 if x.sum() > 0 else x
-
-def net():
-    torch.manual_seed(0)
-    return Net(), (torch.randn(1, 2, 8, 8),)
-
-def untraceable():
-    return Untraceable(), (torch.randn(1, 4),)
-
-def nothing():
-    return None
-
-def not_a_module():
-    return 7, (torch.zeros(1),)
-
-def wrong_inputs():
-    return Net(), (torch.randn(1, 3, 8, 8),)
-
-def broken():
-    raise RuntimeError("the weights file is missing")
-
-class Huge(torch.nn.Module):
-    def forward(self, x):
-        return x + 1.0
-
-def huge():
-    return Huge(), (torch.zeros(1, 64, 1024, 1024),)
-"""
-
-
-@dataclass(frozen=True)
-class Result:
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "net.py").write_text(MODEL)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def ethos_hil(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Run the command line in this process, so that torch is imported once and not for every case."""
-    before = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["ethos-hil", *map(str, arguments)])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main.main()
-        captured = capfd.readouterr()
-        return Result(int(caught.value.code or 0), captured.out, captured.err)
-
-    yield call
-    signal.signal(signal.SIGTERM, before)
-
-
-def assert_one_clear_line(result: Result, status: int, *words: str) -> None:
-    assert result.status == status, result
-    assert result.out == ""
-    # Progress lines end in "..."; the error is the only other line.
-    lines = [line for line in result.err.splitlines() if not line.endswith("...")]
-    assert len(lines) == 1, result.err
-    assert lines[0].startswith("ethos-hil: ")
-    for word in words:
-        assert word in lines[0], lines[0]
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 
 
 @pytest.mark.parametrize(

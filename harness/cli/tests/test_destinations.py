@@ -11,10 +11,8 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_folder, write_whole
 from ethos_hil.harness.cli.destinations import check_distinct, check_folder, model_file
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.lowering.output.export_files import MANIFEST
-
-__all__ = ["ethos_hil", "here"]
 
 
 def ours(folder: Path, *names: str) -> Path:

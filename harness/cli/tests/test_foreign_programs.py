@@ -13,10 +13,8 @@ import ethos_hil as api
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests import upstream_programs
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.lowering.formats.pte_reader import BundledProgram
-
-__all__ = ["ethos_hil", "here"]
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.formats import PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.harness.virtual.tests.programs import DATA
-
-__all__ = ["ethos_hil", "here"]
 
 
 @pytest.fixture(autouse=True)

@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.record import Metric, Record
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.tests.conftest import MODELS
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, FvpVariant
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.results.ledger.ledger_row import NETWORK
 from ethos_hil.results.store import RunFolder
-
-__all__ = ["ethos_hil", "here"]
 
 FVP = "corstone-300"
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.cli import main
-from ethos_hil.harness.cli.tests.test_cli import Result, Run, assert_one_clear_line, ethos_hil, here, in_a_process
+from ethos_hil.harness.cli.tests.test_cli import in_a_process
+from ethos_hil.harness.testing.command import Ended, Run, assert_one_clear_line
 
-__all__ = ["ethos_hil", "here"]
 METHODS = """
 import torch
 from ethos_hil.lowering.model import Method
@@ -41,7 +41,7 @@ def both(here: Path) -> str:
     return "both.py:both"
 
 
-def written(result: Result) -> list[str]:
+def written(result: Ended) -> list[str]:
     assert result.status == 0, result.err
     return result.out.splitlines()
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.harness.cli.tests.test_cli import Run, ethos_hil, here
+from ethos_hil.harness.testing.command import Run
 
-__all__ = ["ethos_hil", "here"]
 MODELS = Path(__file__).resolve().parents[3] / "lowering" / "tests" / "known_model.py"
 pytestmark = pytest.mark.slow
 

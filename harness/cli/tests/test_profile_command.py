@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.record import Record
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
-
-__all__ = ["ethos_hil", "here"]
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 
 
 def test_a_profile_is_shown_kept_and_shown_again(ethos_hil: Run) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import ethos_hil as api
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import load_model
 
-__all__ = ["ethos_hil", "here"]
 MODEL = """
 import torch
 from torch import nn

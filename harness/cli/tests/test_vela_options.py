@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.lowering.vela.ini import VelaIni
 
-__all__ = ["ethos_hil", "here"]
 SLOW = "[System_Config.Slow]" + VelaIni.shipped().text.partition("[System_Config.Ethos_U55_High_End_Embedded]")[2]
 SLOW = SLOW.replace("OffChipFlash_clock_scale=0.125", "OffChipFlash_clock_scale=0.0125")
 

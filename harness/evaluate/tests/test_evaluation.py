@@ -23,15 +23,14 @@ import torch
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import LoweringOptions, Question
-from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import host_modules, lower
 from ethos_hil.lowering.made_from import named_model
 from ethos_hil.lowering.model.torch_model import HostModules, TorchModel, from_module
 
-__all__ = ["ethos_hil", "here"]
 NPU = EthosU.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118  # NPU_SET_OFM_ZERO_POINT of Vela's wheel
 DATA = """

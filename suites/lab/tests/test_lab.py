@@ -77,6 +77,9 @@ def test_every_test_is_part_of_make_test_or_of_make_lab_and_none_of_both() -> No
     markers = ("proof", "lab", "slow", "product")
     for chosen in chain.from_iterable(combinations(markers, count) for count in range(len(markers) + 1)):
         assert sum(expression.evaluate(among(chosen)) for expression in expressions) == 1, chosen
+    (nightly,) = map(words_of, LAB["environment"])
+    assert nightly[-1] == f"environment and {ours}"
+    assert "--if-changed" not in nightly
 
 
 @pytest.mark.parametrize("name", LAB)

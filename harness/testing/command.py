@@ -1,0 +1,159 @@
+"""`ethos-hil` in the process of the test: its whole answer, and no trace of it in the process.
+
+A process of its own takes half a second, and five with torch. What needs one is what is about processes: signals,
+closed streams, limits, and what is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import IO
+from unittest import mock
+
+import pytest
+
+from ethos_hil.harness.testing.snapshot import plain
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended.
+
+    Attributes:
+        status: its exit status.
+        out: all that it printed on stdout.
+        err: all that it printed on stderr.
+    """
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def error(self) -> str:
+        """The only line on stderr that is not progress, which ends in "..."; stdout must be empty."""
+        lines = [line for line in self.err.splitlines() if not line.endswith("...")]
+        assert self.out == "", self
+        assert len(lines) == 1, self
+        assert lines[0].startswith("ethos-hil: "), self
+        return lines[0]
+
+    def shown(self, *folders: Path) -> str:
+        """Return all of it as one text for a `Snapshot`, without what differs between two runs.
+
+        Args:
+            folders: their paths are shown as `[0]`, `[1]`, ...; the working directory always as `[here]`.
+        """
+        parts = [f"status {self.status}", *(self.out and [self.out]), *(self.err and ["--- stderr", self.err])]
+        return plain("\n".join(part.rstrip("\n") for part in parts) + "\n", folders)
+
+
+Run = Callable[..., Ended]
+"""Takes the arguments of `ethos-hil`."""
+
+
+def assert_one_clear_line(ended: Ended, status: int, *words: str) -> None:
+    """Check that a command ended with a status and one line that has these words, and has printed nothing else."""
+    assert ended.status == status, ended
+    for word in words:
+        assert word in ended.error
+
+
+def run_command(
+    *arguments: object, cwd: Path | None = None, environment: Mapping[str, str | None] | None = None
+) -> Ended:
+    """Run the command line in this process, as a user would: with a status, and bytes on two descriptors.
+
+    Args:
+        arguments: what follows `ethos-hil`.
+        cwd: where; by default where the process is.
+        environment: variables that it has as well; None for one that it does not have.
+    """
+    from ethos_hil.harness.cli import main
+
+    with _captured() as (out, err), unchanged_process():
+        sys.argv = ["ethos-hil", *map(str, arguments)]
+        sys.modules["__main__"] = ModuleType("__main__")  # usage names the program by it
+        for name, value in (environment or {}).items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        if cwd is not None:
+            os.chdir(cwd)
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        status = ended.value.code
+        assert isinstance(status, int), "ethos-hil ends with a number"
+        return Ended(status, _text(out), _text(err))
+
+
+@contextlib.contextmanager
+def unchanged_process() -> Iterator[None]:
+    """Restore what a command changes in its process: it is the last thing that a process of its own does.
+
+    Modules stay: one that is imported again would be another one than its package has.
+    """
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    streams = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
+    program, folder, path, umask = sys.modules["__main__"], Path.cwd(), list(sys.path), os.umask(0)
+    os.umask(umask)
+    root = logging.getLogger()
+    level, disabled, log_handlers = root.level, logging.root.manager.disable, list(root.handlers)
+    try:
+        with mock.patch.dict(os.environ), mock.patch.object(sys, "argv", sys.argv), warnings.catch_warnings():
+            yield
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = streams  # type: ignore[misc]
+        sys.modules["__main__"] = program
+        os.chdir(folder)
+        os.umask(umask)
+        sys.path[:] = path
+        root.setLevel(level)
+        logging.disable(disabled)
+        root.handlers[:] = log_handlers
+
+
+@contextlib.contextmanager
+def _captured() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Files that have what is written on descriptors 1 and 2 meanwhile, by this process and by those that it starts."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        kept = [os.dup(number) for number in (1, 2)]
+        streams = sys.stdout, sys.stderr
+        for stream in streams:
+            stream.flush()
+        try:
+            for number, file in ((1, out), (2, err)):
+                os.dup2(file.fileno(), number)
+            # As a process has them that starts now; the command then makes its own streams on the descriptors.
+            sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
+            with mock.patch.multiple(sys, __stdout__=sys.stdout, __stderr__=sys.stderr):
+                yield out, err
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
+            sys.stdout, sys.stderr = streams
+            for number, copy in enumerate(kept, start=1):
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()

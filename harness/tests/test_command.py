@@ -1,0 +1,141 @@
+"""The command in the process of a test answers as in one of its own, and leaves the process as it was."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.cli import main
+from ethos_hil.harness.testing import snapshot
+from ethos_hil.harness.testing.command import Ended, run_command, unchanged_process
+from ethos_hil.harness.testing.snapshot import Snapshot
+
+ENDS = [("targets", "--json"), ("run", "absent.py:net"), ("run", "net.py:net", "--npu"), ("--no-such-option",)]
+
+
+@pytest.mark.parametrize("arguments", ENDS, ids=" ".join)
+def test_it_ends_as_in_a_process_of_its_own(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    ended = run_command(*arguments, cwd=tmp_path)
+    usage = done.stderr.replace("python -m ethos_hil.harness.cli.main", "ethos-hil")
+    assert ended == Ended(done.returncode, done.stdout, usage)
+
+
+def test_what_a_process_that_it_starts_prints_is_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main, "app", lambda **_: subprocess.run(["sh", "-c", "echo out; echo err >&2"], check=True))
+        assert run_command() == Ended(0, "out\n", "err\n")
+    assert capfd.readouterr() == ("", "")
+
+
+def state() -> dict[str, object]:
+    root = logging.getLogger()
+    return {
+        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
+        "mask": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        "streams": (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__),
+        "arguments": list(sys.argv),
+        "folder": Path.cwd(),
+        "path": list(sys.path),
+        "environment": dict(os.environ),
+        "logging": (root.level, list(root.handlers), logging.root.manager.disable),
+        "warnings": list(warnings.filters),
+        "descriptors": sorted(Path("/proc/self/fd").iterdir()),
+    }
+
+
+def test_the_process_is_as_it_was(tmp_path: Path) -> None:
+    """Whatever a command did: an interrupt makes it deaf to all further ones."""
+
+    def changes_all(**_: object) -> None:
+        os.environ["ETHOS_HIL_CACHE"] = "elsewhere"
+        os.chdir("/")
+        os.umask(0o77)
+        sys.path.append("/nowhere")
+        logging.getLogger().addHandler(logging.NullHandler())
+        logging.getLogger().setLevel(logging.DEBUG)
+        logging.disable()
+        warnings.simplefilter("ignore")
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = state()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main, "app", changes_all)
+        assert run_command(cwd=tmp_path, environment={"HOME": None, "COLUMNS": "99"}).status == 130
+    assert state() == before
+    umask = os.umask(0o22)
+    assert os.umask(umask) == 0o22
+
+
+def test_modules_that_it_imported_stay() -> None:
+    """A module that is imported a second time is not the one that its package has."""
+    sys.modules.pop("ethos_hil.harness.cli.npu", None)
+    run_command("npu", "absent.npz")
+    with unchanged_process():
+        import ethos_hil.harness.cli as package
+    assert sys.modules["ethos_hil.harness.cli.npu"] is package.npu
+
+
+def test_a_snapshot_has_nothing_that_differs_between_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    digests = f"{'ab' * 32} and {'0a1' * 4}"
+    text = f"{tmp_path}/x\t \nin 3.25 s of 17 ms, {digests}\n2026-11-28T10:00:01Z 20261128T101112Z-01abef\n"
+    assert Ended(1, text, "ethos-hil: wrong\n").shown() == Snapshot(
+        """
+        status 1
+        [here]/x
+        in [seconds] of [seconds], [sha256] and [digest]
+        [time] [run]
+        --- stderr
+        ethos-hil: wrong
+        """
+    )
+    other = Ended(0, "/a/b/c /a/b\n", "")
+    assert other.shown(Path("/a/b"), Path("/a/b/c")) == Snapshot("status 0\n[1] [0]")
+
+
+def test_another_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(snapshot.WRITE, raising=False)
+    assert Ended(0, "verified\n", "").shown() != Snapshot("status 0\nverifie")
+    assert Ended(0, "verified\n", "").shown() != Snapshot("status 1\nverified")
+    assert Ended(0, "a\n  b\n", "").shown() != Snapshot("status 0\na\nb")
+
+
+def test_a_text_is_written_again_where_it_is(tmp_path: Path) -> None:
+    """Of several with one text, the one of that line; characters of many bytes move nothing."""
+    file = tmp_path / "test_it.py"
+    file.write_text(
+        'def test() -> None:\n    x = "é"; assert f() == Snapshot("old")  # é\n\n    assert g() == Snapshot("""\n'
+        '    old\n    """)\n    assert h() == Snapshot("other")\n'
+    )
+    snapshot.write(file, 4, "old", 'two "lines"\n  with \\ and """ in it')
+    snapshot.write(file, 2, "old", "néw")
+    names: dict[str, object] = {"Snapshot": Snapshot, "f": lambda: "néw", "h": lambda: "other"}
+    names["g"] = lambda: 'two "lines"\n  with \\ and """ in it'
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    names["test"]()  # type: ignore[operator]
+    with pytest.raises(AssertionError, match="no snapshot has the text that it had"):
+        snapshot.write(file, 1, "old", "new")
+
+
+def test_snapshots_are_written_only_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "case.py"
+    source = 'from ethos_hil.harness.testing.snapshot import Snapshot\nassert "new" == Snapshot("old")\n'
+    file.write_text(source)
+    monkeypatch.delenv(snapshot.WRITE, raising=False)
+    with pytest.raises(AssertionError):
+        exec(compile(source, str(file), "exec"), {})
+    assert file.read_text() == source
+    monkeypatch.setenv(snapshot.WRITE, "write")
+    exec(compile(source, str(file), "exec"), {})
+    assert file.read_text() == source.replace('"old"', "'new'")
