@@ -69,7 +69,7 @@ fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes,
 	@$(BIN)/python -m ethos_hil.suites.lab servers -n $(SERVERS) -j $(JOBS)
 	@cd firmware && cmake --preset host >/dev/null && cmake --build --preset fuzz -- --quiet
 	@$(BIN)/python -m ethos_hil.suites.lab fuzzers --seconds $(SECONDS)
-	@$(BIN)/python -m ethos_hil.suites.lab mutants build/fuzz/seeds/board -n $(MUTANTS) -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab programs -n $(MUTANTS) -j $(JOBS)
 
 lab: setup ## Everything that proves the product, for nightly use (hours); PARTS="conformance fuzz" runs some of it
 	@$(BIN)/python -m ethos_hil.suites.lab all $(PARTS) -j $(JOBS)
@@ -190,7 +190,7 @@ build/.apt: Makefile
 	touch $@
 
 # Other people's tools that the laboratory runs, each in an environment of its own: TensorFlow Lite Micro, which
-# `make conformance` compares with and whose numpy is another one, MLIA, labgrid, and pyOCD.
+# `make conformance` compares with and whose numpy is another one, MLIA and labgrid.
 # Beside .venv, not in it: its packages are the tested set. Their dependencies are in .venv.
 build/zoo/.installed: suites/lab/prove/zoo/requirements.lock | .venv/.installed
 	@$(call lock,build/zoo.lock,build/zoo); set -e; \
@@ -199,11 +199,10 @@ build/zoo/.installed: suites/lab/prove/zoo/requirements.lock | .venv/.installed
 	$(PIP) install --no-deps --require-hashes --only-binary :all: --target build/zoo/packages -r $<; \
 	touch $@
 
-build/tflite-micro/.installed: suites/lab/prove/tflite/requirements.lock
-build/peers/.installed: suites/lab/prove/peers/requirements.lock
-build/pyocd/.installed: suites/lab/bench/probes/requirements.lock
+build/tflite-micro/.installed: suites/lab/tflite/requirements.lock
+build/peers/.installed: suites/lab/peers/requirements.lock
 build/labgrid/.installed: harness/farm/requirements-labgrid.txt
-build/tflite-micro/.installed build/peers/.installed build/labgrid/.installed build/pyocd/.installed: | .venv/.installed
+build/tflite-micro/.installed build/peers/.installed build/labgrid/.installed: | .venv/.installed
 	@$(call lock,$(@D).lock,$(@D)); set -e; \
 	if [ -e $@ ] && [ -z "$$(find $< -newer $@)" ]; then exit; fi; \
 	echo "Setting up $(@D)" >&2; \

@@ -407,7 +407,7 @@ def _flush(machine: Machine, screen: Screen, uart: UartOutput) -> None:
 
 
 def _statistics(settings: LaunchSettings, machine: Machine, launch: float, rest: float) -> str:
-    """Return the text that `--stat` prints; ethos_hil.suites.lab.self_bench.launcher reads it.
+    """Return the text that `--stat` prints: where the time of a run went.
 
     Args:
         settings: of the run.

@@ -59,7 +59,18 @@ class BenchBoard:
         Raises:
             TargetNotAvailable: it did not start; has its message.
         """
-        command = [sys.executable, "-m", "ethos_hil.suites.lab.bench", "--npu", npu, "--soc", soc, "--seed", str(seed)]
+        command = [
+            sys.executable,
+            "-m",
+            "ethos_hil.suites.lab",
+            "bench",
+            "--npu",
+            npu,
+            "--soc",
+            soc,
+            "--seed",
+            str(seed),
+        ]
         command += [] if baud is None else ["--baud", str(baud)]
         command += [word for fault in faults for word in ("--fault", fault)]
         command += ["--refuse-second"] if refuse_second else []

@@ -1,7 +1,7 @@
 """The campaign's programs: those that the virtual board's tests recorded, with many inputs and the right answers.
 
 Every run gets other inputs than the runs before it, so that an answer which is not its own is a wrong one.
-`python -m ethos_hil.suites.lab.bench.campaign.programs` computes the answers again, with tosa_reference_model.
+`python -m ethos_hil.suites.lab campaign.programs` computes the answers again, with tosa_reference_model.
 """
 
 from __future__ import annotations

@@ -1,0 +1,91 @@
+"""The loop of all that is damaged: a finding keeps the steps that show it, and the report says how to see it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+
+from ethos_hil.suites.lab.damage.loop import CRASHED, DamageEnding, damage, report, smallest
+from ethos_hil.suites.lab.damage.models import TARGETS, OddModels
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Every seventh number is wrong, and so is one that ends its process."""
+
+    title = "Counting"
+    command = "numbers --seed 1"
+    seconds = 20.0
+    outcomes = ("even", "odd", CRASHED)
+
+    def kin(self, number: int) -> int:
+        return number // 10
+
+    def prepare(self, number: int) -> Callable[[int], DamageEnding]:
+        block = self.kin(number)
+
+        def examine(number: int) -> DamageEnding:
+            assert self.kin(number) == block
+            if number == 13:
+                raise KeyError(number)
+            finding = "" if number % 7 else f"{number} is wrong"
+            return DamageEnding(number, f"case {number}", "all", ("even", "odd")[number % 2], finding=finding)
+
+        return examine
+
+    def lost(self, number: int, reason: str) -> DamageEnding:
+        return DamageEnding(number, f"case {number}", "all", CRASHED, finding=reason)
+
+
+def test_every_number_has_its_ending_whatever_becomes_of_the_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "endings.json"
+    with pytest.raises(typer.Exit) as ended:
+        damage(Numbers(), count=25, first=5, only=None, jobs=2, json_file=file)
+    assert ended.value.exit_code == 1
+    written = json.loads(file.read_text())
+    assert [ending["number"] for ending in written["endings"]] == list(range(5, 30))
+    out = capfd.readouterr().out
+    assert "25 cases in" in out
+    assert "findings: 5" in out
+    assert "4 x N is wrong\n         7: case 7\n" in out
+    assert "1 x preparing" not in out
+    assert "1 x KeyError: N" in out
+    assert "again: python -m ethos_hil.suites.lab numbers --seed 1 --only NUMBER" in out
+
+
+def test_cases_without_a_finding_end_with_0_and_one_alone_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    damage(Numbers(), count=25, only=[3, 4], jobs=1, json_file=None)
+    out = capfd.readouterr().out
+    assert "3: case 3\n  odd. \n4: case 4\n  even. \n" in out
+    assert "findings: none" in out
+
+
+def test_a_finding_keeps_the_fewest_steps_that_show_it() -> None:
+    def examine(kept: Collection[int]) -> DamageEnding:
+        finding = f"{len(kept)} steps" if {1, 3} <= set(kept) else "something else" if 3 in kept else ""
+        return DamageEnding(0, str(sorted(kept)), "", "", finding=finding)
+
+    assert smallest(5, examine)[1].case == "[1, 3]"
+    assert smallest(1, examine)[1] == DamageEnding(0, "[0]", "", "")
+
+
+@pytest.mark.parametrize(("text", "kind"), [("0x1f at 7 of 12", "N at N of N"), ("npu.py:12", "npu.py:12")])
+def test_findings_that_differ_in_numbers_are_one(text: str, kind: str) -> None:
+    terminal = Console(width=100)
+    with terminal.capture() as shown:
+        terminal.print(report(Numbers(), [DamageEnding(1, "it", "all", "odd", finding=text)], 1.0))
+    assert f"1 x {kind}\n" in shown.get()
+
+
+def test_odd_models_are_numbered_through_all_targets() -> None:
+    subject = OddModels(1, tuple("abc"))
+    assert [subject.place(number) for number in (0, 4, 11)] == [(TARGETS[0], "a"), (TARGETS[1], "b"), (TARGETS[3], "c")]
+    assert [subject.lost(4, reason).outcome for reason in ("no end within 2 s", "it died")] == ["hang", CRASHED]

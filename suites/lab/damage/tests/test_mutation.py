@@ -1,0 +1,116 @@
+"""Ways to damage data: a seed makes the same damage again, and each way does what it says."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from ethos_hil.suites.lab.damage import mutation
+from ethos_hil.suites.lab.damage.mutation import FieldPlace, Way, number
+
+WAYS = (mutation.bits, mutation.word, mutation.cut, mutation.drop, mutation.repeat, mutation.swap, mutation.splice)
+
+
+@dataclass(frozen=True)
+class Letters:
+    """Pieces of four bytes, each of one letter."""
+
+    text: str
+    name: str = "letters"
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(letter.encode() * 4 for letter in self.text)
+
+    def span(self, rng: random.Random) -> tuple[int, int]:
+        first = rng.randrange(len(self.text))
+        return 4 * first, min(len(self.data), 4 * (first + rng.choice((1, 2, 5))))
+
+
+SUBJECT, OTHER = Letters("abcdefghijklmnop"), Letters("ABCDEFGH", "capitals")
+
+
+def damaged(way: Way[Letters], seed: int) -> tuple[bytes, str]:
+    data = bytearray(SUBJECT.data)
+    damage = way(random.Random(seed), data, SUBJECT, [SUBJECT, OTHER])
+    return bytes(data), damage
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_seed_makes_the_same_damage_and_others_make_other_damage(way: Way[Letters]) -> None:
+    first = [damaged(way, seed) for seed in range(50)]
+    assert first == [damaged(way, seed) for seed in range(50)]
+    assert sum(data != SUBJECT.data for data, _ in first) >= 40
+    assert len({data for data, _ in first}) > 10
+    assert len({damage for _, damage in first}) > 10
+
+
+def pieces(data: bytes) -> str:
+    """The letters, if all pieces are whole."""
+    assert all(len(set(data[at : at + 4])) == 1 for at in range(0, len(data), 4))
+    return data[::4].decode()
+
+
+def test_pieces_stay_whole_and_come_from_where_they_should() -> None:
+    for seed in range(200):
+        dropped, repeated, swapped, spliced = (
+            pieces(damaged(way, seed)[0]) for way in (mutation.drop, mutation.repeat, mutation.swap, mutation.splice)
+        )
+        assert len(dropped) < len(SUBJECT.text)
+        assert set(dropped) < set(SUBJECT.text)
+        assert len(repeated) > len(SUBJECT.text)
+        assert set(repeated) == set(SUBJECT.text)
+        assert Counter(swapped) == Counter(SUBJECT.text)
+        assert set(spliced) <= set(SUBJECT.text + OTHER.text)
+    assert any(set(pieces(damaged(mutation.splice, seed)[0])) & set(OTHER.text) for seed in range(20))
+
+
+def test_lists_are_damaged_too() -> None:
+    @dataclass(frozen=True)
+    class Row:
+        data: list[str]
+        name: str = "row"
+
+        def span(self, rng: random.Random) -> tuple[int, int]:
+            at = rng.randrange(len(self.data))
+            return at, at + 1
+
+    items = list("abcd")
+    assert mutation.drop(random.Random(1), items, Row(list(items)), ())
+    assert len(items) == 3
+    assert mutation.repeat(random.Random(1), items, Row(list(items)), ())
+    assert len(items) > 3
+
+
+def test_flipped_bits_stay_within_their_bytes() -> None:
+    for seed in range(200):
+        data = bytearray(64)
+        mutation.flip(random.Random(seed), data, 16, 32)
+        assert not any(data[:16])
+        assert not any(data[32:])
+    assert any(mutation.flip(random.Random(seed), data, 16, 32) and any(data[16:32]) for seed in range(3))
+    assert mutation.flip(random.Random(1), data, 5, 5) == "no bits at 0x5"
+
+
+def test_a_field_gets_another_value_in_its_place() -> None:
+    field = FieldPlace("word", 4, 0x01020304, 32, partial(struct.pack, "<I"), (0xABCD,))
+    values = set()
+    for seed in range(300):
+        data = bytearray(struct.pack("<3I", 1, 0x01020304, 3))
+        mutation.renumber(random.Random(seed), data, field)
+        before, value, behind = struct.unpack("<3I", data)
+        assert (before, behind) == (1, 3)
+        values.add(value)
+    assert len(values) > 60
+    assert {0xABCD, 0xFFFFFFFF, 0x80000000, 0x01020305} <= values
+
+
+def test_numbers_are_near_far_and_at_boundaries() -> None:
+    drawn = [number(random.Random(seed), 1000, 16, (77,)) for seed in range(2000)]
+    assert {1001, 999, 77, -1000, 0xFFFF, 0x8000, 2000, 500} <= set(drawn)
+    assert len(set(drawn) & set(mutation.BOUNDARIES)) > 15

@@ -1,0 +1,151 @@
+"""Damaged programs: how they are made, how their ends are judged, and that a sample of them ends as it should."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from ethos_hil.base.errors import TargetError, UsageError
+from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.virtual.tests.programs import DATA, NPU
+from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.suites.lab.damage import boot, fields, loop
+from ethos_hil.suites.lab.damage.loop import DamageEnding
+from ethos_hil.suites.lab.damage.mutant import WEIGHTS, Mutant, Original, make
+from ethos_hil.suites.lab.damage.programs import Programs
+
+SOC = "corstone-300"
+
+
+@pytest.fixture(scope="module")
+def firmware() -> bytes:
+    return find_firmware()
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> tuple[Original, ...]:
+    folder = tmp_path_factory.mktemp("programs")
+    files = [shutil.copy(DATA / f"{name}.pte", folder / f"{name}.{NPU}.pte") for name in ("add", "convolutions")]
+    return tuple(Original.load(Path(file)) for file in files)
+
+
+def test_the_same_seed_makes_the_same_mutants(originals: tuple[Original, ...]) -> None:
+    first, again = ([make(3, number, originals) for number in range(60)] for _ in range(2))
+    assert first == again
+    assert {mutant.way for mutant in first} == set(WEIGHTS)
+    assert sum(mutant.pte != mutant.original.pte for mutant in first) > 55
+    assert [make(4, number, originals).pte for number in range(60)] != [mutant.pte for mutant in first]
+
+
+def test_a_program_survives_its_fields(originals: tuple[Original, ...]) -> None:
+    for original in originals:
+        pte = fields.write(original.root, original.pte)
+        assert pte is not None
+        plan, expected = Program.parse(pte).plan(), original.program.plan()
+        # All but numbers that decimals round.
+        assert (plan.instructions, plan.inputs, plan.outputs) == (
+            expected.instructions,
+            expected.inputs,
+            expected.outputs,
+        )
+        assert [value for value in plan.values if not isinstance(value, float)] == [
+            value for value in expected.values if not isinstance(value, float)
+        ]
+        assert [delegate.data for delegate in plan.delegates] == [delegate.data for delegate in expected.delegates]
+
+
+def test_a_file_that_is_no_start_is_named(tmp_path: Path) -> None:
+    (tmp_path / "some.ethos-u55-128.pte").write_bytes(b"no program")
+    with pytest.raises(UsageError, match="is not a program to start from"):
+        Original.load(tmp_path / "some.ethos-u55-128.pte")
+    shutil.copy(DATA / "add.pte", tmp_path / "add.pte")
+    with pytest.raises(UsageError, match="does not say for which NPU"):
+        Original.load(tmp_path / "add.pte")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "ending"),
+    [
+        ("fault", "the firmware refuses the program: value 3 states its type, but no value", boot.REFUSED_PROGRAM),
+        ("fault", "the firmware refuses the inputs: input 0 has 3 bytes", boot.REFUSED_INPUTS),
+        ("fault", "instruction 1, aten::add.out: argument 2 is missing", boot.REFUSED_CALL),
+        ("fault", "instruction 1: the NPU met a bus error: STATUS 0x4", boot.NPU_FAULT),
+        ("fault", "BusFault (PRECISERR, accessing 0x0) in main, lr in start", boot.CPU_FAULT),
+        ("unsupported", "this firmware lacks operator aten::nothing.out", boot.UNSUPPORTED),
+        ("unsupported", "the functional NPU stopped: unsupported fault at 4", boot.UNMODELLED),
+        ("timeout", "no end within 20 s", boot.TIMEOUT),
+        ("link", "the device fell silent", boot.LINK),
+        ("crashed", "QEMU exited with status 1 in mid-run", boot.CRASHED),
+    ],
+)
+def test_endings_are_told_apart(kind: str, message: str, ending: str) -> None:
+    assert boot.classify(TargetError(message, kind=FailureKind(kind))) == ending
+
+
+def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original, ...], tmp_path: Path) -> None:
+    """A firmware whose reader of programs is an undefined instruction, and one where it never returns."""
+    file = ELFFile(io.BytesIO(firmware))
+    (symbol,) = [
+        symbol for symbol in file.get_section_by_name(".symtab").iter_symbols() if "7ProgramC1E" in symbol.name
+    ]
+    text = file.get_section_by_name(".text")
+    at = (symbol["st_value"] & ~1) - text["sh_addr"] + text["sh_offset"]
+
+    def broken(instruction: bytes) -> dict[str, bytes]:
+        return {SOC: firmware[:at] + instruction + firmware[at + 2 :]}
+
+    mutant = Mutant(0, "flip", originals[0], originals[0].pte)
+    assert boot.examine(mutant, {SOC: firmware}).outcome == boot.RESULT
+    hung = boot.examine(mutant, broken(b"\xfe\xe7"), 1.0)
+    assert (hung.outcome, bool(hung.finding)) == (boot.TIMEOUT, True), hung.message
+    faulted = Programs(originals, broken(b"\x00\xde"), 1, tmp_path).examine(0)
+    assert (faulted.outcome, bool(faulted.finding)) == (boot.CPU_FAULT, True), faulted.message
+    (path,) = tmp_path.iterdir()
+    assert path.read_bytes() == make(1, 0, originals, ()).pte, "it takes no damage to see this"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "of_each", "ways"), [(40, 4, 3), pytest.param(100, 10, 4, marks=pytest.mark.proof)])
+@pytest.mark.product
+def test_a_sample_ends_in_results_and_named_refusals(
+    firmware: bytes, originals: tuple[Original, ...], tmp_path: Path, count: int, of_each: int, ways: int
+) -> None:
+    session = Programs(originals, {SOC: firmware}, 1, tmp_path)
+    endings = [session.examine(number) for number in range(count)]
+    assert [ending for ending in endings if ending.finding] == []
+    counts = Counter(ending.outcome for ending in endings)
+    # Neither all refused at the door nor all harmless.
+    assert counts[boot.RESULT] > of_each
+    assert counts[boot.REFUSED_PROGRAM] > of_each
+    assert len(counts) > ways
+
+
+def die() -> None:
+    """Make a boot end the process. It runs in the workers."""
+
+    def examine(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = 0) -> DamageEnding:
+        if mutant.number == 2:
+            os._exit(9)
+        return DamageEnding(mutant.number, str(mutant), mutant.way, boot.RESULT)
+
+    boot.examine = examine
+
+
+def test_a_boot_that_ends_the_process_costs_that_boot(originals: tuple[Original, ...], tmp_path: Path) -> None:
+    subject = Programs(originals, {}, 1, tmp_path)
+    endings = {ending.number: ending for ending in loop.run(subject, range(5), 2, seconds=20.0, begin=die)}
+    assert {number: ending.outcome for number, ending in endings.items()} == {
+        **dict.fromkeys(range(5), boot.RESULT),
+        2: boot.BUG,
+    }
+    assert "process ended with status 9" in endings[2].finding
+    (file,) = tmp_path.iterdir()
+    assert file.read_bytes() == make(1, 2, originals).pte

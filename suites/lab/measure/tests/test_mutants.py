@@ -1,0 +1,191 @@
+"""Mutants of our own code: what is changed, and that a change which the tests see is told from one that they do not."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.suites.lab.measure.mutants import firmware, hook, session
+from ethos_hil.suites.lab.measure.mutants.changes import change, draw, places, reasons, why_equivalent
+from ethos_hil.suites.lab.measure.mutants.rooms import FIRMWARE, ROOMS, ROOT
+from ethos_hil.suites.lab.measure.mutants.session import KILLED, NOT_REACHED, SURVIVED, MutationJob
+
+SOURCE = '''
+from functools import cache
+
+LIMIT = 3
+
+def above(x: int, strict=False) -> bool:
+    """No text, no annotation and no assertion is changed."""
+    assert x > -1
+    if x == 7:
+        raise ValueError(f"{x}: 7")
+    return x > LIMIT or not x
+
+@cache
+def inside() -> int:
+    def nested(x):
+        return x + 1
+    return nested(2)
+
+def never_called():
+    return 5
+'''
+TESTS = """
+import sys
+import pytest
+import ethos_hil_subject as subject
+
+def test_above():
+    assert subject.above(4) and subject.above(0) and not subject.above(2)
+
+def test_inside():
+    assert subject.inside() == 3
+
+def test_another_process():
+    import subprocess
+    command = [sys.executable, "-c", "import ethos_hil_subject as s; s.above(7)"]
+    assert b"ValueError" in subprocess.run(command, stderr=subprocess.PIPE).stderr
+"""
+
+
+def all_changes(root: Path, file: str) -> list[str]:
+    return [
+        f"{mutant.line}: {mutant.before} -> {mutant.after}"
+        for name, node, ways in places(root, file)
+        for mutant in (change(root, name, node, way) for way in range(ways))
+    ]
+
+
+def test_operators_numbers_conditions_and_guards_are_changed(tmp_path: Path) -> None:
+    (tmp_path / "source.py").write_text(SOURCE)
+    assert all_changes(tmp_path, "source.py") == [
+        "4: 3 -> 4",
+        "4: 3 -> 2",
+        "6: False -> True",
+        "9: x == 7 -> not x == 7",
+        "9: x == 7 -> False",
+        "9: x == 7 -> x != 7",
+        "9: 7 -> 8",
+        "9: 7 -> 6",
+        "11: x > LIMIT or not x -> x > LIMIT and (not x)",
+        "11: x > LIMIT -> x >= LIMIT",
+        "11: x > LIMIT -> x <= LIMIT",
+        "11: not x -> not not x",
+        "16: x + 1 -> x - 1",
+        "16: 1 -> 2",
+        "16: 1 -> 0",
+        "17: 2 -> 3",
+        "17: 2 -> 1",
+        "20: 5 -> 6",
+        "20: 5 -> 4",
+    ]
+
+
+def test_a_seed_draws_the_same_mutants_and_every_room_has_some() -> None:
+    for name, room in ROOMS.items():
+        of_room = firmware.draw if name == FIRMWARE else draw
+        drawn = of_room(ROOT, room.files, 5, seed=3)
+        assert len(drawn) == 5, name
+        assert drawn == of_room(ROOT, room.files, 5, seed=3)
+        assert drawn != of_room(ROOT, room.files, 5, seed=4)
+        assert all((ROOT / test).exists() for test in room.tests), name
+
+
+def test_every_equivalent_mutant_is_one_that_can_be_drawn() -> None:
+    """An entry whose line has changed would excuse nothing, or something else."""
+    there_are = set()
+    for file in {file for file, _, _ in reasons()}:
+        texts = {text for name, text, _ in reasons() if name == file}
+        lines = [
+            number for number, line in enumerate((ROOT / file).read_text().splitlines(), 1) if line.strip() in texts
+        ]
+        for name, node, ways in places(ROOT, file, lines):
+            for mutant in (change(ROOT, name, node, way) for way in range(ways)):
+                there_are.add((mutant.file, mutant.text, f"{mutant.before} -> {mutant.after}"))
+    assert reasons().keys() <= there_are
+    assert all(reasons().values())
+    assert why_equivalent(draw(ROOT, ["harness/link/frames.py"], 1, seed=1)[0]) == ""
+
+
+def test_functions_get_the_mutants_code_wherever_they_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "source.py"
+    file.write_text(SOURCE)
+    original = compile(SOURCE, str(file), "exec", dont_inherit=True)
+    module: dict[str, object] = {}
+    exec(original, module)
+    (mutant,) = [mutant for mutant in draw(tmp_path, ["source.py"], 99, 1) if mutant.line == 16][:1]
+    mutated = mutant.compiled(file.read_bytes(), str(file))
+    gc.freeze()  # as torch's imports are
+    assert hook.swap(original, mutated) == 1
+    assert module["inside"]() != 3  # type: ignore[operator]
+    assert gc.get_freeze_count() == hook.swap(original, original) == 0
+
+
+def test_operators_and_numbers_of_cpp_are_changed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "source.cc").write_text(
+        "#include <x>  // a < b\nstatic_assert(1 < 2);\n"
+        'std::vector<int> f(int a) {\n  log("a + 1 < 2");\n  return a + 10 <= 0x10 && a < -1 ? a : b;\n}\n'
+    )
+    mutants = {
+        (mutant.line, mutant.before, mutant.after)
+        for seed in range(20)
+        for mutant in firmware.draw(tmp_path, ["source.cc"], 99, seed)
+    }
+    assert mutants == {
+        (5, "+", "-"), (5, "10", "11"), (5, "10", "9"), (5, "<=", "<"), (5, "<=", ">"), (5, "&&", "||"),
+        (5, "<", "<="), (5, "<", ">="), (5, "1", "2"), (5, "1", "0"),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    """What became of all mutants of a source with three tests: fate and killer by place and change."""
+    root, folder = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("job")
+    (root / "ethos_hil_subject.py").write_text(SOURCE)
+    (root / "test_subject.py").write_text(TESTS)
+    (root / "pytest.ini").write_text("[pytest]\n")
+    mutants = [
+        change(root, name, node, way)
+        for name, node, ways in places(root, "ethos_hil_subject.py")
+        for way in range(ways)
+    ]
+    job = MutationJob(str(root), str(folder), ["ethos_hil_subject.py"], mutants, 2, 60.0, 60.0, False)
+    environment = {
+        **os.environ,
+        session.JOB: str(job.save()),
+        session.PRELOAD: "",
+        "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-m", "pytest", *session.OPTIONS, "-s", "-p", session.__name__, "test_subject.py"]
+    subprocess.run(command, cwd=root, env=environment, check=False, capture_output=True)
+    result = json.loads((folder / "result.json").read_text())
+    return {
+        f"{fate['mutant']['line']}: {fate['mutant']['before']} -> {fate['mutant']['after']}": (fate["fate"], fate["by"])
+        for fate in result["fates"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("mutant", "fate", "by"),
+    [
+        ("4: 3 -> 4", KILLED, "the process ended with 1"),  # while the module is imported: a pytest of its own
+        ("4: 3 -> 2", SURVIVED, ""),  # no test has 3
+        ("6: False -> True", SURVIVED, ""),  # the parameter is not used
+        ("9: x == 7 -> False", KILLED, "test_subject.py::test_another_process"),
+        ("11: x > LIMIT -> x >= LIMIT", SURVIVED, ""),
+        ("11: not x -> not not x", KILLED, "test_subject.py::test_above"),
+        ("16: x + 1 -> x - 1", KILLED, "test_subject.py::test_inside"),
+        ("20: 5 -> 6", NOT_REACHED, ""),
+    ],
+)
+def test_what_the_tests_see_is_told_from_what_they_do_not(
+    fates: dict[str, tuple[str, str]], mutant: str, fate: str, by: str
+) -> None:
+    assert fates[mutant] == (fate, by)
