@@ -199,9 +199,9 @@ build/zoo/.installed: suites/lab/prove/zoo/requirements.lock | .venv/.installed
 	$(PIP) install --no-deps --require-hashes --only-binary :all: --target build/zoo/packages -r $<; \
 	touch $@
 
-build/tflite-micro/.installed: suites/lab/tflite/requirements.lock
-build/peers/.installed: suites/lab/peers/requirements.lock
-build/labgrid/.installed: harness/farm/requirements-labgrid.txt
+build/tflite-micro/.installed: suites/lab/prove/tflite/requirements.lock
+build/peers/.installed: suites/lab/prove/peers/requirements.lock
+build/labgrid/.installed: extra/labgrid/requirements-labgrid.txt
 build/tflite-micro/.installed build/peers/.installed build/labgrid/.installed: | .venv/.installed
 	@$(call lock,$(@D).lock,$(@D)); set -e; \
 	if [ -e $@ ] && [ -z "$$(find $< -newer $@)" ]; then exit; fi; \

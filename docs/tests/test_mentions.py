@@ -17,7 +17,7 @@ from test_code_blocks import CHECKED
 from ethos_hil.base.plugins import GROUPS
 
 DOCUMENTS = documents(["*.md", "docs/**/*.md", "firmware/*.md"])
-FOLDERS = ("harness", "lowering", "suites", "results", "firmware", "docs", "src")
+FOLDERS = ("harness", "lowering", "suites", "results", "firmware", "docs", "src", "extra")
 PATH = re.compile(rf"(?<![\w./-])(?:\.\./)?(?P<path>(?:{'|'.join(FOLDERS)})/[\w./*-]*\w/?)")
 BARE = re.compile(r"`(?:\w+/)*(?P<name>\w+\.(?:py|cc|h|toml|md))`")
 MODULE = re.compile(r"(?<![\w.])ethos_hil(?:\.\w+)+")

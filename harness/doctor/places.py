@@ -16,7 +16,6 @@ from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE
 from ethos_hil.harness.doctor.finding import Finding, Status
-from ethos_hil.harness.farm.side_process import PYTHON_VARIABLE, WAIT_VARIABLE
 from ethos_hil.harness.image.firmware_manifest import (
     FIRMWARE_VARIABLE,
     IN_CHECKOUT,
@@ -41,15 +40,15 @@ VARIABLES = (
     FIRMWARE_VARIABLE,
     FVP_PATH_VARIABLE,
     GUEST_VARIABLE,
-    PYTHON_VARIABLE,
-    WAIT_VARIABLE,
+    "ETHOS_HIL_LABGRID",
+    "ETHOS_HIL_LABGRID_WAIT",
     SERVER_VARIABLE,
     "ETHOS_HIL_PATCHES",
     QEMU_VARIABLE,
     TRUST_VARIABLE,
     STRICT_BOARD_VARIABLE,
 )
-"""All that are read."""
+"""All that are read; those with LABGRID by extra/labgrid."""
 _SCARCE, _NOTHING = 10**9, 10**8
 """Bytes of free disk that are worth a note, and that are too few to lower and run a model."""
 

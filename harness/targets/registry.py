@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plugins import PluginError, PluginGroup
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool
 
 TARGETS = PluginGroup("ethos_hil.targets", TargetPlugin, "target")
+_ELSEWHERE = {"labgrid": ("ethos-hil-labgrid", "extra/labgrid")}
+"""Targets of distributions of their own in this repository, with the folder of each."""
 _REFUSALS = {
     TargetOption.STRICT: "{flag} needs to see into the NPU, which --target {name} does not allow",
     TargetOption.FAST: "{flag} is for FVPs; --target {name} has one speed",
@@ -33,8 +35,16 @@ def check_name(name: str) -> None:
 
     Raises:
         UsageError: there is none; says which there are.
+        TargetNotAvailable: it is one of a distribution of ours that is not installed.
     """
-    TARGETS.require(name.partition(":")[0])
+    registered = name.partition(":")[0]
+    if registered in _ELSEWHERE and registered not in TARGETS.names():
+        distribution, folder = _ELSEWHERE[registered]
+        raise TargetNotAvailable(
+            f"--target {registered} needs {distribution}, which is not installed",
+            hint=f"`pip install --no-deps ./{folder}` in a checkout of ethos-hil; docs/farm.md has how",
+        )
+    TARGETS.require(registered)
 
 
 def find_plugin(name: str) -> TargetPlugin:
@@ -42,7 +52,7 @@ def find_plugin(name: str) -> TargetPlugin:
 
     Raises:
         UsageError: there is none; says which there are.
-        ToolError: its plug-in cannot be used; names the distribution.
+        ToolError: its plug-in cannot be used, or is not installed; names the distribution.
     """
     check_name(name)
     registered, colon, member = name.partition(":")

@@ -68,7 +68,7 @@ def test_the_target_is_listed(run: Run, tmp_path: Path) -> None:
     done = run("ethos_hil.harness.cli.main", "targets", "--json", ETHOS_HIL_WIRETAP=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     targets = {target["name"]: target for target in json.loads(done.stdout)["targets"]}
-    assert set(targets) == {"virtual", *FVPS, "board", "labgrid", "wiretap"}
+    assert set(targets) == {"virtual", *FVPS, "board", "wiretap"}
     assert targets["wiretap"]["distribution"] == "ethos-hil-wiretap"
     assert targets["wiretap"]["available"] == targets["wiretap"]["npus"] == targets["virtual"]["npus"]
     table = run("ethos_hil.harness.cli.main", "targets", ETHOS_HIL_WIRETAP="absent").stdout
@@ -145,7 +145,7 @@ def test_a_plugin_that_cannot_be_imported_hides_nothing(run: Run, installed: Pat
     done = run("ethos_hil.harness.cli.main", "targets", "--json", PYTHONPATH=paths)
     assert done.returncode == 0
     document = json.loads(done.stdout)
-    assert [target["name"] for target in document["targets"]] == ["board", *FVPS, "labgrid", "virtual"]
+    assert [target["name"] for target in document["targets"]] == ["board", *FVPS, "virtual"]
     assert [problem["name"] for problem in document["unusable"]] == ["broken", "wiretap"]
     assert len(done.stderr.splitlines()) == 2
     assert "the target 'broken' of broken cannot be imported: ModuleNotFoundError" in done.stderr

@@ -15,11 +15,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src/ethos_hil"
 ROOMS = ("base", "harness", "lowering", "results", "suites")
+EXTRAS = {"ethos_hil_labgrid": ROOT / "extra/labgrid/src"}
+"""Packages of distributions of their own, by name, and where they are imported from."""
 MODULES = sorted(
     path
-    for room in ROOMS
-    for path in (PACKAGE / room).rglob("*.py")
-    if not {"tests", "testing"} & set(path.relative_to(PACKAGE).parts)
+    for folder in (*(PACKAGE / room for room in ROOMS), *(root / name for name, root in EXTRAS.items()))
+    for path in folder.rglob("*.py")
+    if not {"tests", "testing"} & set(path.relative_to(ROOT).parts)
 )
 # What each room may import: itself, and those below it.
 ALLOWED = {
@@ -28,6 +30,7 @@ ALLOWED = {
     "lowering": {"base", "results", "lowering"},
     "harness": {"base", "results", "lowering", "harness"},
     "suites": set(ROOMS),
+    **{name: {"base", "harness", name} for name in EXTRAS},
 }
 LIGHT = ("base", "results")
 """Rooms that need neither a model nor a board."""
@@ -35,7 +38,8 @@ HEAVY = ("torch", "executorch", "torchao", "ethosu.vela", "pandas", "sklearn")
 
 
 def name_of(path: Path) -> str:
-    parts = ("ethos_hil", *path.relative_to(PACKAGE).with_suffix("").parts)
+    (root,) = (root for root in (ROOT / "src", *EXTRAS.values()) if path.is_relative_to(root))
+    parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -67,7 +71,7 @@ def foreign_imports(graph: Mapping[str, Iterable[str]]) -> list[str]:
         f"{name} imports {other}"
         for name, others in graph.items()
         for other in sorted(others)
-        if (room(other) in ROOMS and room(other) not in ALLOWED[room(name)])
+        if (room(other) in ALLOWED and room(other) not in ALLOWED[room(name)])
         or (room(name) in LIGHT and room(other) in ("torch", "executorch", "serial"))
     ]
 
@@ -82,13 +86,16 @@ def test_an_import_against_the_flow_is_found() -> None:
         "ethos_hil.base.record": ["ethos_hil.base.verdict", "json", "ethos_hil.results.store"],
         "ethos_hil.results.store": ["ethos_hil.base.record", "json", "ethos_hil.harness.api", "torch.nn"],
         "ethos_hil.lowering.lower": ["torch", "ethos_hil.base.files", "ethos_hil.suites"],
-        "ethos_hil.harness": ["ethos_hil.lowering.lower"],
+        "ethos_hil.harness": ["ethos_hil.lowering.lower", "ethos_hil_labgrid.place"],
+        "ethos_hil_labgrid.place": ["ethos_hil.base.errors", "ethos_hil.harness.boards", "ethos_hil.suites.lab"],
     }
     assert foreign_imports(graph) == [
         "ethos_hil.base.record imports ethos_hil.results.store",
         "ethos_hil.results.store imports ethos_hil.harness.api",
         "ethos_hil.results.store imports torch.nn",
         "ethos_hil.lowering.lower imports ethos_hil.suites",
+        "ethos_hil.harness imports ethos_hil_labgrid.place",
+        "ethos_hil_labgrid.place imports ethos_hil.suites.lab",
     ]
 
 
@@ -201,9 +208,8 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
     """A line for each module that cannot be imported with no other of the repository's, or imports one of `absent`."""
     command = [sys.executable, *options, str(Path(__file__).with_name("alone.py"))]
     command += [preloaded, ",".join(names), ",".join(absent)]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, timeout=250
-    )
+    paths = os.pathsep.join(map(str, (ROOT / "src", *EXTRAS.values())))
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=250)
     return done.stdout + (done.stderr if done.returncode else "")
 
 

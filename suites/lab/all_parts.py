@@ -54,7 +54,7 @@ def main(
     ] = None,
 ) -> None:
     """Run the laboratory's own tests, conformance, random graphs and networks, profiles, fuzzing, mutants of programs,
-    mutants of our own code, upstream's tests, peers, the zoo, stress, the boards' campaign, a farm, suites, proofs,
+    mutants of our own code, upstream's tests, peers, the zoo, stress, the boards' campaign, suites, proofs,
     published totals, published baselines, and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in LAB]
@@ -73,7 +73,7 @@ def main(
 
 def commands_of(name: str, jobs: int, seed: int) -> list[str]:
     """Return the commands of a part of `make lab`."""
-    return [text.format(jobs=jobs, seed=seed, places=min(4, max(2, jobs))) for text in LAB[name]]
+    return [text.format(jobs=jobs, seed=seed) for text in LAB[name]]
 
 
 def run(name: str, commands: Sequence[str]) -> PartEnding:

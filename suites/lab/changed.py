@@ -22,7 +22,7 @@ import typer
 from ethos_hil.suites.lab.command import start
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("src/ethos_hil/base", "harness", "lowering", "results", "suites", "firmware")
+ROOMS = ("src/ethos_hil/base", "harness", "lowering", "results", "suites", "firmware", "extra")
 SECONDS = 60
 LONGEST = 12
 """Seconds between the start of the last test and the end of all: a test that takes over ten is marked slow."""
@@ -99,13 +99,19 @@ def tests_of(files: Iterable[str]) -> list[str]:
         if name in imports:
             chosen[name] = 0
         elif path.suffix == ".py" and name.startswith(tuple(f"{room}/" for room in ROOMS)):
-            inside = Path(name.removeprefix("src/ethos_hil/"))
-            module = ".".join(("ethos_hil", *inside.with_suffix("").parts)).removesuffix(".__init__")
-            for test in _importing(module, imports) or _beside(path, imports):
+            for test in _importing(_module_of(name), imports) or _beside(path, imports):
                 chosen[test] = min(chosen.get(test, 99), _distance(path, Path(test)))
         elif path.parts[0] == "firmware":
             chosen.update({test: 1 for test in imports if test.startswith("firmware/")})
     return sorted(chosen, key=lambda test: (chosen[test], test))
+
+
+def _module_of(name: str) -> str:
+    """The name by which a file is imported: the folders of the package are at the root."""
+    inside = (
+        name.partition("/src/")[2] if name.startswith("extra/") else f"ethos_hil/{name.removeprefix('src/ethos_hil/')}"
+    )
+    return inside.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
 def _importing(module: str, imports: Mapping[str, frozenset[str]]) -> list[str]:

@@ -62,7 +62,6 @@ PARTS: Mapping[str, Part] = {
     "code": Part("small changes of our own code, and whether tests see them", "measure.mutants.command:main"),
     "bench": Part("a bench board, until its standard input ends", "bench.command:main"),
     "campaign": Part("what may happen to a board and its users", "bench.campaign.command:main"),
-    "farm": Part("a suite on a labgrid farm of this machine", "farm.__main__:main"),
     "stress": Part("sessions of tests that are killed", "measure.sessions:main"),
     "nights": Part("nightlies that are killed", "measure.nights:main"),
     "self-bench": Part("sizes, times and ratios of our own code", "measure.cost.command:main"),
@@ -100,7 +99,6 @@ LAB: Mapping[str, tuple[str, ...]] = {
     "zoo": ("make build/zoo/.installed", "zoo --npu ethos-u55-128 --npu ethos-u85-256 -j {jobs}"),
     "stress": ("stress --rounds 2", "nights --seed {seed}"),
     "campaign": ("campaign -n 200 --seed {seed} -j {jobs}",),
-    "farm": ("make build/labgrid/.installed", "farm --places {places}"),
     "suites": (f"{_PYTEST} suites",),
     "proofs": (
         "make build/tflite-micro/.installed build/peers/.installed build/labgrid/.installed",

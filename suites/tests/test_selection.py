@@ -155,7 +155,7 @@ def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
         (
             ["--target=virtuel"],
             "no target is called 'virtuel': did you mean virtual? "
-            "targets: board, corstone-300, corstone-310, corstone-320, labgrid, virtual",
+            "targets: board, corstone-300, corstone-310, corstone-320, virtual",
         ),
         (["--target=board:nobody"], "no board is called 'nobody': boards: alif-e7-he"),
         (["--target=board:nobody", "--npu=ethos-u55-128"], "no board is called 'nobody': boards: alif-e7-he"),

@@ -40,8 +40,16 @@ def test_an_unknown_target_lists_the_known_ones_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="no target is called 'corstone-330'") as caught:
         make_target("corstone-330", U55)
     assert str(caught.value.hint).startswith("did you mean corstone-3")
-    assert f"board, {', '.join(FVPS)}, labgrid, virtual" in str(caught.value.hint)
+    assert f"board, {', '.join(FVPS)}, virtual" in str(caught.value.hint)
     assert caught.value.exit_status == 2
+
+
+def test_a_target_of_a_distribution_of_ours_that_is_not_installed_says_what_to_install() -> None:
+    with pytest.raises(TargetNotAvailable) as caught:
+        make_target("labgrid:desk1", U55)
+    assert caught.value.message == "--target labgrid needs ethos-hil-labgrid, which is not installed"
+    assert str(caught.value.hint).startswith("`pip install --no-deps ./extra/labgrid` in a checkout")
+    assert caught.value.exit_status == 3
 
 
 @pytest.mark.parametrize(

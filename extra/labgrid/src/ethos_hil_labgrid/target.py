@@ -20,18 +20,12 @@ from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.family import plugin_of
 from ethos_hil.harness.boards.lease import INFRASTRUCTURE, set_aside, take_back, why_set_aside
 from ethos_hil.harness.boards.target import BoardTarget
-from ethos_hil.harness.farm.side_process import (
-    FAMILY,
-    PlaceChoice,
-    coordinator,
-    labgrid_python,
-    side_process,
-    wait_seconds,
-)
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings, lacking
+from ethos_hil_labgrid.place import FAMILY, PlaceChoice
+from ethos_hil_labgrid.side_process import coordinator, labgrid_python, side_process, wait_seconds
 
 
 class FarmTarget(Target):

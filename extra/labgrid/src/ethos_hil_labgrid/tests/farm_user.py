@@ -1,4 +1,4 @@
-"""A process that uses a farm: `python -m ethos_hil.suites.lab.farm.farm_user TARGET` runs a small program there.
+"""A process that uses a farm: `python -m ethos_hil_labgrid.tests.farm_user TARGET` runs a small program there.
 
 It prints a line of JSON for each run: where it ran, how long that took, and whether the answer was right; or how it
 failed, which ends it with status 1.

@@ -1,4 +1,8 @@
-"""A farm on one machine: labgrid's coordinator and exporter, ser2net, a power socket, and the bench boards."""
+"""A farm on one machine: labgrid's coordinator and exporter, ser2net, a power socket, and the bench boards.
+
+`PYTHONPATH=extra/labgrid/src python -m ethos_hil_labgrid.tests.desk_farm` runs one to try things on, until Ctrl-C, and
+says how it is reached.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,13 @@ import contextlib
 import http.server
 import os
 import re
+import shlex
 import shutil
+import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,10 +27,11 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.process import dies_with, end_marked, wait_for_end
 from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
-from ethos_hil.harness.farm.side_process import BOARD_TAG, COORDINATOR_VARIABLE, PYTHON_VARIABLE
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
+from ethos_hil_labgrid.place import BOARD_TAG
+from ethos_hil_labgrid.side_process import COORDINATOR_VARIABLE, PYTHON_VARIABLE
 
-ENVIRONMENT = Path(__file__).resolve().parents[3] / "build/labgrid"
+ENVIRONMENT = Path(__file__).resolve().parents[5] / "build/labgrid"
 BOARD = "bench-corstone-300"
 """The name of all its boards."""
 _SER2NET = (4, 2)
@@ -248,3 +257,21 @@ def _wait_for_port(address: str) -> None:
             time.sleep(0.05)
         else:
             return
+
+
+def main() -> None:
+    """Run a farm of two places, with lines as slow as real ones, until Ctrl-C."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ethos-hil-farm-")))
+        boards = [stack.enter_context(BenchBoard()) for _ in range(2)]
+        farm = stack.enter_context(desk_farm(labgrid_environment(), folder, boards))
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in farm.variables.items()]
+        lines.append(f"# --target labgrid:board1, --target labgrid:board={BOARD}; Ctrl-C ends the farm")
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main()

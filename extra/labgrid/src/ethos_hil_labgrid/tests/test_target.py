@@ -1,23 +1,40 @@
-"""Protects how `--target labgrid` presents itself where there is no labgrid; suites/lab/farm has the tests with one."""
+"""Protects how the distribution installs itself, and how `--target labgrid` presents itself where labgrid is not there;
+test_farm.py has the tests with one.
+"""
 
 from __future__ import annotations
 
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.farm.side_process import PYTHON_VARIABLE
-from ethos_hil.harness.farm.target import PLUGIN
-from ethos_hil.harness.targets.registry import find_plugin
+from ethos_hil.harness.targets.registry import TARGETS, find_plugin
+from ethos_hil_labgrid.side_process import PYTHON_VARIABLE
+from ethos_hil_labgrid.target import PLUGIN
 
 NPU = EthosU.parse("ethos-u55-128")
+PACKAGE = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 @pytest.fixture
 def no_labgrid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "none"))
+
+
+def test_it_installs_the_package_without_its_tests_and_registers_one_target(site: Path) -> None:
+    assert {path.name for path in (site / "ethos_hil_labgrid").glob("*.py")} == {
+        path.name for path in PACKAGE.glob("*.py")
+    }
+    assert not (site / "ethos_hil_labgrid/tests").exists()
+    (metadata,) = site.glob("*.dist-info")
+    entries = PathDistribution(metadata).entry_points
+    assert [(entry.group, entry.name) for entry in entries] == [("ethos_hil.targets", "labgrid")]
+    assert TARGETS.get("labgrid") is PLUGIN
+    assert "ethos-hil-labgrid" in TARGETS.distributions("labgrid")
 
 
 @pytest.mark.usefixtures("no_labgrid")

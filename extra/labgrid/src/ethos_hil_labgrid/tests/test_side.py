@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -12,25 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.farm.side.borrower import borrower_name, is_left_behind
-from ethos_hil.harness.farm.side_process import PROGRAM
+from ethos_hil_labgrid import labgrid_side
+from ethos_hil_labgrid.labgrid_side import borrower_name, is_left_behind
+from ethos_hil_labgrid.side_process import PROGRAM
 
-SIDE = PROGRAM.with_name("side")
 
-
-def test_it_imports_itself_and_the_standard_library() -> None:
+def test_it_imports_the_standard_library_and_nothing_else() -> None:
     """labgrid and what came with it are imported late, by `importlib`."""
-    for path in (PROGRAM, *SIDE.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
-            for name in names:
-                ours = name.startswith("ethos_hil.harness.farm.side.")
-                assert ours or name.partition(".")[0] in sys.stdlib_module_names, f"{path.name} imports {name}"
+    for node in ast.walk(ast.parse(PROGRAM.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            assert name.partition(".")[0] in sys.stdlib_module_names, name
 
 
-def test_without_labgrid_it_says_so_and_has_imported_nothing_else_of_ours(tmp_path: Path) -> None:
-    """In an interpreter without any package: `-S`."""
+def test_without_labgrid_it_says_so_in_an_interpreter_without_any_package(tmp_path: Path) -> None:
     command = (sys.executable, "-I", "-S", str(PROGRAM), "serve", "127.0.0.1:1", str(os.getpid()))
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (3, b"")
@@ -71,14 +68,8 @@ def test_what_is_not_ours_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None
     assert not is_left_behind(f"{host}/{dead} ", host)
 
 
-def test_words_that_are_no_command() -> None:
-    """Needs a labgrid to come so far: an empty one will do."""
-    code = (
-        "import sys, types; sys.modules['attr'] = sys.modules['labgrid'] = types.ModuleType('labgrid')\n"
-        "from ethos_hil.harness.farm.side import program\n"
-        "program.register_gdb_server = lambda: None\n"
-        "sys.exit(program.main(['lend', 'me']))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert done.stderr.startswith("usage: labgrid_side.py serve ")
+def test_words_that_are_not_a_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(labgrid_side, "register_gdb_server", lambda: None)  # without labgrid it would end there
+    monkeypatch.setattr(logging, "disable", lambda: None)
+    assert labgrid_side.main(["lend", "me"]) == 2
+    assert capsys.readouterr().err.startswith("usage: labgrid_side.py serve ")

@@ -10,8 +10,8 @@ import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.farm import side_process
-from ethos_hil.harness.farm.side_process import (
+from ethos_hil_labgrid import side_process
+from ethos_hil_labgrid.side_process import (
     COORDINATOR_VARIABLE,
     PYTHON_VARIABLE,
     WAIT_VARIABLE,

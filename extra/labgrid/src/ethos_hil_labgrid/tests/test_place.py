@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
+from ethos_hil.base.typed_json import from_json
 from ethos_hil.harness.boards.board import Power, Server
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.farm.side_process import BorrowedPlace, KnownPlace, PlaceChoice
 from ethos_hil.harness.gdb.remote import ServerDialect
+from ethos_hil_labgrid.place import BorrowedPlace, KnownPlace, PlaceChoice
 
 THERE = (
     KnownPlace("desk1", ("left",), {"board": "alif-e8-hp", "room": "2.17"}),
@@ -112,8 +112,8 @@ def test_a_place_may_have_another_gdb_server_than_the_file() -> None:
 
 
 def test_the_side_programs_answers() -> None:
-    entry: dict[str, Any] = {"name": "desk1", "aliases": ["left"], "tags": {"board": "x"}, "holder": None}
-    place = KnownPlace.of(entry)
+    entry = {"name": "desk1", "aliases": ["left"], "tags": {"board": "x"}}
+    (place,) = from_json(tuple[KnownPlace, ...], [entry])
     assert (place.name, place.aliases, place.tags) == ("desk1", ("left",), {"board": "x"})
-    answer = {"place": "p", "owner": "h/u", "serial": "s", "gdb": None, "dialect": "", "power": True}
-    assert BorrowedPlace.of(answer) == BorrowedPlace("p", "h/u", "s", None, "", has_power=True)
+    answer = {"name": "p", "owner": "h/u", "serial": "s", "gdb": None, "dialect": "", "has_power": True}
+    assert from_json(BorrowedPlace, answer) == BorrowedPlace("p", "h/u", "s", None, "", has_power=True)

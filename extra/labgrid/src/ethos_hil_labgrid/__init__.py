@@ -1,0 +1,1 @@
+"""Boards of a labgrid farm as targets of ethos-hil: labgrid says where a place is, and lends it to one user."""

@@ -1,1 +1,0 @@
-"""What runs with labgrid's Python, in its environment: it imports labgrid, the standard library, and itself."""
