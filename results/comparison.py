@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.inference_profile import CpuRow
+from ethos_hil.base.inference_profile import KERNEL, WAIT, CpuRow
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.base.verdict import Verdict
 
@@ -218,7 +218,7 @@ def _parts(op: Op) -> Iterator[Hashable]:
 
 def _cpu_rows(rows: Iterable[CpuRow]) -> list[_ComparedRow]:
     return [
-        _ComparedRow(at, row.id, row.operator if row.part == "kernel" else f"{row.operator}: {row.part}", row.module,
+        _ComparedRow(at, row.id, row.operator if row.part == KERNEL else f"{row.operator}: {row.part}", row.module,
              row.source, row.count or 0, (row.operator, row.part, row.module))
         for at, row in enumerate(rows)
     ]  # fmt: skip
@@ -227,7 +227,7 @@ def _cpu_rows(rows: Iterable[CpuRow]) -> list[_ComparedRow]:
 def _common_rows(before: Record, after: Record) -> tuple[str, Sequence[CpuRow], Sequence[CpuRow]]:
     """Return the unit and the rows that both records count; waiting for the NPU is its own rows."""
     old, new = (
-        [row for row in (record.profile.cpu if record.profile else ()) if row.count is not None and row.part != "wait"]
+        [row for row in (record.profile.cpu if record.profile else ()) if row.count is not None and row.part != WAIT]
         for record in (before, after)
     )
     units = {row.unit for row in (*old, *new)}

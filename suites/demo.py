@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ethos_hil.base.console import console, right, table_of
 from ethos_hil.base.ending import ending_of
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.run import run
-from ethos_hil.harness.show.record import summary
-from ethos_hil.harness.terminal.console import console, right, table_of
 from ethos_hil.harness.terminal.progress import Live
+from ethos_hil.results.text.record import summary
 
 MODEL = "ethos_hil.suites.models.digits:digits"
 

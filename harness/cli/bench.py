@@ -168,9 +168,9 @@ def bench(
     from ethos_hil.harness.bench.order import BenchOrder
     from ethos_hil.harness.bench.points import PointSettings
     from ethos_hil.harness.cli.bench_run import BenchOutput, run
-    from ethos_hil.harness.show.bench import BenchBy
     from ethos_hil.results.bench.budget import Budget
     from ethos_hil.results.bench.energy import read_energy
+    from ethos_hil.results.text.bench import BenchBy
 
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs is {jobs}", hint="give 1 or more")

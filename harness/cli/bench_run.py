@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.console import console
 from ethos_hil.base.ending import OF_THIS_PLACE, standing_of
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.file_error import unwritable
@@ -20,8 +21,6 @@ from ethos_hil.harness.bench.bench import BenchPlan, new_run, recorded_keys, res
 from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
-from ethos_hil.harness.show.bench import BenchBy, bench_text, budget_text
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
 from ethos_hil.results.bench.answer_text import headline
@@ -31,6 +30,7 @@ from ethos_hil.results.bench.figures import PointFigures, figures_of
 from ethos_hil.results.bench.table import COLUMNS, bench_rows
 from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read_run
 from ethos_hil.results.table_files import as_csv, as_parquet
+from ethos_hil.results.text.bench import BenchBy, bench_text, budget_text
 
 SCHEMA_VERSION = 1
 

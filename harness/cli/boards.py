@@ -111,8 +111,8 @@ def _show_step(step: BringUpStep) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from ethos_hil.base.console import add_row, console
     from ethos_hil.base.plain_text import one_line
-    from ethos_hil.harness.terminal.console import add_row, console
 
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(width=_STATUS_WIDTH)
@@ -207,8 +207,8 @@ def explain(context: typer.Context, name: _BOARD, as_json: AS_JSON = False, debu
         write_json(STDOUT, _explain(board))
         return
 
+    from ethos_hil.base.console import add_row, console, folded, table_of
     from ethos_hil.harness.boards.board import QUIRKS
-    from ethos_hil.harness.terminal.console import add_row, console, folded, table_of
 
     head = [f"{board.name}: {board.description}", f"file: {board.path}"]
     head += [f"firmware: {board.soc.firmware.name}, of {board.soc.summary}", f"NPUs: {', '.join(board.npus)}"]
@@ -252,8 +252,8 @@ def _list(as_json: bool) -> None:
         write_json(STDOUT, document)
         return
 
+    from ethos_hil.base.console import add_row, console, folded, table_of
     from ethos_hil.harness.targets.registry import families
-    from ethos_hil.harness.terminal.console import add_row, console, folded, table_of
 
     table = table_of(*folded("board", "what it is", "NPUs", "loaded by", "link", "to use it here"))
     for board in usable:

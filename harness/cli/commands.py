@@ -104,8 +104,8 @@ def run(
     if files.json_file is not None:
         problems += _problems(partial(write_json, files.json_file, record.to_json()))
     if failure is None and files.json_file != STDOUT:
-        from ethos_hil.harness.show.record import summary
-        from ethos_hil.harness.terminal.console import console
+        from ethos_hil.base.console import console
+        from ethos_hil.results.text.record import summary
 
         console().print((text or summary)(record))
     for problem in problems[1:]:
@@ -176,8 +176,8 @@ def _show_checks(survey: Survey, model: str | None, npu: str, json_file: Path | 
         }
         write_json(json_file, document)
     if json_file != STDOUT:
-        from ethos_hil.harness.show.record import checks_table, cpu_table
-        from ethos_hil.harness.terminal.console import console
+        from ethos_hil.base.console import console
+        from ethos_hil.results.text.record import checks_table, cpu_table
 
         console().print(checks_table(survey.checks))
         if survey.placement.on_cpu:
@@ -210,9 +210,9 @@ def list_targets(*, as_json: bool) -> None:
     """Print all targets; of those that cannot be used, a warning."""
     from rich.text import Text
 
+    from ethos_hil.base.console import add_row, console, table_of
     from ethos_hil.harness.targets import registry
     from ethos_hil.harness.targets.plugin import TargetOption
-    from ethos_hil.harness.terminal.console import add_row, console, table_of
 
     usable, unusable = registry.list_targets()
     for problem in unusable:

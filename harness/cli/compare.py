@@ -89,8 +89,8 @@ def compare(
     if json_file is not None:
         write_json(json_file, result.to_json())
     if json_file != STDOUT:
-        from ethos_hil.harness.show.comparison import run_comparison
-        from ethos_hil.harness.terminal.console import console
+        from ethos_hil.base.console import console
+        from ethos_hil.results.text.comparison import run_comparison
 
         console().print(run_comparison(result, top=top))
     raise typer.Exit(0 if result.passed else 1)
@@ -167,8 +167,8 @@ def _compare_records(
     if json_file is not None:
         write_json(json_file, {"schema_version": SCHEMA_VERSION, "equal": result.equal, **asdict(result)})
     if json_file != STDOUT:
-        from ethos_hil.harness.show.comparison import comparison as rendered
-        from ethos_hil.harness.terminal.console import console
+        from ethos_hil.base.console import console
+        from ethos_hil.results.text.comparison import comparison as rendered
 
         console().print(rendered(result, everything=everything, top=top))
 

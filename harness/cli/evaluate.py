@@ -57,11 +57,11 @@ def evaluate(
 
     Example: ethos-hil evaluate net.py:net --data net.py:test_set --limit 1000
     """
+    from ethos_hil.base.console import console
     from ethos_hil.harness.cli.commands import check_written, loading
     from ethos_hil.harness.evaluate.evaluation import EvaluationOrder
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_order
     from ethos_hil.harness.evaluate.summary import document, text
-    from ethos_hil.harness.terminal.console import console
 
     order = EvaluationOrder(question, data, metric, limit, jobs, try_int16)
     check_written(question, {"--json": json_file})

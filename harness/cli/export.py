@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ethos_hil.base.console import add_row, console, table_of
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.plugins import PluginError
 from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.destinations import STDOUT, write_json, write_out
-from ethos_hil.harness.terminal.console import add_row, console, table_of
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS, export_record, export_run, is_of_runs
 from ethos_hil.results.gate.change import RunComparison

@@ -226,7 +226,7 @@ def _print(rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
         return
     from rich.table import Table
 
-    from ethos_hil.harness.terminal.console import add_row, console
+    from ethos_hil.base.console import add_row, console
 
     shown = list(rows)
     if not shown:

@@ -62,8 +62,8 @@ def ledger(
     if csv_file is not None:
         write_out(csv_file, csv_table(rows))
     if STDOUT not in (json_file, csv_file):
-        from ethos_hil.harness.show.ledger import ledger as text
-        from ethos_hil.harness.terminal.console import console
+        from ethos_hil.base.console import console
+        from ethos_hil.results.text.ledger import ledger as text
 
         console().print(text(summary, rules, top=top))
 

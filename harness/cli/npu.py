@@ -14,13 +14,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.console import add_row, console, plain
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import unreadable
 from ethos_hil.base.regular_file import opened, read_bytes
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, write_out
 from ethos_hil.harness.image.inputs import in_order
 from ethos_hil.harness.npu import Execution
-from ethos_hil.harness.terminal.console import add_row, console, plain
 from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
 from ethos_hil.lowering.formats.npu_network import MAGIC, NetworkTensor, NpuNetwork, read_blob, read_npz, read_tflite

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ethos_hil.base.record import Record
-    from ethos_hil.harness.profile.view import By, Sort
+    from ethos_hil.results.profile_view import By, Sort
 
 
 @asks(PROFILE)
@@ -75,8 +75,8 @@ def profile(
     """
     from ethos_hil.harness.cli import commands
     from ethos_hil.harness.cli.export import kept_record
-    from ethos_hil.harness.profile.view import By, Sort
     from ethos_hil.results.latency import with_latency
+    from ethos_hil.results.profile_view import By, Sort
 
     groups, stated = word_of("--by", by, By), asked_clock(context.params["clock"])
     order = word_of("--sort", sort, Sort) if sort is not None else Sort.PROGRAM if groups is By.MODULE else Sort.CYCLES
@@ -101,18 +101,19 @@ def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> Renderabl
     from rich.console import Group
 
     from ethos_hil.harness.npu.timing.rules import RULES
-    from ethos_hil.harness.show.profile import profile as rendered
-    from ethos_hil.harness.show.profile import rule_lines
+    from ethos_hil.harness.profile.advice import sentences
+    from ethos_hil.results.text.profile import profile as rendered
+    from ethos_hil.results.text.profile import rule_lines
 
-    shown = rendered(record, by=by, sort=sort, depth=depth, top=top)
+    shown = rendered(record, by=by, sort=sort, depth=depth, top=top, advice=sentences(record))
     return Group(shown, *rule_lines(record, RULES))
 
 
 def _show(record: Record, json_file: Path | None, out: Path | None, text: Callable[[Record], RenderableType]) -> int:
     """Write and show a record that was taken before. Return the exit status."""
+    from ethos_hil.base.console import console
     from ethos_hil.base.ending import ending_of
     from ethos_hil.harness.cli import commands
-    from ethos_hil.harness.terminal.console import console
 
     if json_file is not None:
         write_json(json_file, record.to_json())

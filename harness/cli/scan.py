@@ -83,7 +83,7 @@ def scan(
     if csv_file is not None:
         write_out(csv_file, table(report))
     if STDOUT not in (json_file, csv_file):
+        from ethos_hil.base.console import console
         from ethos_hil.harness.show.scan import scan as text
-        from ethos_hil.harness.terminal.console import console
 
         console().print(text(report, top=top))

@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.console import add_row, right, table_of
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import json_number
 from ethos_hil.harness.evaluate.evaluation import Evaluation
 from ethos_hil.harness.evaluate.metric import FLOAT, SOURCES
-from ethos_hil.harness.terminal.console import add_row, right, table_of
 
 SCHEMA_VERSION = 1
 _WORST_LAYERS = 5

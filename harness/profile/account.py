@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from ethos_hil.base.inference_profile import Edge, InferenceProfile, Slice
+from ethos_hil.base.inference_profile import KERNEL, WAIT, Edge, InferenceProfile, Slice
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import JOB, Op
 from ethos_hil.harness.image.formats import DeviceMemoryMode
@@ -18,7 +18,7 @@ from ethos_hil.harness.link.outcome import OpEvent, Outcome, Run, StepTime
 from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.profile.compiled import CompiledDelegate, costs, memories_behind, system_of
-from ethos_hil.harness.profile.cpu import KERNEL, WAIT, cpu_rows, row_id
+from ethos_hil.harness.profile.cpu import cpu_rows, row_id
 from ethos_hil.harness.profile.dataflow import DataFlow, data_flow
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact

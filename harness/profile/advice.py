@@ -10,11 +10,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 
-from ethos_hil.base.inference_profile import InferenceProfile, OpCost
+from ethos_hil.base.inference_profile import KERNEL, InferenceProfile, OpCost
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import CpuOp, Op, Record
 from ethos_hil.base.wording import count_of, list_of
-from ethos_hil.harness.profile.cpu import KERNEL
 from ethos_hil.results.export.exporter import Exporter, profile_of
 
 _LEAST_SHARE = 0.01

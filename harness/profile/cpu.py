@@ -6,16 +6,13 @@ import statistics
 from collections.abc import Sequence
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.inference_profile import CpuRow
+from ethos_hil.base.inference_profile import INSTRUCTIONS, KERNEL, WAIT, CpuRow
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import Run
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall
 
-KERNEL = "kernel"
-WAIT = "wait"
-INSTRUCTIONS = "instructions"
 _PARTS = ("inputs", "clean", "start", WAIT, "end", "invalidate", "outputs")
 """Of a delegate's call, in the order they run."""
 

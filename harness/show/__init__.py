@@ -1,1 +1,1 @@
-"""Results as text for people, on a terminal or in a notebook."""
+"""What a run and a scan are shown as: an object of the API, and text."""

@@ -190,12 +190,12 @@ class Result:
         return escape(text)
 
     def __rich__(self) -> RenderableType:
-        from ethos_hil.harness.show.record import summary
+        from ethos_hil.results.text.record import summary
 
         return summary(self.record)
 
     def _repr_html_(self) -> str:
-        from ethos_hil.harness.show.record import compared_text
+        from ethos_hil.results.text.record import compared_text
 
         record = self.record
         colour = _COLOURS.get(record.verdict, _OTHER_COLOUR)

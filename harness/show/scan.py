@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.console import plain, right, table_of, whole
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.harness.scan.report import QUANTITIES, PackageScan, PointScan, ScanReport, VersionChange, first_changes
-from ethos_hil.harness.show.comparison import row_table
-from ethos_hil.harness.terminal.console import plain, right, table_of, whole
+from ethos_hil.results.text.comparison import row_table
 
 _DIGITS = 8
 _COLUMNS = {

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from ethos_hil.base.console import console
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.standard_streams import OutputFile, text_stream
 
 _SILENCE = 2.0

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
+from ethos_hil.base.inference_profile import KERNEL, CpuRow, InferenceProfile
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, profile_of
 
@@ -91,7 +91,7 @@ def _events(record: Record, profile: InferenceProfile, number: int, start: int) 
     for instruction in sorted({*ops, *parts}):
         begin = cycles
         rows = parts.get(instruction, [])
-        before = sum(row.count or 0 for row in rows if row.part in ("kernel", "inputs", "clean", "start"))
+        before = sum(row.count or 0 for row in rows if row.part in (KERNEL, "inputs", "clean", "start"))
         after = sum(row.count or 0 for row in rows if row.part in ("end", "invalidate", "outputs"))
         cycles += before
         for op in ops.get(instruction, ()):

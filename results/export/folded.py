@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ethos_hil.base.inference_profile import CpuRow
+from ethos_hil.base.inference_profile import KERNEL, WAIT, CpuRow
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable
@@ -54,12 +54,12 @@ def _operation(op: Op) -> tuple[str, ...]:
 
 def _cpu(record: Record) -> Iterator[tuple[tuple[str, ...], int]]:
     for row in record.profile.cpu if record.profile is not None else ():
-        if row.part != "wait" and row.count is not None:
+        if row.part != WAIT and row.count is not None:
             yield _instruction(row), row.count
 
 
 def _instruction(row: CpuRow) -> tuple[str, ...]:
-    part = () if row.part == "kernel" else (row.part,)
+    part = () if row.part == KERNEL else (row.part,)
     return *module_path(row.module), "CPU", row.operator, *part
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ethos_hil.base.inference_profile import CpuRow, OpCost
+from ethos_hil.base.inference_profile import KERNEL, CpuRow, OpCost
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable, profile_of
@@ -29,7 +29,7 @@ def graph(record: Record) -> str:
     """
     profile = profile_of(record)
     rows = {op.id: op for op in record.ops if op.id != JOB}
-    kernels = {row.id: row for row in profile.cpu if row.part == "kernel"}
+    kernels = {row.id: row for row in profile.cpu if row.part == KERNEL}
     nodes = {name: _operation(op, profile.costs.get(name)) for name, op in rows.items()}
     nodes |= {name: _kernel(row) for name, row in kernels.items()}
     for name in dict.fromkeys(end for edge in profile.edges for end in (edge.source, edge.target)):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ethos_hil.base.inference_profile import CpuRow, InferenceProfile, Slice
+from ethos_hil.base.inference_profile import KERNEL, CpuRow, InferenceProfile, Slice
 from ethos_hil.base.plain_text import valid
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import NotExportable
@@ -283,7 +283,7 @@ def _modules(record: Record, profile: InferenceProfile, clock: float) -> list[Sp
     A module ends when a kernel of another one starts.
     """
     paths = {op.id: module_path(op.module) for op in record.ops}
-    paths |= {row.id: module_path(row.module) for row in profile.cpu if row.part == "kernel"}
+    paths |= {row.id: module_path(row.module) for row in profile.cpu if row.part == KERNEL}
     running: list[tuple[int, tuple[str, ...]]] = []  # starts, paths
     spans: list[tuple[int, int, tuple[str, ...]]] = []
     now = 0

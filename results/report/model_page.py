@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from ethos_hil.base.clock import frequency, of_system
-from ethos_hil.base.inference_profile import CpuRow, OpCost, Slice
+from ethos_hil.base.inference_profile import KERNEL, CpuRow, OpCost, Slice
 from ethos_hil.base.record import JOB, CpuOp, Op, Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.base.wording import TIMES, amount, duration, memory_size, share, short_operator
 from ethos_hil.results.gate.account import Accounted
+from ethos_hil.results.profile_view import bounds
 from ethos_hil.results.report.chart import Axis, element, picture
 from ethos_hil.results.report.over_time import (
     MemoryChart,
@@ -87,7 +88,7 @@ def _lines(record: Record) -> dict[str, SourceLine]:
         line.mapped[mapped] = line.mapped.get(mapped, 0) + 1
         line.cycles += op.cycles or 0
     for row in record.profile.cpu if record.profile is not None else ():
-        if row.part == "kernel" and row.count:
+        if row.part == KERNEL and row.count:
             line = lines.setdefault(row.source, SourceLine())
             line.modules[row.module] = None
             mapped = f"{short_operator(row.operator)} on the CPU"
@@ -188,7 +189,7 @@ def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPa
         standing=test.standing,
         total=total,
         facts=tuple(_facts(record, total)),
-        bounds=tuple(_bounds(record, total)),
+        bounds=tuple((name, amount(cycles), share(cycles, total)) for name, cycles in bounds(record).items()),
         advice=tuple(advise(record)),
         ops=tuple(shown),
         cpu=tuple(counted[:most]),
@@ -234,17 +235,6 @@ def _sums(rows: Iterable[CpuRow]) -> str:
     for row in rows:
         counts[row.unit] = counts.get(row.unit, 0) + (row.count or 0)
     return ", ".join(f"{count:,} {unit}" for unit, count in counts.items())
-
-
-def _bounds(record: Record, total: int) -> Iterator[tuple[str, str, str]]:
-    costs = record.profile.costs if record.profile is not None else {}
-    bounds: dict[str, int] = {}
-    for op in record.ops:
-        cost = costs.get(op.id)
-        if cost is not None and cost.bound_by and op.cycles:
-            bounds[cost.bound_by] = bounds.get(cost.bound_by, 0) + op.cycles
-    for name, cycles in sorted(bounds.items(), key=lambda item: -item[1]):
-        yield name, amount(cycles), share(cycles, total)
 
 
 def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:

@@ -12,9 +12,10 @@ from itertools import accumulate
 
 from markupsafe import Markup
 
-from ethos_hil.base.inference_profile import Buffer, Slice
-from ethos_hil.base.record import JOB, Op, Record
+from ethos_hil.base.inference_profile import Slice
+from ethos_hil.base.record import Op, Record
 from ethos_hil.base.wording import amount, memory_size
+from ethos_hil.results.profile_view import MemoryUse, memory_use
 from ethos_hil.results.report.chart import (
     Axis,
     PlotFrame,
@@ -115,38 +116,16 @@ class MemoryChart:
 
 def memory_charts(record: Record, slices: Mapping[str, Sequence[Slice]]) -> Iterator[MemoryChart]:
     """Yield a chart for each memory of each delegate's call that has something in it."""
-    buffers = record.profile.buffers if record.profile is not None else ()
-    for instruction, memory in dict.fromkeys((buffer.instruction, buffer.memory) for buffer in buffers):
-        ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
-        mine = [buffer for buffer in buffers if (buffer.instruction, buffer.memory) == (instruction, memory)]
-        used = _in_use(mine, len(ops))
-        if max(used, default=0) > 0:
-            yield _chart(memory, ops, mine, used, _starts(ops, slices))
+    return (_chart(memory, slices) for memory in memory_use(record) if memory.peak > 0)
 
 
 def in_use(record: Record) -> tuple[str, Mapping[str, int]]:
     """Return the memory of which most is in use at some time, and how much is while each row runs; "" for none."""
     by_memory: dict[str, dict[str, int]] = {}
-    buffers = record.profile.buffers if record.profile is not None else ()
-    for instruction, memory in dict.fromkeys((buffer.instruction, buffer.memory) for buffer in buffers):
-        ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
-        mine = [buffer for buffer in buffers if (buffer.instruction, buffer.memory) == (instruction, memory)]
-        by_memory.setdefault(memory, {}).update(zip((op.id for op in ops), _in_use(mine, len(ops)), strict=True))
+    for memory in memory_use(record):
+        by_memory.setdefault(memory.memory, {}).update((op.id, size) for op, size in memory.rows)
     name = max(by_memory, key=lambda memory: max(by_memory[memory].values(), default=0), default="")
     return name, by_memory.get(name, {})
-
-
-def _in_use(buffers: Sequence[Buffer], rows: int) -> list[int]:
-    """Return the bytes in use during each row."""
-    edges = [0] * (rows + 1)
-    for buffer in buffers:
-        edges[max(0, min(buffer.first, rows))] += buffer.size
-        edges[max(0, min(buffer.last + 1, rows))] -= buffer.size
-    total, used = 0, []
-    for edge in edges[:rows]:
-        total += edge
-        used.append(max(0, total))
-    return used
 
 
 def _starts(ops: Sequence[Op], slices: Mapping[str, Sequence[Slice]]) -> list[float]:
@@ -162,19 +141,16 @@ def _starts(ops: Sequence[Op], slices: Mapping[str, Sequence[Slice]]) -> list[fl
     return [*starts, max(clock, (starts[-1] if starts else 0.0) + 1)]
 
 
-def _chart(
-    memory: str, ops: Sequence[Op], buffers: Sequence[Buffer], used: Sequence[int], starts: Sequence[float]
-) -> MemoryChart:
-    at = max(range(len(used)), key=lambda row: used[row])
-    living = [buffer for buffer in buffers if buffer.first <= at <= buffer.last]
-    living.sort(key=lambda buffer: -buffer.size)
+def _chart(use: MemoryUse, slices: Mapping[str, Sequence[Slice]]) -> MemoryChart:
+    ops, living = [op for op, _ in use.rows], use.living
     shown, rest = living[:_TENSORS], living[_TENSORS:]
     names = {op.id: f"{op.npu_op} {op.module}".strip() for op in ops}
-    place = f" at {ops[at].source}" if ops[at].source else ""
+    peak = ops[use.at_peak]
+    place = f" at {peak.source}" if peak.source else ""
     return MemoryChart(
-        memory,
-        f"{memory_size(used[at])} at most, while {names[ops[at].id]}{place} runs",
-        _plot(memory, used, starts, at),
+        use.memory,
+        f"{memory_size(use.peak)} at most, while {names[peak.id]}{place} runs",
+        _plot(use.memory, [size for _, size in use.rows], _starts(ops, slices), use.at_peak),
         tuple((buffer.tensor or "—", names.get(buffer.row, "an input"), amount(buffer.size)) for buffer in shown),
         f"and {len(rest):,} more with {memory_size(sum(buffer.size for buffer in rest))}" if rest else "",
     )

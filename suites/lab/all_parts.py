@@ -20,8 +20,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.suites.lab.parts import LAB, PARTS
 
 ROOT = Path(__file__).resolve().parents[2]

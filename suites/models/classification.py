@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ethos_hil.base.console import console, table_of
 from ethos_hil.base.ending import ending_of
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.run import run
-from ethos_hil.harness.show.record import summary
-from ethos_hil.harness.terminal.console import console, table_of
 from ethos_hil.harness.terminal.progress import Live, Reporter
 from ethos_hil.lowering.model.torch_model import ProgramFile, load_model
+from ethos_hil.results.text.record import summary
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, Photograph, label
 
 TOP = 5

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.record import Accuracy
-from ethos_hil.harness.show.record import accuracy_text
 from ethos_hil.harness.verdict.against_pytorch import accuracies
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.results.text.record import accuracy_text
 
 INPUT = np.arange(4, dtype=np.float32)
 

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run
-from ethos_hil.harness.show.record import ops_table
 from ethos_hil.harness.verdict.metrics import attribute, estimated_rows
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
+from ethos_hil.results.text.record import ops_table
 
 
 def npu_op(number: int, end_offset: int) -> NpuOp:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
@@ -21,15 +22,14 @@ from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Progress, Run
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.run import run_artifact
-from ethos_hil.harness.show.record import summary
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.verdict import divergence as diagnosis
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.results.text.record import summary
 
 NPU = EthosU.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118

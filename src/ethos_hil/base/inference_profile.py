@@ -10,6 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+KERNEL, WAIT = "kernel", "wait"
+"""Parts of what the CPU does: an operator, and the wait for the end of a delegate's job."""
+INSTRUCTIONS = "instructions"
+"""What the CPU's work is counted in where its cycles are not."""
+
 
 @dataclass(frozen=True)
 class Traffic:

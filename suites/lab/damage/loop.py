@@ -20,7 +20,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.harness.terminal.console import console
+from ethos_hil.base.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.crew import Crew
 

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ethos_hil.harness.terminal.console import console
+from ethos_hil.base.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.bench.campaign.report import table
 from ethos_hil.suites.lab.bench.campaign.scenario import SEEDS_A_CAMPAIGN, Scenario, draw

@@ -16,8 +16,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.measure.cost import (
     evaluation,

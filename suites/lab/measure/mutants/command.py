@@ -21,8 +21,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.suites.lab.measure.mutants import firmware, session
 from ethos_hil.suites.lab.measure.mutants.changes import EQUIVALENT, CodeChange, draw, why_equivalent
 from ethos_hil.suites.lab.measure.mutants.rooms import FIRMWARE, ROOMS, ROOT, Room

@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live, Reporter, Silent
 from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS

@@ -15,12 +15,12 @@ import typer
 from rich.table import Table
 
 from ethos_hil.base import environment
+from ethos_hil.base.console import add_row, console
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.pack import RunPlan
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, MODELS, FvpModel, fvp_model, installed_fvp
-from ethos_hil.harness.terminal.console import add_row, console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.prove.fvp_check import suites
 from ethos_hil.suites.lab.prove.fvp_check.examination import Examination, examine

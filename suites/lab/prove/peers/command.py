@@ -13,8 +13,8 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from ethos_hil.base.console import add_row, console
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.harness.terminal.console import add_row, console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.npu_network import NetworkTensor, read_tflite

@@ -14,14 +14,14 @@ from typing import Annotated
 
 import typer
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.harness.npu.timing.rules import RULES
-from ethos_hil.harness.show.ledger import ledger as error_ledger
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.ledger.summary import summarise
+from ethos_hil.results.text.ledger import ledger as error_ledger
 from ethos_hil.suites.lab.prove.published import compile_streams, stream_archive, tables
 from ethos_hil.suites.lab.prove.published.comparison import compare
 from ethos_hil.suites.lab.prove.published.ledger_rows import ledger_rows

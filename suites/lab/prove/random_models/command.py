@@ -18,9 +18,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.console import console
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Scheme
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.random_models.jobs import LIMIT_SECONDS, NetworkJob

@@ -19,11 +19,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import CommandSet
 from ethos_hil.base.regular_file import read_bytes
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering.formats.npu_network import read_ends
 from ethos_hil.lowering.testing.compile_tflite import Generator

@@ -19,8 +19,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.suites.lab.prove.upstream import session, table
 from ethos_hil.suites.lab.prove.upstream.known import diagnosis_of, load
 from ethos_hil.suites.lab.prove.upstream.records import NPUS, TestResult, npu_of, read

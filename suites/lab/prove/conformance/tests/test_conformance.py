@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.decode import fields_u55, fields_u85
 from ethos_hil.harness.npu.isa.operations import Elementwise
 from ethos_hil.harness.npu.isa.scaling import Rounding
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
 from ethos_hil.lowering.formats.vela_blob import VelaIo
 from ethos_hil.lowering.testing.programs.networks import NETWORKS

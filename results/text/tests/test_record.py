@@ -8,12 +8,12 @@ import io
 import pytest
 from rich.console import Console
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import Accuracy, Check, Divergence, Metric, Op, Output, Record, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.show.record import checks_table, ops_table, summary
-from ethos_hil.harness.terminal.console import console
 from ethos_hil.results.export.operations_csv import EXPORTER
+from ethos_hil.results.text.record import checks_table, ops_table, summary
 
 BAD = "a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"
 SHOWN = r"a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.record import Op, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.show.profile import rule_lines
 from ethos_hil.results.ledger.summary import RuleFacts
+from ethos_hil.results.text.profile import rule_lines
 
 OPS = tuple(Op(f"npu{at}", "Conv2D", "", (), "", "", 1, "modelled") for at in range(3))
 COSTS = {"npu0": OpCost(modelled=60, rule="conv"), "npu1": OpCost(modelled=10, rule="dma"),

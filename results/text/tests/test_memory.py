@@ -8,9 +8,9 @@ from rich.console import Console
 
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.tests.test_profiled_run import profiled as profiled_run
-from ethos_hil.harness.profile.view import By, Sort, memory_use
-from ethos_hil.harness.show.profile import profile
+from ethos_hil.results.profile_view import By, Sort, memory_use
 from ethos_hil.results.tests import profiled
+from ethos_hil.results.text.profile import profile
 
 
 def test_bytes_of_each_row_and_who_is_in_them_at_the_peak() -> None:

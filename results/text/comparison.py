@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from ethos_hil.harness.terminal.console import add_row, clipped, folded, plain, right, table_of, whole
+from ethos_hil.base.console import add_row, clipped, folded, plain, right, table_of, whole
 from ethos_hil.results.comparison import ProfileComparison, RowChange, RowDifference
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word, text_of
 

@@ -16,10 +16,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ethos_hil.base.clock import frequency
+from ethos_hil.base.console import add_row, clipped, plain, right, table_of, whole
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.base.wording import count_of, duration, percent
-from ethos_hil.harness.terminal.console import add_row, clipped, plain, right, table_of, whole
 from ethos_hil.results.bench import answer_text
 from ethos_hil.results.bench.answer import BudgetAnswer
 from ethos_hil.results.bench.figures import PointFigures, family_of, macs_of

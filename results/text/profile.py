@@ -9,14 +9,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.inference_profile import Buffer, CpuRow, InferenceProfile
+from ethos_hil.base.console import add_row, clipped, plain, right, table_of, whole
+from ethos_hil.base.inference_profile import INSTRUCTIONS, WAIT, Buffer, CpuRow, InferenceProfile
 from ethos_hil.base.record import Op, Record
-from ethos_hil.harness.profile.advice import sentences
-from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
-from ethos_hil.harness.profile.view import By, Group, MemoryUse, Sort, groups, memory_use
-from ethos_hil.harness.show.record import head, latency_rows
-from ethos_hil.harness.terminal.console import add_row, clipped, plain, right, table_of, whole
 from ethos_hil.results.ledger.summary import Rules, confidence
+from ethos_hil.results.profile_view import By, Group, MemoryUse, Sort, bounds, groups, memory_use
+from ethos_hil.results.text.record import head, latency_rows
 
 _BAR = 20
 _TOP_OPS = 10
@@ -24,13 +22,14 @@ _TOP_OPS = 10
 _TOP_CPU = 5
 
 
-def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> RenderableType:
+def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int, advice: Sequence[str] = ()) -> RenderableType:
     """Return the text of a profile.
 
     Args:
         record: of a run with a profile.
-        by, sort, depth: see `ethos_hil.harness.profile.view.groups`.
+        by, sort, depth: see `ethos_hil.results.profile_view.groups`.
         top: the most rows to show; the last row says how many more there are.
+        advice: what to do about where the time goes, in sentences.
     """
     facts = Table.grid(padding=(0, 2))
     if record.failure is not None:
@@ -40,7 +39,7 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> Rend
     if first is not None:
         add_row(facts, "NPU", f"{total:,} cycles ({_provenance(record.ops)}), by {first.method or 'estimate'}")
     if record.profile is not None:
-        _add_account(facts, record.profile, total, record.ops)
+        _add_account(facts, record, record.profile, total)
     for name, text in latency_rows(record):
         add_row(facts, name, text)
     used = list(memory_use(record))
@@ -62,24 +61,18 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> Rend
         parts.append(ops_table(groups(record.ops, By.OP, Sort.CYCLES, 0), total, _TOP_OPS, record.profile))
     if record.profile is not None and any(row.count for row in record.profile.cpu):
         parts += ["", Text("on the CPU", style="bold"), cpu_table(record.profile.cpu, _TOP_CPU)]
-    texts = sentences(record)
-    if texts:
+    if advice:
         parts += ["", Text("what to do", style="bold")]
-        parts += [plain(f"{number}. {sentence}") for number, sentence in enumerate(texts, 1)]
+        parts += [plain(f"{number}. {sentence}") for number, sentence in enumerate(advice, 1)]
     return Parts(*parts)
 
 
-def _add_account(facts: Table, profile: InferenceProfile, total: int, ops: Sequence[Op]) -> None:
+def _add_account(facts: Table, record: Record, profile: InferenceProfile, total: int) -> None:
     """Add what bounds the NPU, what the CPU takes, and how long each of the two waits for the other."""
-    bounds: dict[str, int] = {}
-    for op in ops:
-        cost = profile.costs.get(op.id)
-        if cost is not None and cost.bound_by:
-            bounds[cost.bound_by] = bounds.get(cost.bound_by, 0) + (op.cycles or 0)
-    if total and bounds:
+    bound = bounds(record)
+    if total and bound:
         macs = sum(cost.macs for cost in profile.costs.values())
-        shares = sorted(bounds.items(), key=lambda item: -item[1])
-        add_row(facts, "bound by", ", ".join(f"{name} {count / total:.0%}" for name, count in shares))
+        add_row(facts, "bound by", ", ".join(f"{name} {count / total:.0%}" for name, count in bound.items()))
         add_row(facts, "MACs", f"{macs:,}, {macs / (total * profile.macs_per_cycle):.0%} of what the NPU could do")
     counted = [row for row in profile.cpu if row.count is not None]
     if not counted:
@@ -204,7 +197,8 @@ def _living(used: MemoryUse, top: int) -> Table:
     table = table_of(*whole("written by"), *clipped("tensor"), *right("bytes"), *whole("lives from", "to"))
     ids = [op.id for op, _ in used.rows]
     for buffer in used.living[:top]:
-        add_row(table, buffer.row or _INPUT, buffer.tensor, f"{buffer.size:,}", ids[buffer.first], ids[buffer.last])
+        first, last = (ids[max(0, min(at, len(ids) - 1))] for at in (buffer.first, buffer.last))
+        add_row(table, buffer.row or _INPUT, buffer.tensor, f"{buffer.size:,}", first, last)
     if len(used.living) > top:
         add_row(table, plain(f"and {len(used.living) - top:,} more"), "", "", "", "")
     return table

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.harness.terminal.console import add_row, folded, plain, right, table_of
+from ethos_hil.base.console import add_row, folded, plain, right, table_of
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.summary import (
     NOT_COUNTED,

@@ -7,8 +7,9 @@ of it is in use while each row runs, and who is in it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ethos_hil.base.inference_profile import Buffer
 from ethos_hil.base.record import JOB, Op, Record
@@ -52,8 +53,27 @@ def memory_use(record: Record) -> Iterator[MemoryUse]:
     for instruction, memory in dict.fromkeys((buffer.instruction, buffer.memory) for buffer in buffers):
         mine = tuple(buffer for buffer in buffers if (buffer.instruction, buffer.memory) == (instruction, memory))
         ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
-        sizes = [sum(buffer.size for buffer in mine if buffer.first <= at <= buffer.last) for at in range(len(ops))]
-        yield MemoryUse(memory, tuple(zip(ops, sizes, strict=True)), mine)
+        yield MemoryUse(memory, tuple(zip(ops, _in_use(mine, len(ops)), strict=True)), mine)
+
+
+def _in_use(buffers: Iterable[Buffer], rows: int) -> list[int]:
+    """Return the bytes in use during each row. A damaged record has buffers that live beyond the rows."""
+    edges = [0] * (rows + 1)
+    for buffer in buffers:
+        edges[max(0, min(buffer.first, rows))] += buffer.size
+        edges[max(0, min(buffer.last + 1, rows))] -= buffer.size
+    return [max(0, size) for size in accumulate(edges[:rows])]
+
+
+def bounds(record: Record) -> dict[str, int]:
+    """Return the cycles of the NPU by what bounds them, the most first."""
+    costs = record.profile.costs if record.profile is not None else {}
+    cycles: dict[str, int] = {}
+    for op in record.ops:
+        cost = costs.get(op.id)
+        if cost is not None and cost.bound_by and op.cycles:
+            cycles[cost.bound_by] = cycles.get(cost.bound_by, 0) + op.cycles
+    return dict(sorted(cycles.items(), key=lambda item: -item[1]))
 
 
 UNKNOWN = "(unknown)"

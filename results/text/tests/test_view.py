@@ -9,8 +9,9 @@ from rich.console import Console
 
 from ethos_hil.base.record import JOB, Op, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.profile.view import By, Group, Sort, groups
-from ethos_hil.harness.show.profile import profile
+from ethos_hil.results.profile_view import By, Group, Sort, groups
+from ethos_hil.results.tests import profiled
+from ethos_hil.results.text.profile import profile
 
 
 def op(number: int, module: str, cycles: int | None, source: str = "net.py:3", name: str = "Conv2D") -> Op:
@@ -82,3 +83,10 @@ def test_a_merged_row_names_the_other() -> None:
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(map(len, shown(By.MODULE, width=width).splitlines())) <= width
+
+
+def test_a_damaged_record_whose_tensors_outlive_its_rows_is_shown() -> None:
+    written = io.StringIO()
+    shown = profile(profiled.large(30, 10), by=By.MEMORY, sort=Sort.CYCLES, depth=2, top=5)
+    Console(file=written, width=200).print(shown)
+    assert "at its peak" in written.getvalue()

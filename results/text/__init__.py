@@ -1,0 +1,1 @@
+"""Results as text for people, on a terminal or in a notebook."""
