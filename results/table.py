@@ -1,65 +1,197 @@
-"""Records as a pandas table."""
+"""A table of results: its columns are said once, and it is written as text, HTML, CSV and Parquet.
+
+What is said of a column, its name and how its value is read from a row, is the same for all of them. CSV and Parquet
+have values as they are, with all digits; text and HTML have them as people read them.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import csv
+import html
+import io
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ethos_hil.results.gate.account import attempt_of, part_of
-from ethos_hil.results.store import StoredRecord
+from ethos_hil.base.plain_text import escape, valid
+from ethos_hil.base.wording import amount
+from ethos_hil.results.compaction.database import literal
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from rich.table import Table
+    from rich.text import Text
 
-COLUMNS = ("run", "record", "created", "model", "method", "case", "profile", "npu", "memory_mode", "system_config",
-           "scheme", "target", "soc", "part", "attempt", "verdict", "failure", "executions", "npu_cycles",
-           "provenance")  # fmt: skip
-_WHERE_SEVERAL = ("record", "method", "case", "profile", "system_config", "scheme", "soc", "part", "attempt")
-"""Columns that tell a reader nothing where all rows have the same in them."""
+Row = TypeVar("Row")
+TEXT, INTEGER, NUMBER = "VARCHAR", "BIGINT", "DOUBLE"
+"""DuckDB's types of most columns."""
 
 
-def frame(stored: Iterable[StoredRecord]) -> pd.DataFrame:
-    """Return one row per record, in the given order, with `COLUMNS`. `record` is its number in its run, and
-    `npu_cycles` is for one execution, missing where none were counted.
+class Fit(StrEnum):
+    """How cells fit a terminal that is too narrow for them."""
+
+    NUMBER = "right"
+    """Not at all, but for the title, and they end below one another."""
+    WHOLE = "whole"
+    """Not at all."""
+    CLIPPED = "clipped"
+    """They lose their end."""
+    FOLDED = "folded"
+    """They break anywhere."""
+    WORDS = "words"
+    """They break between words."""
+
+
+_LOOKS: Mapping[Fit, Mapping[str, Any]] = MappingProxyType({
+    Fit.NUMBER: {"justify": "right"},
+    Fit.WHOLE: {"no_wrap": True},
+    Fit.CLIPPED: {"no_wrap": True, "overflow": "ellipsis"},
+    Fit.FOLDED: {"overflow": "fold"},
+    Fit.WORDS: {},
+})  # fmt: skip
+
+
+def _shown(value: Any) -> str | Text:
+    """Return a value as people read it."""
+    return amount(value) if value is None or isinstance(value, int | float) else value
+
+
+@dataclass(frozen=True)
+class TableColumn(Generic[Row]):
+    """A column.
+
+    Attributes:
+        name: in files, and its title for people.
+        value: returns the value of a row; None where it has none.
+        kind: DuckDB's type of its values.
+        fit: of its cells on a terminal.
+        show: returns a value as people read it.
+        total: what stands below all cells; "" for nothing.
     """
-    import pandas as pd
 
-    counted: Counter[str] = Counter()
-    rows = []
-    for item in stored:
-        counted[item.run] += 1
-        record = item.record
-        cycles = record.metric("npu_cycles")
-        rows.append(
-            (
-                item.run,
-                counted[item.run],
-                item.created,
-                record.model,
-                record.method,
-                record.bench.case if record.bench is not None else "",
-                record.test.profile if record.test is not None else "",
-                record.npu,
-                record.memory_mode,
-                record.system_config,
-                record.artifact.scheme if record.artifact is not None else "",
-                record.target.name,
-                record.target.soc,
-                part_of(record),
-                attempt_of(record),
-                record.verdict,
-                record.kind or "",
-                record.executions,
-                None if cycles is None else int(cycles.value),
-                "" if cycles is None else cycles.provenance,
-            )
+    name: str
+    value: Callable[[Row], Any]
+    kind: str = TEXT
+    fit: Fit = Fit.WORDS
+    show: Callable[[Any], str | Text] = _shown
+    total: str = ""
+
+
+@dataclass(frozen=True)
+class ResultTable(Generic[Row]):
+    """Columns and rows.
+
+    Attributes:
+        columns: in order.
+        rows: what the columns read.
+    """
+
+    columns: Sequence[TableColumn[Row]]
+    rows: Sequence[Row]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield the values of each row by the names of columns, for JSON."""
+        return ({column.name: column.value(row) for column in self.columns} for row in self.rows)
+
+    def to_csv(self) -> str:
+        """Return the table as CSV; see `as_csv`."""
+        names = [column.name for column in self.columns]
+        return as_csv(names, ([column.value(row) for column in self.columns] for row in self.rows))
+
+    def to_parquet(self) -> bytes:
+        """Return the table as a Parquet file; see `as_parquet`."""
+        return as_parquet({column.name: column.kind for column in self.columns}, self.records())
+
+    def to_text(self, top: int | None = None, **looks: Any) -> Table:
+        """Return the table for a terminal.
+
+        Args:
+            top: the most rows to show; the last row says how many more there are.
+            looks: of the table, as `ethos_hil.base.console.table_of` takes them.
+        """
+        from rich.table import Column  # late: rich takes 0.1 s, and files do not need it
+
+        from ethos_hil.base.console import add_row, plain, table_of
+
+        titles = [Column(plain(column.name), column.total, **_LOOKS[column.fit]) for column in self.columns]
+        table = table_of(*titles, footer=any(column.total for column in self.columns), **looks)
+        for row in self.rows[:top]:
+            add_row(table, *(column.show(column.value(row)) for column in self.columns))
+        if top is not None and len(self.rows) > top:
+            add_row(table, f"and {len(self.rows) - top:,} more")
+        return table
+
+    def to_html(self) -> str:
+        """Return the table as an element of a page, with all text escaped."""
+        heads = "".join(f"<th>{_html(column.name)}</th>" for column in self.columns)
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{_html(str(column.show(column.value(row))))}</td>' for column in self.columns)}</tr>"
+            for row in self.rows
         )
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"npu_cycles": "Int64", "executions": "Int64"})
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def for_people(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of `frame` without the columns that have one value throughout, and with no two equal rows."""
-    left_out = [name for name in _WHERE_SEVERAL if name == "record" or table[name].nunique() < 2]
-    shorter = table.drop(columns=left_out)
-    return table.drop(columns=left_out[1:]) if shorter.duplicated().any() else shorter
+_FORMULA = re.compile("[=+\\-@\uff1d\uff0b\uff0d\uff20]")
+"""How a cell starts that a spreadsheet takes for a formula (OWASP, CSV Injection): =, +, -, @, and their wide forms."""
+
+
+def as_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as CSV, with all digits. Control characters are escapes, and a text that a spreadsheet would compute
+    has an apostrophe before it.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def as_parquet(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return rows as a Parquet file; the same rows make the same bytes.
+
+    Args:
+        columns: names, with DuckDB's types.
+        rows: by names of columns, as JSON has them.
+    """
+    import duckdb  # late: it takes 0.1 s
+
+    types = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+    # One thread, so that the same rows make the same bytes. Nothing is fetched from a network.
+    settings: dict[str, Any] = {"threads": 1, "autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    with (
+        duckdb.connect(config=settings) as database,
+        tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder,
+    ):
+        lines, table = Path(folder, "rows.jsonl"), Path(folder, "rows.parquet")
+        lines.write_text("".join(f"{json.dumps(_valid(row), allow_nan=False)}\n" for row in rows), encoding="utf-8")
+        database.execute(f"CREATE TABLE row_table ({types})")
+        named = ", ".join(f"'{name}': '{kind}'" for name, kind in columns.items())
+        form = f"format = 'newline_delimited', hive_partitioning = false, columns = {{{named}}}"
+        database.execute(f"INSERT INTO row_table FROM read_json(?, {form})", [literal(lines)])
+        database.table("row_table").write_parquet(str(table), compression="zstd")
+        return table.read_bytes()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return "" if value is None else repr(value) if isinstance(value, float) else value
+    text = escape(value, keep="")
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _html(text: str) -> str:
+    return html.escape(escape(text))
+
+
+def _valid(value: Any) -> Any:
+    """Return a value whose texts are such as UTF-8 can have."""
+    if isinstance(value, str):
+        return valid(value)
+    if isinstance(value, Mapping):
+        return {valid(name): _valid(child) for name, child in value.items()}
+    return [_valid(child) for child in value] if isinstance(value, list | tuple) else value

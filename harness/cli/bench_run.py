@@ -27,9 +27,8 @@ from ethos_hil.results.bench.answer_text import headline
 from ethos_hil.results.bench.budget import AskedBudget, Budget, keep_budget
 from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import PointFigures, figures_of
-from ethos_hil.results.bench.table import COLUMNS, bench_rows
+from ethos_hil.results.bench.table import bench_table
 from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read_run
-from ethos_hil.results.table_files import as_csv, as_parquet
 from ethos_hil.results.text.bench import BenchBy, bench_text, budget_text
 
 SCHEMA_VERSION = 1
@@ -74,18 +73,18 @@ class BenchOutput:
             UsageError: a file cannot be written.
             OSError: the budget cannot be kept in the run folder.
         """
-        rows = list(bench_rows(records, None, self.energy))
+        table = bench_table(records, None, self.energy)
         figures = [figures_of(record, None, self.energy) for record in records]
         choice = None
         if self.budget is not None:
             choice = answer(figures, self.budget)
             keep_budget(folder, AskedBudget(self.budget, self.energy))
         if self.json_file is not None:
-            write_json(self.json_file, _document(records, rows, folder.name, grid, choice))
+            write_json(self.json_file, _document(records, list(table.records()), folder.name, grid, choice))
         if self.csv is not None:
-            write_out(self.csv, as_csv(COLUMNS, (row.values() for row in rows)))
+            write_out(self.csv, table.to_csv())
         if self.parquet is not None:
-            write_out(self.parquet, as_parquet(COLUMNS, rows))
+            write_out(self.parquet, table.to_parquet())
         if STDOUT not in (self.json_file, self.csv):
             self._show(figures, choice)
         elif choice is not None and choice.best is None:

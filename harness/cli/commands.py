@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -185,10 +186,15 @@ def _show_checks(survey: Survey, model: str | None, npu: str, json_file: Path | 
     return 0 if survey.ok else 1
 
 
+_WIDE = 2000
+"""Columns of a list of runs: a line for each, which is not cut."""
+
+
 def list_runs(runs: Path, *, as_json: bool) -> None:
     """Show the records kept under `runs`."""
+    from ethos_hil.base.console import console
+    from ethos_hil.results.record_table import for_people, record_table
     from ethos_hil.results.store import Skipped, StoredRecord, read
-    from ethos_hil.results.table import for_people, frame
 
     stored: list[StoredRecord] = []
     for item in read(runs):
@@ -196,12 +202,13 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
             sys.stderr.write(one_line(f"skipped {item.where}: {item.why}") + "\n")
         else:
             stored.append(item)
-    table = frame(stored)
+    table = record_table(stored)
     if as_json:
-        sys.stdout.write(table.to_json(orient="records", lines=True) if len(table) else "")
-    elif len(table):
-        cells = for_people(table).astype("string").fillna("").map(escape)
-        sys.stdout.write(cells.to_string(index=False) + "\n")
+        sys.stdout.writelines(f"{json.dumps(row)}\n" for row in table.records())
+    elif stored:
+        terminal = console()
+        terminal.width = max(terminal.width, _WIDE)
+        terminal.print(for_people(table).to_text())
     else:
         sys.stderr.write(f"no runs under {escape(str(runs))}\n")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanAnswer
 from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
-from ethos_hil.results.table_files import as_csv
+from ethos_hil.results.table import as_csv
 
 QUANTITIES = {
     "tosa_sha256": "TOSA",

@@ -195,7 +195,7 @@ class Result:
         return summary(self.record)
 
     def _repr_html_(self) -> str:
-        from ethos_hil.results.text.record import compared_text
+        from ethos_hil.results.text.record import compared_text, ops_table
 
         record = self.record
         colour = _COLOURS.get(record.verdict, _OTHER_COLOUR)
@@ -207,10 +207,7 @@ class Result:
             facts.insert(1, ("divergence", record.divergence.message))
         facts += [("note", note) for note in record.notes]
         rows = "".join(f"<tr><th>{_html(name)}</th><td>{_html(text)}</td></tr>" for name, text in facts)
-        shown = self.ops.assign(aten_ops=[", ".join(op.aten_ops) for op in record.ops])
-        columns = ["npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"]
-        shown = shown[columns].map(lambda cell: escape(cell) if isinstance(cell, str) else cell)
-        table = shown.to_html(index=False, escape=True, border=0) if record.ops else ""
+        table = ops_table(record.ops).to_html() if record.ops else ""
         return (
             f"<div><p><b style='color:{colour}'>{_html(record.verdict)}</b> {_html(record.model)} for "
             f"{_html(record.npu)} on {_html(record.target.name)}</p><table>{rows}</table>{table}</div>"

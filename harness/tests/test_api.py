@@ -258,7 +258,7 @@ def test_control_characters_are_shown_and_have_no_effect(result: ethos_hil.Resul
     import dataclasses
 
     bad = "\x1b]0;owned\x07\u202e"
-    op = dataclasses.replace(result.record.ops[0], module=bad, source=bad)
+    op = dataclasses.replace(result.record.ops[0], module=bad, source=bad, sources=(bad,))
     hostile = dataclasses.replace(result, report=result.report.with_facts(model=bad, notes=(bad,), ops=(op,)))
     page = hostile._repr_html_()
     assert page.count(r"\x1b]0;owned\x07\u202e") == 4

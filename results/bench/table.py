@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
+from itertools import chain, starmap
+from operator import attrgetter
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.record import Record
+from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.bench.energy import PROVENANCE, EnergyTable
 from ethos_hil.results.bench.figures import PointFigures, family_of, figures_of, macs_of
+from ethos_hil.results.table import INTEGER, NUMBER, TEXT, ResultTable, TableColumn
 
 
 @dataclass(frozen=True)
@@ -49,53 +51,96 @@ def scaling(figures: Sequence[PointFigures]) -> tuple[ScalingStep, ...]:
     return tuple(steps)
 
 
-_TEXT, _INTEGER, _NUMBER = "VARCHAR", "BIGINT", "DOUBLE"
+@dataclass(frozen=True)
+class BenchRow:
+    """A row: a record, its figures, how its NPU scales, and whose figures of energy these are."""
+
+    record: Record
+    point: PointFigures
+    step: ScalingStep | None
+    energy: EnergyTable | None
+
+    @property
+    def bench(self) -> BenchInfo:
+        """Which point of which grid it is."""
+        return self.record.bench or BenchInfo("", "", "")
+
+
+BenchColumn = TableColumn[BenchRow]
+
+
+def _figures(kind: str, names: str) -> Iterator[BenchColumn]:
+    """Yield columns of figures with one value, under their own names."""
+    return (BenchColumn(name, attrgetter(f"point.{name}"), kind) for name in names.split())
+
+
+def _of_memory(part: str, kind: str, value: Callable[[PointFigures, str], float | None]) -> Iterator[BenchColumn]:
+    """Yield a column for each memory, which has a value by Vela's name of it."""
+
+    def column(vela: str, name: str) -> BenchColumn:
+        return BenchColumn(f"{name}_{part}", lambda row: value(row.point, vela), kind)
+
+    return starmap(column, _MEMORIES.items())
+
+
+def _version(name: str, tool: str) -> BenchColumn:
+    return BenchColumn(name, lambda row: row.record.versions.get(tool, ""))
+
+
 _MEMORIES = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"}
-_FIGURES: Mapping[str, str] = MappingProxyType({
-    "cycles": _INTEGER, "provenance": _TEXT, "vela_cycles": _INTEGER, "vela_npu_cycles": _INTEGER,
-    "operations": _INTEGER, "macs": _INTEGER, "cycles_per_kmac": _NUMBER, "utilisation": _NUMBER,
-    "intensity": _NUMBER, "bound_by": _TEXT, "clock_hz": _NUMBER, "clock_of": _TEXT, "npu_s": _NUMBER,
-    "cpu": _INTEGER, "cpu_unit": _TEXT, "cpu_s": _NUMBER, "total_s": _NUMBER, "inferences_per_s": _NUMBER,
-    "sram_peak": _INTEGER, "planned_bytes": _INTEGER, "sram_used": _INTEGER,
-    "dram_bytes": _INTEGER, "weight_bytes": _INTEGER, "weights": _INTEGER,
-    "weight_ratio": _NUMBER, "energy_j": _NUMBER,
-})  # fmt: skip
-"""Those with one value, under their own names."""
-_FACTS: Mapping[str, tuple[str, Callable[[Record], Any]]] = MappingProxyType({
-    "run": (_TEXT, lambda record: record.run.name if record.run is not None else ""),
-    "created": (_TEXT, lambda record: record.created),
-    "grid": (_TEXT, lambda record: record.bench.grid if record.bench is not None else ""),
-    "tags": (_TEXT, lambda record: " ".join(record.bench.tags) if record.bench is not None else ""),
-    "source": (_TEXT, lambda record: record.bench.source if record.bench is not None else ""),
-    "scheme": (_TEXT, lambda record: record.artifact.scheme if record.artifact is not None else ""),
-    "target_kind": (_TEXT, lambda record: record.target.kind),
-    "soc": (_TEXT, lambda record: record.target.soc),
-    "executions": (_INTEGER, lambda record: record.executions),
-    "timing_model": (_TEXT, lambda record: record.timing_model),
-    "ethos_hil": (_TEXT, lambda record: record.versions.get("ethos-hil", "")),
-    "executorch": (_TEXT, lambda record: record.versions.get("executorch", "")),
-    "vela": (_TEXT, lambda record: record.versions.get("ethos-u-vela", "")),
-    "torch": (_TEXT, lambda record: record.versions.get("torch", "")),
-})  # fmt: skip
-COLUMNS: Mapping[str, str] = MappingProxyType({
-    **dict.fromkeys(("label", "case_group", "npu", "family"), _TEXT),
-    "macs_per_cycle": _INTEGER,
-    **dict.fromkeys(("memory_mode", "system_config", "target", "verdict", "ending", "reason"), _TEXT),
-    **_FIGURES,
-    **dict.fromkeys(("energy_provenance", "energy_of"), _TEXT),
-    **{f"{name}_{word}": _INTEGER for name in _MEMORIES.values() for word in ("read", "written")},
-    **{f"{name}_bandwidth": _NUMBER for name in _MEMORIES.values()},
-    **{f"{name}_bandwidth_share": _NUMBER for name in _MEMORIES.values()},
-    **dict.fromkeys(("speed_up", "mac_efficiency"), _NUMBER),
-    **{name: kind for name, (kind, _) in _FACTS.items()},
-})  # fmt: skip
-"""The columns with DuckDB's types; what a row does not have is null."""
+_READ = _of_memory("read", INTEGER, lambda point, memory: point.bytes.get(f"{memory} read"))
+_WRITTEN = _of_memory("written", INTEGER, lambda point, memory: point.bytes.get(f"{memory} written"))
+COLUMNS: Sequence[BenchColumn] = (
+    BenchColumn("label", lambda row: row.point.label),
+    BenchColumn("case_group", lambda row: row.point.group),
+    BenchColumn("npu", lambda row: row.point.npu),
+    BenchColumn("family", lambda row: family_of(row.point.npu)),
+    BenchColumn("macs_per_cycle", lambda row: macs_of(row.point.npu) or None, INTEGER),
+    *_figures(TEXT, "memory_mode system_config target verdict"),
+    BenchColumn("ending", lambda row: row.point.standing),
+    *_figures(TEXT, "reason"),
+    *_figures(INTEGER, "cycles"),
+    *_figures(TEXT, "provenance"),
+    *_figures(INTEGER, "vela_cycles vela_npu_cycles operations macs"),
+    *_figures(NUMBER, "cycles_per_kmac utilisation intensity"),
+    *_figures(TEXT, "bound_by"),
+    *_figures(NUMBER, "clock_hz"),
+    *_figures(TEXT, "clock_of"),
+    *_figures(NUMBER, "npu_s"),
+    *_figures(INTEGER, "cpu"),
+    *_figures(TEXT, "cpu_unit"),
+    *_figures(NUMBER, "cpu_s total_s inferences_per_s"),
+    *_figures(INTEGER, "sram_peak planned_bytes sram_used dram_bytes weight_bytes weights"),
+    *_figures(NUMBER, "weight_ratio energy_j"),
+    BenchColumn("energy_provenance", lambda row: None if row.energy is None else PROVENANCE),
+    BenchColumn("energy_of", lambda row: None if row.energy is None else row.energy.of),
+    *chain.from_iterable(zip(_READ, _WRITTEN, strict=True)),
+    *_of_memory("bandwidth", NUMBER, lambda point, memory: point.bandwidth.get(memory)),
+    *_of_memory("bandwidth_share", NUMBER, lambda point, memory: point.bandwidth_share.get(memory)),
+    BenchColumn("speed_up", lambda row: None if row.step is None else row.step.speed_up, NUMBER),
+    BenchColumn("mac_efficiency", lambda row: None if row.step is None else row.step.efficiency, NUMBER),
+    BenchColumn("run", lambda row: row.record.run.name if row.record.run is not None else ""),
+    BenchColumn("created", lambda row: row.record.created),
+    BenchColumn("grid", lambda row: row.bench.grid),
+    BenchColumn("tags", lambda row: " ".join(row.bench.tags)),
+    BenchColumn("source", lambda row: row.bench.source),
+    BenchColumn("scheme", lambda row: row.record.artifact.scheme if row.record.artifact is not None else ""),
+    BenchColumn("target_kind", lambda row: row.record.target.kind),
+    BenchColumn("soc", lambda row: row.record.target.soc),
+    BenchColumn("executions", lambda row: row.record.executions, INTEGER),
+    BenchColumn("timing_model", lambda row: row.record.timing_model),
+    _version("ethos_hil", "ethos-hil"),
+    _version("executorch", "executorch"),
+    _version("vela", "ethos-u-vela"),
+    _version("torch", "torch"),
+)
+"""A value that a row does not have is None."""
 
 
-def bench_rows(
+def bench_table(
     records: Sequence[Record], clock: StatedClock | None = None, energy: EnergyTable | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield a row for each record, in their order.
+) -> ResultTable[BenchRow]:
+    """Return a row for each record, in their order.
 
     Args:
         records: points of a benchmark.
@@ -104,40 +149,5 @@ def bench_rows(
     """
     points = [figures_of(record, clock, energy) for record in records]
     steps = {id(step.point): step for step in scaling(points)}
-    for record, point in zip(records, points, strict=True):
-        step = steps.get(id(point))
-        yield {
-            **dict.fromkeys(COLUMNS),
-            **_place(point),
-            **{name: getattr(point, name) for name in _FIGURES},
-            **({} if energy is None else {"energy_provenance": PROVENANCE, "energy_of": energy.of}),
-            **_memories(point),
-            **({} if step is None else {"speed_up": step.speed_up, "mac_efficiency": step.efficiency}),
-            **{name: fact(record) for name, (_, fact) in _FACTS.items()},
-        }
-
-
-def _place(point: PointFigures) -> dict[str, Any]:
-    return {
-        "label": point.label,
-        "case_group": point.group,
-        "npu": point.npu,
-        "family": family_of(point.npu),
-        "macs_per_cycle": macs_of(point.npu) or None,
-        "memory_mode": point.memory_mode,
-        "system_config": point.system_config,
-        "target": point.target,
-        "verdict": point.verdict,
-        "ending": point.standing,
-        "reason": point.reason,
-    }
-
-
-def _memories(point: PointFigures) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for name, column in _MEMORIES.items():
-        for word in ("read", "written"):
-            row[f"{column}_{word}"] = point.bytes.get(f"{name} {word}")
-        row[f"{column}_bandwidth"] = point.bandwidth.get(name)
-        row[f"{column}_bandwidth_share"] = point.bandwidth_share.get(name)
-    return row
+    pairs = zip(records, points, strict=True)
+    return ResultTable(COLUMNS, [BenchRow(record, point, steps.get(id(point)), energy) for record, point in pairs])

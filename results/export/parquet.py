@@ -10,7 +10,7 @@ from typing import Any
 from ethos_hil.base.inference_profile import CpuRow, OpCost
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable
-from ethos_hil.results.table_files import as_parquet
+from ethos_hil.results.table import as_parquet
 
 _MEMORIES = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"}
 _OTHER = "other"

@@ -13,7 +13,7 @@ from typing import Any
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.results.ledger.ledger_row import NETWORK, NUMBERS, SEVERAL, LedgerRow
 from ethos_hil.results.ledger.merge import place
-from ethos_hil.results.table_files import as_csv
+from ethos_hil.results.table import as_csv
 
 
 @dataclass(frozen=True)

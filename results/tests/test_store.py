@@ -15,9 +15,9 @@ from ethos_hil.base.files import write_all, write_whole
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo, RunInfo, SuiteTest
 from ethos_hil.base.tests.test_record import RECORD
+from ethos_hil.results.record_table import for_people, record_table
 from ethos_hil.results.run_name import new_name
 from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read, read_run
-from ethos_hil.results.table import COLUMNS, for_people, frame
 
 
 def test_what_is_appended_is_read_back_with_its_run(tmp_path: Path) -> None:
@@ -193,12 +193,9 @@ def test_of_files_that_are_written_together_there_are_all_or_none(tmp_path: Path
 
 def test_the_table_has_one_row_a_record(tmp_path: Path) -> None:
     RunFolder(tmp_path).append(RECORD)
-    table = frame(item for item in read(tmp_path) if isinstance(item, StoredRecord))
-    assert tuple(table.columns) == COLUMNS
-    assert table.loc[0, "npu_cycles"] == 1234
-    assert table.loc[0, "failure"] == "mismatch"
-    assert frame([]).empty
-    assert for_people(frame([])).empty
+    (row,) = record_table(item for item in read(tmp_path) if isinstance(item, StoredRecord)).records()
+    assert (row["npu_cycles"], row["failure"], row["record"]) == (1234, "mismatch", 1)
+    assert not list(for_people(record_table([])).records())
 
 
 def test_no_two_rows_for_people_are_equal() -> None:
@@ -214,7 +211,7 @@ def test_no_two_rows_for_people_are_equal() -> None:
         "record": [RECORD, RECORD],
     }
     for column, records in several.items():
-        table = for_people(frame(StoredRecord("night", "", record) for record in records))
-        assert not table.duplicated().any()
-        assert {column, "memory_mode"} <= set(table.columns), column
-        assert not ({*several} - {column, "memory_mode"}) & set(table.columns), column
+        rows = list(for_people(record_table(StoredRecord("night", "", record) for record in records)).records())
+        assert len({tuple(row.values()) for row in rows}) == len(rows)
+        assert {column, "memory_mode"} <= set(rows[0]), column
+        assert not ({*several} - {column, "memory_mode"}) & set(rows[0]), column

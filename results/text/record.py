@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.board_run import BoardRun
@@ -15,8 +15,9 @@ from ethos_hil.base.console import add_row, plain, right, table_of
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.base.wording import duration, per_second
+from ethos_hil.base.wording import duration, per_second, share
 from ethos_hil.results.latency import DERIVED, Latency, latency_of
+from ethos_hil.results.table import Fit, ResultTable, TableColumn
 
 _CYCLES = "cycles"
 
@@ -138,7 +139,7 @@ def summary(record: Record) -> RenderableType:
     if record.text:
         parts += ["", Text(escape(record.text, keep="\t\n"))]
     if record.ops:
-        parts += ["", ops_table(record.ops)]
+        parts += ["", ops_table(record.ops).to_text()]
     if record.artifact is not None and any(call.kind == "operator" for call in record.artifact.cpu_calls):
         parts += ["", cpu_table(record.artifact.cpu_calls)]
     return Group(*parts)
@@ -182,23 +183,23 @@ def _lines(sources: tuple[str, ...]) -> str:
     return ", ".join(words)
 
 
-def ops_table(ops: tuple[Op, ...]) -> Table:
+def ops_table(ops: tuple[Op, ...]) -> ResultTable[Op]:
     """Return a table with one row per NPU operation, and their sum."""
     counted = [op.cycles for op in ops if op.cycles is not None]
     total = sum(counted)
-    provenance = ", ".join(dict.fromkeys(op.provenance for op in ops))
-    table = table_of(
-        *(Column("NPU op", footer="total"), "TOSA op", "aten ops", "module", "source"),
-        Column(plain(f"cycles ({provenance})"), justify="right", footer=f"{total:,}"),
-        Column("share", justify="right", footer="100.0%"),
-        footer=bool(counted),
-    )
-    for op in ops:
-        cycles = "" if op.cycles is None else f"{op.cycles:,}"
-        share = "" if op.cycles is None or not total else f"{op.cycles / total:.1%}"
-        aten = ", ".join(name.removeprefix("aten.") for name in op.aten_ops)
-        add_row(table, op.npu_op, op.tosa_op, aten, op.module, _lines(op.sources or (op.source,)), cycles, share)
-    return table
+    provenance = escape(", ".join(dict.fromkeys(op.provenance for op in ops)))
+    totals = ("total", f"{total:,}", "100.0%") if counted else ("", "", "")
+    columns: tuple[TableColumn[Op], ...] = (
+        TableColumn("NPU op", lambda op: op.npu_op, total=totals[0]),
+        TableColumn("TOSA op", lambda op: op.tosa_op),
+        TableColumn("aten ops", lambda op: ", ".join(name.removeprefix("aten.") for name in op.aten_ops)),
+        TableColumn("module", lambda op: op.module),
+        TableColumn("source", lambda op: _lines(op.sources or (op.source,))),
+        TableColumn(f"cycles ({provenance})", lambda op: op.cycles, fit=Fit.NUMBER, total=totals[1]),
+        TableColumn("share", lambda op: share(op.cycles or 0, total) if op.cycles is not None else "", fit=Fit.NUMBER,
+                    total=totals[2]),
+    )  # fmt: skip
+    return ResultTable(columns, ops)
 
 
 def cpu_table(calls: tuple[CpuOp, ...]) -> Table:

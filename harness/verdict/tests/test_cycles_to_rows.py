@@ -70,5 +70,5 @@ def test_a_row_shows_all_lines_that_are_fused_into_it(sources: tuple[str, ...], 
     artifact = dataclasses.replace(ARTIFACT, delegates=(Delegate(0, 1, b"", b"", (op,)),))
     (row,) = attribute(artifact, run((8, 1)), "modelled")
     assert (row.source, row.sources) == ("net.py:0", sources)
-    (column,) = [column for column in ops_table((row,)).columns if column.header == "source"]
+    (column,) = [column for column in ops_table((row,)).to_text().columns if str(column.header) == "source"]
     assert list(map(str, column.cells)) == [shown]

@@ -14,18 +14,18 @@ import pytest
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.bench.table import COLUMNS, bench_rows, scaling
+from ethos_hil.results.bench.table import COLUMNS, bench_table, scaling
 from ethos_hil.results.bench.tests.samples import point, refused
-from ethos_hil.results.table_files import as_csv, as_parquet
 
 ROOT = Path(__file__).parents[3]
+NAMES = [column.name for column in COLUMNS]
 RECORDS = [point(), point("ethos-u55-256", 2_500), refused()]
 
 
 def test_a_row_has_the_figures_and_what_they_depend_on() -> None:
-    first, second, third = bench_rows(RECORDS)
+    first, second, third = bench_table(RECORDS).records()
     figures = figures_of(RECORDS[0])
-    shared = set(COLUMNS) & set(vars(figures))
+    shared = set(NAMES) & set(vars(figures))
     assert len(shared) > 25
     assert {name: first[name] for name in shared} == {name: getattr(figures, name) for name in shared}
     assert (first["sram_read"], first["sram_written"], first["off_chip_flash_read"], first["dram_read"]) == (
@@ -43,16 +43,17 @@ def test_a_row_has_the_figures_and_what_they_depend_on() -> None:
 
 
 def test_csv_and_parquet_say_the_same_with_all_digits(tmp_path: Path) -> None:
-    rows = list(bench_rows(RECORDS, StatedClock(300e6, "stated with --clock 300MHz")))
+    table = bench_table(RECORDS, StatedClock(300e6, "stated with --clock 300MHz"))
+    rows = list(table.records())
     path = tmp_path / "bench.parquet"
-    path.write_bytes(as_parquet(COLUMNS, rows))
+    path.write_bytes(table.to_parquet())
     with duckdb.connect() as database:
         answer = database.execute("FROM read_parquet(?)", [str(path)])
         names = [column[0] for column in answer.description or ()]
         read = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
     assert read == rows
-    lines = list(csv.DictReader(io.StringIO(as_csv(COLUMNS, (row.values() for row in rows)))))
-    assert [list(line) for line in lines] == [list(COLUMNS)] * 3
+    lines = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert [list(line) for line in lines] == [NAMES] * 3
     for line, row in zip(lines, rows, strict=True):
         for name, value in row.items():
             assert line[name] == ("" if value is None else repr(value) if isinstance(value, float) else str(value))
@@ -62,16 +63,16 @@ def test_the_name_of_the_folder_for_temporary_files_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DuckDB would take `case=1` for a column, and `[12]` for a pattern."""
-    rows = list(bench_rows(RECORDS))
-    before = as_parquet(COLUMNS, rows)
+    table = bench_table(RECORDS)
+    before = table.to_parquet()
     (tmp_path / "case=1[12]").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "case=1[12]"))
-    assert as_parquet(COLUMNS, rows) == before
+    assert table.to_parquet() == before
 
 
 def test_a_text_that_a_spreadsheet_would_compute_is_inert() -> None:
     bench = BenchInfo("g", '=HYPERLINK("x")', "@sum\n", ("+1",), "a,b")
-    text = as_csv(COLUMNS, (row.values() for row in bench_rows([point(bench=bench)])))
+    text = bench_table([point(bench=bench)]).to_csv()
     (line,) = csv.DictReader(io.StringIO(text))
     assert (line["label"], line["case_group"], line["tags"]) == ('\'=HYPERLINK("x")', "'@sum\\n", "'+1")
     assert text.count("\n") == 2
@@ -96,13 +97,13 @@ def test_scaling_is_within_one_case_family_mode_and_provenance() -> None:
 def test_a_grid_of_3000_points_is_written_in_seconds() -> None:
     records = [point(bench=BenchInfo("g", f"case{number}", "conv3x3")) for number in range(3_000)]
     began = time.process_time()
-    rows = list(bench_rows(records))
-    assert len(as_csv(COLUMNS, (row.values() for row in rows))) > 1_000_000
-    assert len(as_parquet(COLUMNS, rows)) < 200_000
+    table = bench_table(records)
+    assert len(table.to_csv()) > 1_000_000
+    assert len(table.to_parquet()) < 200_000
     assert time.process_time() - began < 5
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_column_is_documented(name: str) -> None:
     """Columns of memories are documented by their end."""
     text = (ROOT / "docs" / "formats.md").read_text("utf-8")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Record
-from ethos_hil.results.bench.table import COLUMNS as FIGURES
-from ethos_hil.results.bench.table import bench_rows
+from ethos_hil.results.bench.table import BenchRow, bench_table
 from ethos_hil.results.compaction.columns import COLUMNS, POINTS, row_of
 from ethos_hil.results.compaction.database import ROWS, literal, open_database, quote
 from ethos_hil.results.export.exporter import NotExportable
@@ -20,7 +19,7 @@ from ethos_hil.results.gate.account import account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.table_files import as_csv, as_parquet
+from ethos_hil.results.table import ResultTable
 
 _POINTS = f"SELECT * EXCLUDE series FROM ({POINTS})"
 """`series` is DuckDB's hash, and may be another number in another version of it."""
@@ -34,16 +33,16 @@ _LISTS = ("vela_flags", "samples")
 
 def records_csv(results: RunResults, comparison: RunComparison | None) -> bytes:
     """Return the table with a row for each record as CSV."""
-    return as_csv(FIGURES, (row.values() for row in _records(results))).encode()
+    return _records(results).to_csv().encode()
 
 
 def records_parquet(results: RunResults, comparison: RunComparison | None) -> bytes:
     """Return the table with a row for each record as a Parquet file."""
-    return as_parquet(FIGURES, _records(results))
+    return _records(results).to_parquet()
 
 
-def _records(results: RunResults) -> Iterator[dict[str, Any]]:
-    return bench_rows([test.record for test in account_of(results).tests])
+def _records(results: RunResults) -> ResultTable[BenchRow]:
+    return bench_table([test.record for test in account_of(results).tests])
 
 
 def points_csv(results: RunResults, comparison: RunComparison | None) -> bytes:

@@ -71,7 +71,7 @@ def test_a_check_of_a_preflight_is_plain() -> None:
 
 def test_a_file_name_with_brackets_is_the_right_name() -> None:
     op = dataclasses.replace(hostile().ops[0], source="a[bold].py:4", sources=())
-    assert "a[bold].py:4" in printed(Console(file=io.StringIO(), width=2000), ops_table((op,)))
+    assert "a[bold].py:4" in printed(Console(file=io.StringIO(), width=2000), ops_table((op,)).to_text())
 
 
 def test_an_exported_table_is_plain_and_a_record_keeps_the_text() -> None:

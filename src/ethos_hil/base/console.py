@@ -40,17 +40,17 @@ def right(*titles: str | Text, no_wrap: bool = True) -> list[Column]:
     return [Column(title, justify="right", no_wrap=no_wrap) for title in titles]
 
 
-def whole(*titles: str) -> list[Column]:
+def whole(*titles: str | Text) -> list[Column]:
     """Return columns whose cells stay on one line."""
     return [Column(title, no_wrap=True) for title in titles]
 
 
-def clipped(*titles: str, most: int | None = None) -> list[Column]:
+def clipped(*titles: str | Text, most: int | None = None) -> list[Column]:
     """Return columns whose cells stay on one line, and lose their end where there is no room."""
     return [Column(title, no_wrap=True, overflow="ellipsis", max_width=most) for title in titles]
 
 
-def folded(*titles: str) -> list[Column]:
+def folded(*titles: str | Text) -> list[Column]:
     """Return columns whose cells may break anywhere."""
     return [Column(title, overflow="fold") for title in titles]
 
