@@ -17,8 +17,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.console import console
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.damage import seeds as seed_files
 from ethos_hil.suites.lab.damage.seeds import MAX_BYTES

@@ -17,10 +17,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.console import console
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.base.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
