@@ -213,7 +213,7 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
     return done.stdout + (done.stderr if done.returncode else "")
 
 
-_DRAWN = ("networks", "network_step", "maps", "map_places", "windows", "tokens", "vectors")
+_DRAWN = ("networks", "network_step", "maps", "windows", "tokens", "vectors")
 _DECLARED = ("modules",)
 MODELS = [
     name

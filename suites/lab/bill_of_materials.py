@@ -1,6 +1,6 @@
 """The list of all parts of the wheel, in CycloneDX: the tested packages, and what each board's firmware is built of.
 
-    python -m ethos_hil.suites.lab.bill_of_materials build/ethos-hil.cdx.json
+    python -m ethos_hil.suites.lab materials build/ethos-hil.cdx.json
 
 `make wheel` calls it, and setup.py puts the file into the wheel, where PEP 770 has it. A package is of scope "required"
 if ethos-hil needs it to run, else "optional". The libraries of the firmware are those that the linker took members of,
@@ -32,7 +32,6 @@ from ethos_hil.harness.doctor.packages import OURS, requirements, tested_version
 from ethos_hil.harness.image.firmware_manifest import ELF_NAME, MANIFEST_NAME, FirmwareManifest
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.upstream.names.schemas import schema_folder
-from ethos_hil.suites.lab.command import start
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRMWARE = ROOT / "build/firmware"
@@ -220,7 +219,3 @@ def _normal(name: str) -> str:
 def main(path: Annotated[Path, typer.Argument(help="the file to write")]) -> None:
     """Write the list of the wheel's parts, in CycloneDX."""
     write(path)
-
-
-if __name__ == "__main__":
-    start(main)

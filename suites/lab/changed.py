@@ -3,6 +3,10 @@
 What changed is what differs from the last commit on the main branch, files that git does not know yet among it. The
 tests of a changed file are the test files that import it, the nearest first; of a C++ file, the firmware's tests. Time
 is the limit: tests that did not get their turn are counted, and said to be for `make test`.
+
+The module is also the plugin of pytest that starts no test after a given time. Every process that runs tests looks at
+the clock itself. pytest-xdist's wish to stop is not enough: a worker told to shut down first runs what it was handed,
+and with `--dist worksteal` that is its share of all tests.
 """
 
 from __future__ import annotations
@@ -17,9 +21,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
+import pytest
 import typer
-
-from ethos_hil.suites.lab.command import start
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("src/ethos_hil/base", "harness", "lowering", "results", "suites", "firmware", "extra")
@@ -28,7 +31,6 @@ LONGEST = 12
 """Seconds between the start of the last test and the end of all: a test that takes over ten is marked slow."""
 STOP_AFTER = "ETHOS_HIL_STOP_AFTER"
 """Environment variable: wall-clock time (`time.time`) at which the session stops."""
-_PLUGIN = "ethos_hil.suites.lab.stop_after"
 
 
 def main(
@@ -51,20 +53,8 @@ def main(
     sys.stdout.write(f"{len(files)} files changed; their tests are in {len(tests)} files\n")
     if tests and not failed:
         # One test at a time is handed out: with larger shares a worker would start with far ones.
-        arguments = [
-            "-q",
-            "-m",
-            "not slow and not proof",
-            "-n",
-            "auto",
-            "--dist",
-            "load",
-            "--maxschedchunk",
-            "1",
-            "-p",
-            _PLUGIN,
-            "--no-header",
-        ]
+        arguments = ["-q", "--no-header", "-m", "not slow and not proof", "-p", "ethos_hil.suites.lab.changed"]
+        arguments += ["-n", "auto", "--dist", "load", "--maxschedchunk", "1"]
         environment = {**os.environ, STOP_AFTER: str(started + seconds - LONGEST)}
         status = _run("tests", [sys.executable, "-m", "pytest", *arguments, *tests], environment)
         # 5: none of the tests was fast enough to be chosen.
@@ -172,5 +162,56 @@ def _git(*arguments: str) -> str:
     return done.stdout
 
 
-if __name__ == "__main__":
-    start(main)
+_REASON = "the time is up"
+
+
+class Clock:
+    """In a process that runs tests."""
+
+    def __init__(self, end: float) -> None:
+        self._end = end
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """The session stops instead of a test whose turn comes after the time is up."""
+        if time.time() < self._end:
+            return None
+        item.session.shouldstop = _REASON
+        return True
+
+
+class RunCounter:
+    """In the process that shows results."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._done = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts what was run."""
+        self._done += report.when == "call" or (report.when == "setup" and report.skipped)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """What was left out."""
+        if self._stopped():
+            terminalreporter.write_line(f"the time was up after {self._done} tests; `make test` runs the others")
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """That the time was up is not a failure."""
+        if self._stopped() and session.testsfailed == 0:
+            session.exitstatus = 0
+
+    def _stopped(self) -> bool:
+        # pytest-xdist takes its workers' reason to stop into a session of its own (3.8, dsession.py).
+        plugins = (self._config.pluginmanager.get_plugin(name) for name in ("dsession", "session"))
+        return any(getattr(plugin, "shouldstop", None) == _REASON for plugin in plugins)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The clock in workers and in a session without them, the account where results are shown."""
+    end = os.environ.get(STOP_AFTER)
+    if end is None:
+        return
+    config.pluginmanager.register(Clock(float(end)), "ethos-hil-clock")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(RunCounter(config), "ethos-hil-account")

@@ -15,7 +15,6 @@ from types import MappingProxyType
 
 from ethos_hil.lowering.upstream.names.operators import is_overload, unwrap
 from ethos_hil.suites.declare.case import PROFILES, Case, Operator
-from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.ops import reasons
 
 _OPERATORS = Path(__file__).resolve().parents[1] / "ops"
@@ -260,7 +259,3 @@ def _defects(operators: Sequence[Operator]) -> Iterator[str]:
 def main() -> None:
     """Print the tables of operators that are tested."""
     sys.stdout.write("\n".join(markdown(Upstream.read(), declared()).values()))
-
-
-if __name__ == "__main__":
-    start(main)

@@ -1,6 +1,6 @@
 """The locks that users install: the parts of requirements.lock that ethos-hil needs to run, and to put shards together.
 
-    python -m ethos_hil.suites.lab.run_locks
+    python -m ethos_hil.suites.lab run-locks
 
 `make lock` calls it when it has written requirements.lock. What needs what is read from the installed packages. torch
 and setuptools stay in locks of their own.
@@ -18,7 +18,6 @@ from packaging.utils import NormalizedName, canonicalize_name
 
 from ethos_hil.base.files import write_whole
 from ethos_hil.harness.doctor.packages import requirements
-from ethos_hil.suites.lab.command import start
 
 ROOT = Path(__file__).resolve().parents[2]
 WHOLE, RUN, MERGE = "requirements.lock", "requirements-run.lock", "requirements-merge.lock"
@@ -64,7 +63,3 @@ def main() -> None:
     """Write the locks."""
     for name, text in run_locks().items():
         write_whole(ROOT / name, text)
-
-
-if __name__ == "__main__":
-    start(main)

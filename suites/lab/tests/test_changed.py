@@ -67,7 +67,7 @@ def test_what_is_new_edited_or_committed_on_a_branch_has_changed(repository: Pat
 
 def session(folder: Path, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, changed.STOP_AFTER: str(time.time() + seconds)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "ethos_hil.suites.lab.stop_after", *arguments, str(folder)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "ethos_hil.suites.lab.changed", *arguments, str(folder)]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
 

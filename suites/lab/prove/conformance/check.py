@@ -1,9 +1,9 @@
-"""Runs one program on one configuration and says whether the NPU's outputs are those of tosa_reference_model."""
+"""Checks programs on configurations: are the NPU's outputs those of tosa_reference_model?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -16,6 +16,7 @@ from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.tosa_graph import Array
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
 from ethos_hil.lowering.vela.compiler import VelaRefusal
+from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance.coverage import kinds_of
 
 
@@ -159,3 +160,51 @@ def differences(outputs: Sequence[bytes], expected: Sequence[Array]) -> Iterator
 def fault_name(fault: Fault) -> str:
     """Return a fault's message without the place in the stream, so that equal faults have equal messages."""
     return re.sub(r" at 0x[0-9a-f]+ ", " ", fault.message, count=1)
+
+
+Find = Callable[[str], TosaProgram]  # a function of a module: workers import it
+Place = tuple[str, str]  # configuration, memory mode
+LIMIT_SECONDS = 60.0  # for one check; the slowest, MobileNetV2's first with the reference, takes seconds
+
+
+@dataclass(frozen=True)
+class CheckJob:
+    """The checks of one program.
+
+    Attributes:
+        program: its name.
+        places: where it is checked.
+        find: makes the program of a name.
+    """
+
+    program: str
+    places: Sequence[Place]
+    find: Find
+
+    @property
+    def count(self) -> int:
+        """One check for each place."""
+        return len(self.places)
+
+    def prepare(self) -> Callable[[int], CheckResult]:
+        """Make the graph."""
+        checker = Checker(self.find(self.program))
+        return lambda number: checker.check(*self.places[number])
+
+    def lost(self, item: int, reason: str) -> CheckResult:
+        """Return the result of a check that did not end."""
+        return CheckResult(self.program, *self.places[item], CheckEnding.BROKEN, reason)
+
+
+def catalogued(name: str) -> TosaProgram:
+    """Return a program of the catalogue by its name."""
+    from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
+
+    return PROGRAMS[name]
+
+
+def run(
+    programs: Sequence[str], places: Sequence[Place], workers: int, find: Find = catalogued
+) -> Iterator[CheckResult]:
+    """Check every program at every place, and yield the results as they are made."""
+    return Crew(workers, LIMIT_SECONDS).run([CheckJob(name, places, find) for name in programs])

@@ -20,8 +20,7 @@ from ethos_hil.harness.terminal.progress import Live, Reporter, Silent
 from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.suites.lab.prove.conformance import coverage, report
-from ethos_hil.suites.lab.prove.conformance.check import CheckResult
-from ethos_hil.suites.lab.prove.conformance.jobs import catalogued, run
+from ethos_hil.suites.lab.prove.conformance.check import CheckResult, catalogued, run
 from ethos_hil.suites.lab.prove.conformance.random_graphs import forms
 
 MANY = 200  # checks that take longer than the two seconds after which a user should see progress

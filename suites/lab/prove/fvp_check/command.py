@@ -22,11 +22,16 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.pack import RunPlan
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, MODELS, FvpModel, fvp_model, installed_fvp
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.suites.lab.prove.fvp_check import suites
-from ethos_hil.suites.lab.prove.fvp_check.examination import Examination, examine
+from ethos_hil.suites.lab.prove.fvp_check.examination import (
+    FEW,
+    PROGRAMS,
+    Examination,
+    SessionEnding,
+    contract,
+    examine,
+    operators,
+)
 from ethos_hil.suites.lab.prove.fvp_check.parcel import Privacy, parcel
-from ethos_hil.suites.lab.prove.fvp_check.programs import FEW, PROGRAMS
-from ethos_hil.suites.lab.prove.fvp_check.suites import SessionEnding
 
 ROOT = Path(__file__).resolve().parents[4]
 PLACE = Path("build/fvp-check.zip")
@@ -52,10 +57,10 @@ def main(
             sessions = []
             if any(ending.verified for ending in examination.endings):
                 live.stage(f"{examination.executable}, {name}: operators of the suites")
-                sessions.append(suites.operators(examination.soc, name, few=few))
+                sessions.append(operators(examination.soc, name, few=few))
                 if not few:
                     live.stage(f"{examination.executable}, {name}: contract of targets")
-                    sessions.append(suites.contract(examination.soc, name))
+                    sessions.append(contract(examination.soc, name))
             results.append((examination, sessions))
     files = _files(results)
     fvps = {model.fvp.executable: Path(_path(model)) for model, _ in wanted}

@@ -1,12 +1,21 @@
-"""The examination of one FVP: each program on the virtual board and on it, and once by semihosting."""
+"""What one FVP does: programs, whose cycles are compared, and tests, each in a pytest session of its own."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.process import dies_with
 from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -18,7 +27,44 @@ from ethos_hil.harness.targets.fvp import FvpEvidence, FvpTarget
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.suites.lab.prove.fvp_check.programs import PROGRAMS
+
+if TYPE_CHECKING:
+    from ethos_hil.lowering.model.torch_model import TorchModel
+
+
+def _made(label: str, layers: Callable[[Any], Any], *shape: int) -> TorchModel:
+    """Return the model of seeded layers."""
+    import torch
+
+    from ethos_hil.lowering.model.torch_model import from_module
+
+    torch.manual_seed(0)
+    module = layers(torch.nn).eval()
+    return from_module(module, (torch.randn(*shape),), label=label)
+
+
+def _network(nn: Any) -> Any:
+    def separable(channels: int, more: int, stride: int) -> tuple[Any, ...]:
+        depthwise = nn.Conv2d(channels, channels, 3, stride, 1, groups=channels)
+        return depthwise, nn.ReLU(), nn.Conv2d(channels, more, 1), nn.ReLU()
+
+    first = nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU()
+    rest = *separable(16, 32, 2), *separable(32, 64, 2), *separable(64, 64, 1)
+    return nn.Sequential(*first, *rest, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+PROGRAMS: dict[str, Callable[[], TorchModel]] = {
+    "conv 3x3": lambda: _made("conv 3x3", lambda nn: nn.Conv2d(16, 32, 3, padding=1), 1, 16, 32, 32),
+    "conv 1x1": lambda: _made("conv 1x1", lambda nn: nn.Conv2d(64, 64, 1), 1, 64, 16, 16),
+    "depthwise": lambda: _made("depthwise", lambda nn: nn.Conv2d(32, 32, 3, padding=1, groups=32), 1, 32, 32, 32),
+    "linear": lambda: _made("linear", lambda nn: nn.Linear(512, 256), 1, 512),
+    "max pool": lambda: _made("max pool", lambda nn: nn.MaxPool2d(2, 2), 1, 32, 32, 32),
+    "sigmoid": lambda: _made("sigmoid", lambda nn: nn.Sigmoid(), 1, 32, 32, 32),
+    "softmax": lambda: _made("softmax", lambda nn: nn.Softmax(-1), 1, 64, 64),
+    "network": lambda: _made("network", _network, 1, 3, 64, 64),
+}
+FEW = ("conv 3x3", "linear")
+
 
 HOPELESS = (FailureKind.NOT_LAUNCHED, FailureKind.LICENCE, FailureKind.TIMEOUT)
 """Kinds of failure after which no further program is tried: each would take its whole time limit."""
@@ -180,3 +226,87 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 def _words(error: EthosHilError) -> str:
     return f"{error.kind}: {error.message}" + (f" ({error.hint})" if error.hint else "")
+
+
+_ROOT = Path(__file__).resolve().parents[4]
+_PATIENCE = 1800.0
+"""Seconds that a session may take."""
+_CONTRACT = """from ethos_hil.harness.targets.contract import TargetContract
+
+
+class TestFvp(TargetContract):
+    target, npu = "{target}", "{npu}"
+"""
+FEW_TESTS = "suites/ops/test_elementwise.py"
+
+
+@dataclass(frozen=True)
+class SessionEnding:
+    """The end of a pytest session.
+
+    Attributes:
+        name: what was tested.
+        counts: tests by how they ended: "passed", "failed", "skipped".
+        log: what pytest printed.
+        records: the records of its tests, a line each, or b"".
+    """
+
+    name: str
+    counts: dict[str, int]
+    log: bytes
+    records: bytes = b""
+
+    @property
+    def well(self) -> bool:
+        """Whether tests ran and none failed."""
+        return self.counts.get("passed", 0) > 0 and not self.counts.get("failed", 0)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items()) or "no test ran"
+        return f"{self.name}: {counts}"
+
+
+def operators(target: str, npu: str, *, few: bool) -> SessionEnding:
+    """Run the first case of each file of operators, or of one file. Every bit is compared."""
+    suffix = f"{npu.split('-')[1].upper()}_BI"
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-check-") as folder:
+        runs = Path(folder) / "runs"
+        where = (FEW_TESTS if few else "suites/ops", "--suffix", suffix, "--one-in", "1000", "--runs", str(runs))
+        ending = _session("operators of the suites", Path(folder), *where, "--target", target, "--npu", npu)
+        records = b"".join(path.read_bytes() for path in sorted(runs.rglob("*.jsonl")))
+    return SessionEnding(ending.name, ending.counts, ending.log, records)
+
+
+def contract(target: str, npu: str) -> SessionEnding:
+    """Run the tests that every target passes."""
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-check-") as folder:
+        file = Path(folder) / "test_fvp.py"
+        file.write_text(_CONTRACT.format(target=target, npu=npu))
+        return _session("contract of targets", Path(folder), str(file), "--rootdir", folder)
+
+
+def _session(name: str, folder: Path, *arguments: str) -> SessionEnding:
+    report = folder / "report.xml"
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", str(report), *arguments)
+    try:
+        done = subprocess.run(
+            command,
+            cwd=_ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_PATIENCE,
+            check=False,
+            preexec_fn=dies_with(os.getpid()),
+        )
+        log = done.stdout
+    except subprocess.TimeoutExpired as error:
+        log = (error.stdout or b"") + f"\nended after {_PATIENCE:g} s".encode()
+    return SessionEnding(name, _counts(report), log)
+
+
+def _counts(report: Path) -> dict[str, int]:
+    if not report.is_file():
+        return {"failed": 1}
+    words = {"failure": "failed", "error": "failed", "skipped": "skipped"}
+    ends = [[words[child.tag] for child in test if child.tag in words] for test in ET.parse(report).iter("testcase")]
+    return dict(Counter(end[0] if end else "passed" for end in ends))

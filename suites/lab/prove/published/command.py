@@ -23,11 +23,10 @@ from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.ledger.summary import summarise
 from ethos_hil.results.text.ledger import ledger as error_ledger
 from ethos_hil.suites.lab.prove.published import compile_streams, stream_archive, tables
-from ethos_hil.suites.lab.prove.published.comparison import compare
-from ethos_hil.suites.lab.prove.published.ledger_rows import ledger_rows
+from ethos_hil.suites.lab.prove.published.comparison import compare, rule_errors
 from ethos_hil.suites.lab.prove.published.published_point import PointKind, PublishedPoint, published_points, select
-from ethos_hil.suites.lab.prove.published.rule_errors import rule_errors
 from ethos_hil.suites.lab.prove.published.stream_archive import CompiledStream, kept_streams
+from ethos_hil.suites.lab.prove.published.tables import ledger_rows
 
 _FAMILIES = tuple(family.name for family in FAMILIES)
 _KINDS = ", ".join(PointKind)

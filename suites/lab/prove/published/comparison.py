@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +12,7 @@ from statistics import median
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.harness.npu.timing import timing_model
+from ethos_hil.harness.npu.timing.kernel_cost import cost
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.suites.lab.prove.published.adapters import RELAXED, memories
@@ -179,3 +182,34 @@ def label(point: PublishedPoint) -> str:
     mode = point.memory_mode if point.kind is PointKind.MODE or point.network.startswith("conv1x7") else ""
     changes = "relaxed" if point.changes == RELAXED else point.changes
     return " ".join(word for word in (*words, mode, changes) if word)
+
+
+SHARE = 0.25
+"""A rule answers for a run of which its operations take this share of the modelled cycles."""
+KINDS = (PointKind.NETWORK, PointKind.OPERATION, PointKind.MODE)
+
+
+def rule_errors(
+    points: Iterable[PublishedPoint], streams: Mapping[str, CompiledStream]
+) -> dict[str, tuple[int, float, float]]:
+    """Return the number of runs, the median size of their errors and the worst error, to three digits, by rule."""
+    errors: dict[str, list[float]] = {}
+    for point in points:
+        if point.kind in KINDS and point.stream in streams:
+            program = streams[point.stream].program()
+            ports, system = surroundings(point)
+            timing = program.timing(ports, system)
+            cycles: Counter[str] = Counter()
+            for op, record in zip(program.ops, timing.ops, strict=True):
+                cycles[cost(op, program.configuration, system, ports).rule] += record.cycles
+            for rule, count in cycles.items():
+                if count >= SHARE * timing.cycles:
+                    errors.setdefault(rule, []).append(timing.cycles / point.cycles - 1)
+    return {
+        rule: (len(values), round(statistics.median(map(abs, values)), 3), round(_worst(values), 3))
+        for rule, values in sorted(errors.items())
+    }
+
+
+def _worst(errors: list[float]) -> float:
+    return max(errors, key=abs)

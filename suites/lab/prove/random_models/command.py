@@ -23,8 +23,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Scheme
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.crew import Crew
-from ethos_hil.suites.lab.prove.random_models.jobs import LIMIT_SECONDS, NetworkJob
-from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, NetworkTrial
+from ethos_hil.suites.lab.prove.random_models.trial import LIMIT_SECONDS, NetworkEnding, NetworkJob, NetworkTrial
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 

@@ -1,11 +1,13 @@
-"""One random network on one NPU: lowered, its delegates compared with tosa_reference_model, and run on a board."""
+"""Random networks on NPUs: lowered, their delegates compared with tosa_reference_model, and run on a board."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +31,10 @@ from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.suites.lab.prove.conformance.check import differences
 
 if TYPE_CHECKING:
+    from ethos_hil.base.question import Scheme
     from ethos_hil.harness.virtual.board import BoardPool
     from ethos_hil.suites.lab.prove.random_models.networks import Drawn
+
 
 _LINE = re.compile(r"[\w/]+\.py:\d+")
 
@@ -185,3 +189,49 @@ def _drawn_input(tensor: TosaTensor, kind: str, rng: np.random.Generator) -> np.
     if kind == "random":
         return rng.integers(low, high, tensor.shape, endpoint=True).astype(dtype)
     return np.where(rng.random(tensor.shape) < 0.5, low, high).astype(dtype)
+
+
+LIMIT_SECONDS = 300.0
+"""For one network on one NPU. Most take under ten seconds."""
+
+
+@dataclass(frozen=True)
+class NetworkJob:
+    """A network, on some NPUs.
+
+    Attributes:
+        seed: the network's.
+        npus: the NPUs.
+        scheme: how to quantise.
+    """
+
+    seed: int
+    npus: Sequence[str]
+    scheme: Scheme
+
+    @property
+    def count(self) -> int:
+        """One trial for each NPU."""
+        return len(self.npus)
+
+    def prepare(self) -> Callable[[int], NetworkTrial]:
+        """Draw the network."""
+        from ethos_hil.suites.lab.prove.random_models.networks import network
+
+        def tried(item: int) -> NetworkTrial:
+            with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+                return trial(network(self.seed), self.npus[item], Path(folder), self.scheme, pool=_pool())
+
+        return tried
+
+    def lost(self, item: int, reason: str) -> NetworkTrial:
+        """Return the end of a trial that crashed, hung or raised."""
+        return NetworkTrial(self.seed, self.npus[item], NetworkEnding.BROKEN, reason)
+
+
+@cache
+def _pool() -> BoardPool:
+    """Return the boards of this worker. They end with it."""
+    from ethos_hil.harness.virtual.board import BoardPool
+
+    return BoardPool()

@@ -30,9 +30,8 @@ from ethos_hil.lowering.testing.compile_tflite import Generator
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance import report
 from ethos_hil.suites.lab.prove.conformance.check import CheckResult
-from ethos_hil.suites.lab.prove.tflite.check import Place, TfliteJob, drawn
+from ethos_hil.suites.lab.prove.tflite.check import Place, Sets, TfliteJob, TflmAnswer, answers, drawn
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS, SETS
-from ethos_hil.suites.lab.prove.tflite.oracle import Sets, TflmAnswer, answers
 
 RECORDED = Path(__file__).with_name("answers.json")
 SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")

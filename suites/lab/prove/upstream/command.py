@@ -22,9 +22,7 @@ from rich.text import Text
 from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab.prove.upstream import session, table
-from ethos_hil.suites.lab.prove.upstream.known import diagnosis_of, load
-from ethos_hil.suites.lab.prove.upstream.records import NPUS, TestResult, npu_of, read
-from ethos_hil.suites.lab.prove.upstream.sample import spread
+from ethos_hil.suites.lab.prove.upstream.records import NPUS, TestResult, diagnosis_of, load, npu_of, read, spread
 from ethos_hil.suites.lab.prove.upstream.setting import PACKAGES, REPOSITORY, Setting
 
 _WITHOUT = "without.jsonl"

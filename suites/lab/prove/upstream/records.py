@@ -1,15 +1,27 @@
-"""Results of upstream's tests, one JSON object a line, appended as each test ends."""
+"""Results of upstream's tests, a line each; which failures are diagnosed; and samples of tests.
+
+`python -m ethos_hil.suites.lab.prove.upstream.records RESULTS...` prints the sample that the tests run (sample.txt),
+chosen among the quicker half of the tests that reached the device and passed in a full run's results: they have
+minutes, and what takes long is mostly the same operator on a larger tensor. What it leaves out, `make upstream` runs.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import os
+import random
 import re
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from statistics import median
+from typing import BinaryIO, Literal, get_args
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab.prove.upstream.rule import Outcome
 
 NPUS = ("u55", "u65", "u85")
@@ -117,3 +129,73 @@ def append(path: Path, result: TestResult) -> None:
 def _ends_line(file: BinaryIO) -> bool:
     file.seek(-1, os.SEEK_END)
     return file.read(1) == b"\n"
+
+
+KNOWN = Path(__file__).with_name("known.toml")
+Diagnosis = Literal["ours", "upstream", "fvp-difference"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A diagnosed failure."""
+
+    test: str  # a test's id; * stands for any characters
+    diagnosis: Diagnosis
+    evidence: str
+
+    def covers(self, item: str) -> bool:
+        """Return whether the entry is about a test."""
+        return re.fullmatch(".*".join(map(re.escape, self.test.split("*"))), item) is not None
+
+
+def load(path: Path = KNOWN) -> tuple[Known, ...]:
+    """Read the list. Raise UsageError when an entry lacks a field or has an unknown one."""
+    entries = tomllib.loads(path.read_text()).get("known", [])
+    for entry in entries:
+        wrong = entry.keys() ^ {"test", "diagnosis", "evidence"} or entry["diagnosis"] not in get_args(Diagnosis)
+        if wrong or not entry["evidence"].strip():
+            raise UsageError(f"{path}: entry {entry.get('test', entry)} needs test, diagnosis and evidence")
+    return tuple(Known(**entry) for entry in entries)
+
+
+def diagnosis_of(result: TestResult, known: Iterable[Known]) -> Known | None:
+    """Return the entry that explains what is wrong with a test."""
+    return next((entry for entry in known if entry.covers(result.id)), None)
+
+
+def stale(results: Iterable[TestResult], known: Iterable[Known]) -> list[Known]:
+    """Return the entries whose tests were run and are not wrong any more."""
+    ran = list(results)
+    covered = {entry: [result for result in ran if entry.covers(result.id)] for entry in known}
+    return [entry for entry, tests in covered.items() if tests and not any(test.wrong for test in tests)]
+
+
+SIZE = 60
+
+
+def spread(items: Iterable[str], size: int, seed: int) -> list[str]:
+    """Draw `size` tests, or all if there are fewer: one of each file and NPU before a second of any."""
+    randomly = random.Random(seed)
+    groups: dict[tuple[str, str | None], list[str]] = {}
+    for item in sorted(items):
+        groups.setdefault((item.partition("::")[0], npu_of(item)), []).append(item)
+    names = sorted(groups, key=str)
+    randomly.shuffle(names)
+    for group in groups.values():
+        randomly.shuffle(group)
+    rounds = zip_longest(*(groups[name] for name in names))
+    chosen = [item for row in rounds for item in row if item is not None][:size]
+    randomly.shuffle(chosen)
+    return chosen
+
+
+def quick(results: Sequence[Path]) -> list[str]:
+    """Return the quicker half of the tests that passed on the device with the reference's outputs."""
+    tests = [result for path in results for result in read(path).values()]
+    good = [test for test in tests if test.outcome == "passed" and test.calls and not test.wrong]
+    middle = median(test.seconds for test in good)
+    return [test.id for test in good if test.seconds <= middle]
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{item}\n" for item in spread(quick([*map(Path, sys.argv[1:])]), SIZE, seed=0)))

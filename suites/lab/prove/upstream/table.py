@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.suites.lab.prove.upstream.known import Known, diagnosis_of, stale
-from ethos_hil.suites.lab.prove.upstream.records import TestResult
+from ethos_hil.suites.lab.prove.upstream.records import Known, TestResult, diagnosis_of, stale
 from ethos_hil.suites.lab.prove.upstream.rule import Outcome
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

@@ -34,8 +34,7 @@ from ethos_hil.lowering.vela.compiler import VelaRefusal
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance import check as checking
 from ethos_hil.suites.lab.prove.conformance import coverage, report
-from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckResult, check
-from ethos_hil.suites.lab.prove.conformance.jobs import CheckJob, catalogued
+from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckJob, CheckResult, catalogued, check
 
 SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 PLAIN_SHIFT = "how a negative value half-way"  # emitted with a rounding that TOSA's plain shift does not have

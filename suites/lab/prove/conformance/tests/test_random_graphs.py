@@ -21,8 +21,7 @@ from ethos_hil.lowering.testing.programs.pieces import requantized, spread, weig
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, Rng, TosaProgram
 from ethos_hil.suites.lab.prove.conformance import command as command
-from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckResult
-from ethos_hil.suites.lab.prove.conformance.jobs import Find, Place
+from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckResult, Find, Place
 from ethos_hil.suites.lab.prove.conformance.random_graphs.forms import FORMS, named, program, seed_of
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")

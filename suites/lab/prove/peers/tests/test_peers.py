@@ -21,8 +21,7 @@ from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.compile_tflite import compile_tflite
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.prove.peers import mlia as peer
-from ethos_hil.suites.lab.prove.peers.command import cycles
-from ethos_hil.suites.lab.prove.peers.mlia import Mlia
+from ethos_hil.suites.lab.prove.peers.command import Mlia, cycles
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
 
 AXF = "mlek_inference_runner.axf"

@@ -12,9 +12,8 @@ from rich.console import Console
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.suites.lab.prove.random_models.command import endings, reasons
-from ethos_hil.suites.lab.prove.random_models.jobs import NetworkJob
 from ethos_hil.suites.lab.prove.random_models.networks import network
-from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, NetworkTrial, refused
+from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, NetworkJob, NetworkTrial, refused
 
 NPU = "ethos-u55-128"
 

@@ -17,17 +17,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.suites.lab.prove.conformance.check import CheckEnding
-from ethos_hil.suites.lab.prove.tflite import oracle
-from ethos_hil.suites.lab.prove.tflite.check import TfliteJob, ordered
+from ethos_hil.suites.lab.prove.tflite import check
+from ethos_hil.suites.lab.prove.tflite.check import TfliteJob, TflmAnswer, ordered
 from ethos_hil.suites.lab.prove.tflite.command import RECORDED, catalogue, job, outputs_digest, places_of
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
-from ethos_hil.suites.lab.prove.tflite.oracle import TflmAnswer
 
 ANSWERS = json.loads(RECORDED.read_text())
 PLACES = [
@@ -163,9 +163,9 @@ def test_unusable_arguments_are_named(arguments: Sequence[str], message: str) ->
 def test_without_tensorflow_lite_micro_the_command_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oracle, "PYTHON", tmp_path / "bin" / "python")
-    with pytest.raises(oracle.ToolError, match="not installed") as caught:
-        oracle.answers({})
+    monkeypatch.setattr(check, "PYTHON", tmp_path / "bin" / "python")
+    with pytest.raises(ToolError, match="not installed") as caught:
+        check.answers({})
     assert "make build/tflite-micro/.installed" in (caught.value.hint or "")
 
 
@@ -174,7 +174,7 @@ def test_the_recorded_answers_are_todays() -> None:
     """It needs `make build/tflite-micro/.installed`."""
     names = ["lstm", "softmax int8", "leaky relu int16"]
     questions = {name: catalogue(name)[name] for name in names}
-    answers = oracle.answers({name: (question.tflite, question.sets) for name, question in questions.items()})
+    answers = check.answers({name: (question.tflite, question.sets) for name, question in questions.items()})
     assert {name: outputs_digest(answer.outputs) for name, answer in answers.items()} == {
         name: ANSWERS[name]["outputs"] for name in names
     }

@@ -9,10 +9,20 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.suites.lab.prove.upstream import known, table
-from ethos_hil.suites.lab.prove.upstream.known import Known
-from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, TestResult, append, gist, npu_of, read
-from ethos_hil.suites.lab.prove.upstream.sample import SIZE, spread
+from ethos_hil.suites.lab.prove.upstream import table
+from ethos_hil.suites.lab.prove.upstream.records import (
+    SIZE,
+    DeviceCall,
+    Known,
+    TestResult,
+    append,
+    gist,
+    load,
+    npu_of,
+    read,
+    spread,
+    stale,
+)
 
 SAMPLE = Path(__file__).parents[1] / "sample.txt"
 
@@ -63,7 +73,7 @@ def test_known_failures_cover_by_star_only() -> None:
 def test_an_entry_whose_tests_pass_is_stale_and_one_that_was_not_run_is_not() -> None:
     entries = [Known(f"a.py::test_{name}_u55", "ours", "seen") for name in ("fails", "passes", "absent")]
     results = [result("a.py::test_fails_u55", "failed"), result("a.py::test_passes_u55")]
-    assert known.stale(results, entries) == [entries[1]]
+    assert stale(results, entries) == [entries[1]]
 
 
 @pytest.mark.parametrize(
@@ -74,11 +84,11 @@ def test_an_entry_without_diagnosis_is_refused(tmp_path: Path, text: str) -> Non
     path = tmp_path / "known.toml"
     path.write_text(f"[[known]]\n{text}\n")
     with pytest.raises(UsageError, match="needs test, diagnosis and evidence"):
-        known.load(path)
+        load(path)
 
 
 def test_the_list_in_use_loads() -> None:
-    known.load()
+    load()
 
 
 def test_a_sample_is_spread_and_repeats() -> None:
