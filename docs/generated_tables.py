@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markdown_table import markdown_table
+from ethos_hil.suites.lab.shared import markdown_table
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -202,7 +202,7 @@ TABLES: dict[str, Callable[[], str]] = {
     },
     **{
         f"published-{name}": partial(_piece, _published, f"published-{name}")
-        for name in ("summary", "beats", "off", "sweeps", "operations", "boards")
+        for name in ("errors", "networks", "summary", "beats", "off", "sweeps", "operations", "boards")
     },
     **{
         name: partial(_piece, _boards, name)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from markdown_table import markdown_table
-
 from ethos_hil.harness.boards.board import QUIRKS, Board, Server
 from ethos_hil.harness.boards.board_schema import board_schema
 from ethos_hil.harness.boards.catalogue import shipped_boards
@@ -14,6 +12,7 @@ from ethos_hil.harness.fvp_stand_in import parameters
 from ethos_hil.harness.fvp_stand_in.command_line import OPTIONS
 from ethos_hil.harness.socs.registry import MODELS
 from ethos_hil.harness.targets.fvp_parameters import PARAMETERS, Need, Use
+from ethos_hil.suites.lab.shared import markdown_table
 
 _NOT_SHOWN = ("description", "notes", "quirks")
 

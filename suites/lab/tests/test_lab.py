@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from itertools import chain, combinations
@@ -14,11 +13,11 @@ import typer
 from _pytest.mark.expression import Expression
 from rich.console import Console
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab import all_parts
 from ethos_hil.suites.lab.__main__ import main
 from ethos_hil.suites.lab.all_parts import ROOT, PartEnding, commands_of, words_of
 from ethos_hil.suites.lab.parts import LAB, PARTS
+from ethos_hil.suites.lab.tests.running import assert_refused, run_part
 
 
 def python(code: str) -> str:
@@ -103,11 +102,8 @@ def test_the_makefile_calls_parts_that_are_there() -> None:
 def test_all_parts_are_listed_and_an_unknown_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     main([])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:]] == list(PARTS)
-    for command in (["conformity"], ["all", "conformity"]):
-        with pytest.raises(UsageError, match=r"the laboratory has no part 'conformity'") as raised:
-            main(command)
-        assert (raised.value.hint or "").startswith("there are ")
-    command = [sys.executable, "-m", "ethos_hil.suites.lab", "conformity"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    for arguments in (["conformity"], ["all", "conformity"]):
+        assert_refused(arguments, "the laboratory has no part 'conformity' (there are ")
+    done = run_part("conformity")
     assert done.returncode == 2
     assert done.stderr.startswith("ethos-hil: the laboratory has no part 'conformity' (there are all, conformance,")

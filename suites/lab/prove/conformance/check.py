@@ -16,7 +16,6 @@ from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.tosa_graph import Array
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
 from ethos_hil.lowering.vela.compiler import VelaRefusal
-from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance.coverage import kinds_of
 
 
@@ -201,10 +200,3 @@ def catalogued(name: str) -> TosaProgram:
     from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 
     return PROGRAMS[name]
-
-
-def run(
-    programs: Sequence[str], places: Sequence[Place], workers: int, find: Find = catalogued
-) -> Iterator[CheckResult]:
-    """Check every program at every place, and yield the results as they are made."""
-    return Crew(workers, LIMIT_SECONDS).run([CheckJob(name, places, find) for name in programs])

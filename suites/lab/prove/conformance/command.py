@@ -5,25 +5,20 @@ Exit status: 0 no output differs, 1 some do or a check hung or crashed, 2 unusab
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.terminal.progress import Live, Reporter, Silent
 from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
+from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance import coverage, report
-from ethos_hil.suites.lab.prove.conformance.check import CheckResult, catalogued, run
+from ethos_hil.suites.lab.prove.conformance.check import LIMIT_SECONDS, CheckJob, CheckResult, catalogued
 from ethos_hil.suites.lab.prove.conformance.random_graphs import forms
-
-MANY = 200  # checks that take longer than the two seconds after which a user should see progress
+from ethos_hil.suites.lab.shared import CORES, MANY, Jobs, JsonFile, npus_of, run_jobs, show, write_json
 
 
 def main(
@@ -39,8 +34,8 @@ def main(
         int, typer.Option(metavar="N", min=0, help="Check N random graphs instead of the catalogue's programs.")
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of the first random graph; the next graph has the next seed.")] = 1,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = os.cpu_count() or 1,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every verdict there.")] = None,
+    jobs: Jobs = CORES,
+    json_file: JsonFile = None,
     coverage_file: Annotated[
         Path | None,
         typer.Option("--coverage", metavar="FILE", help="Write the operations that were exact (docs/data)."),
@@ -51,7 +46,7 @@ def main(
     The programs are the catalogue's, or with --random graphs that depend on their seed alone. Forms of graphs that Vela
     is known to compile wrongly are not drawn.
     """
-    npus = [EthosU.parse(name).name for name in npu] if npu else list(EthosU.names())
+    npus = npus_of(npu, EthosU.names())
     places = [(name, kind) for name in npus for kind in modes_of(name) if not mode or kind in mode]
     names = [forms.program(number).name for number in range(seed, seed + random)] if random else list(PROGRAMS)
     programs = [name for name in names if program in name]
@@ -61,34 +56,22 @@ def main(
             f"no program is called *{program}*" if not programs else f"no memory mode {' or '.join(mode or [])}",
             hint=f"there are {len(names)} programs, such as {names[0]}; memory modes: {known}",
         )
-    total = len(programs) * len(places)
-    verdicts: list[CheckResult] = []
-    with Live() as live:
-        reporter: Reporter = live if total > MANY else Silent()
-        what = "random graphs" if random else "programs"
-        reporter.stage(f"Checking {len(programs):,} {what} at {len(places)} places")
-        for verdict in run(programs, places, jobs, forms.named if random else catalogued):
-            verdicts.append(verdict)
-            reporter.step(len(verdicts), total)
+    find = forms.named if random else catalogued
+    work = [CheckJob(name, places, find) for name in programs]
+    what = f"Checking {len(programs):,} {'random graphs' if random else 'programs'} at {len(places)} places"
+    verdicts = run_jobs(Crew(jobs, LIMIT_SECONDS), work, what, many=MANY)
     order = {place: index for index, place in enumerate(places)}
     number = {name: index for index, name in enumerate(programs)}
     verdicts.sort(key=lambda verdict: (order[verdict.npu, verdict.mode], number[verdict.program]))
-    console().print(report.summary(verdicts))
     failed = [verdict for verdict in verdicts if verdict.outcome.failed]
+    show(report.summary(verdicts))
     if failed and random:
-        console().print(Text("\n".join(["", "again:", *dict.fromkeys(f"  {_again(verdict)}" for verdict in failed)])))
-    if json_file is not None:
-        drawn = {"seed": seed, "count": random} if random else {}
-        json_file.write_text(json.dumps({**drawn, **report.to_json(verdicts)}, indent=1) + "\n")
-    if coverage_file is not None:
-        counted = report.to_json(verdicts)
-        data = {
-            "schema_version": 1,
-            **{name: counted[name] for name in ("programs", "outcomes")},
-            "npus": npus,
-            "operations": coverage.counts(verdicts, npus),
-        }
-        coverage_file.write_text(json.dumps(data, indent=1) + "\n")
+        show("", "again:", *dict.fromkeys(f"  {_again(verdict)}" for verdict in failed))
+    counted = report.to_json(verdicts)
+    write_json(json_file, {**({"seed": seed, "count": random} if random else {}), **counted})
+    facts = {name: counted[name] for name in ("programs", "outcomes")}
+    operations = coverage.counts(verdicts, npus)
+    write_json(coverage_file, {"schema_version": 1, **facts, "npus": npus, "operations": operations})
     if failed:
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from ethos_hil.harness.npu import NpuProgram
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Convolution, Dma, Elementwise, MatMul, Op, Pool, Resize
+from ethos_hil.suites.lab.shared import markdown_table
 
 TYPES = {True: "int", False: "uint"}
 
@@ -132,7 +133,5 @@ def counts(checked: Iterable[Checked], npus: Sequence[str]) -> dict[str, dict[st
 def table(operations: Mapping[str, Mapping[str, int]], npus: Sequence[str]) -> str:
     """What `counts` gives as a Markdown table: a row for each kind, a column for each configuration."""
     short = [npu.removeprefix("ethos-") for npu in npus]
-    lines = [f"| operation | {' | '.join(short)} |", f"| --- |{' ---: |' * len(npus)}"]
-    for kind, by_npu in operations.items():
-        lines.append(f"| {kind} | {' | '.join(str(by_npu[npu] or '') for npu in npus)} |")
-    return "\n".join(lines) + "\n"
+    rows = [(kind, *(by_npu[npu] or "" for npu in npus)) for kind, by_npu in operations.items()]
+    return markdown_table(("operation", *short), rows, right=short)

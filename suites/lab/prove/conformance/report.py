@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.console import table_of
 from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, CheckResult
 
 
@@ -42,7 +43,7 @@ def outcomes(verdicts: Sequence[CheckResult]) -> Table:
     for verdict in verdicts:
         counts[verdict.npu, verdict.mode][verdict.outcome] += 1
     total: Counter[CheckEnding] = sum(counts.values(), Counter())
-    table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
+    table = table_of(footer=True)
     table.add_column("configuration", footer="total")
     table.add_column("memory mode")
     for outcome in CheckEnding:

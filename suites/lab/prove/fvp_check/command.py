@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ import typer
 from rich.table import Table
 
 from ethos_hil.base import environment
-from ethos_hil.base.console import add_row, console
+from ethos_hil.base.console import add_row, console, right, table_of
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -26,7 +27,6 @@ from ethos_hil.suites.lab.prove.fvp_check.examination import (
     FEW,
     PROGRAMS,
     Examination,
-    SessionEnding,
     contract,
     examine,
     operators,
@@ -50,31 +50,28 @@ def main(
 ) -> None:
     """Examine every FVP on this computer, and write a .zip with all that was found."""
     wanted = list(_wanted(target or (), npu or ()))
-    results: list[tuple[Examination, list[SessionEnding]]] = []
+    results: list[Examination] = []
     with Live() as live:
         for model, name in wanted:
             examination = examine(model, name, list(FEW if few else PROGRAMS), timeout, live.stage)
-            sessions = []
+            results.append(examination)
             if any(ending.verified for ending in examination.endings):
                 live.stage(f"{examination.executable}, {name}: operators of the suites")
-                sessions.append(operators(examination.soc, name, few=few))
+                examination.sessions.append(operators(examination.soc, name, few=few))
                 if not few:
                     live.stage(f"{examination.executable}, {name}: contract of targets")
-                    sessions.append(contract(examination.soc, name))
-            results.append((examination, sessions))
+                    examination.sessions.append(contract(examination.soc, name))
     files = _files(results)
     fvps = {model.fvp.executable: Path(_path(model)) for model, _ in wanted}
-    write_whole(_made(out), parcel(files, Privacy.here(ROOT, fvps)))
-    stdout = console()
-    stdout.print(_table([examination for examination, _ in results]))
-    for examination, sessions in results:
-        for line in _lines(examination, sessions):
-            stdout.print(line, soft_wrap=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(out, parcel(files, Privacy.here(ROOT, fvps)))
     kinds = "versions, lists of parameters, command lines, UART bytes, consoles, records, cycles, results of tests"
-    stdout.print(
-        f"{out}: {len(files)} files ({kinds}), without paths and names of this computer: please send it", soft_wrap=True
-    )
-    if not all(examination.well and all(session.well for session in sessions) for examination, sessions in results):
+    sent = f"{out}: {len(files)} files ({kinds}), without paths and names of this computer: please send it"
+    stdout = console()
+    stdout.print(_table(results))
+    for line in (*chain.from_iterable(map(_lines, results)), sent):
+        stdout.print(line, soft_wrap=True)
+    if not all(examination.well for examination in results):
         raise typer.Exit(1)
 
 
@@ -104,13 +101,13 @@ def _path(model: FvpModel) -> str:
     return path
 
 
-def _files(results: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[str, bytes]:
+def _files(results: Sequence[Examination]) -> dict[str, bytes]:
     """Return the files to send, by name."""
     files = {"report.json": (json.dumps(_report(results), indent=1) + "\n").encode()}
-    for examination, sessions in results:
+    for examination in results:
         folder = f"{examination.soc}-{examination.npu}"
         files |= {f"{folder}/{name}": data for name, data in examination.files.items()}
-        for session in sessions:
+        for session in examination.sessions:
             place = f"{folder}/{session.name.replace(' ', '-')}"
             files[f"{place}.txt"] = session.log
             if session.records:
@@ -118,7 +115,7 @@ def _files(results: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[s
     return files
 
 
-def _report(results: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[str, Any]:
+def _report(results: Sequence[Examination]) -> dict[str, Any]:
     machine = environment.machine()
     return {
         "schema_version": 1,
@@ -136,21 +133,16 @@ def _report(results: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[
                 "trouble": examination.trouble,
                 "semihosting": examination.runner,
                 "programs": [vars(ending) for ending in examination.endings],
-                "tests": {session.name: session.counts for session in sessions},
+                "tests": {session.name: session.counts for session in examination.sessions},
             }
-            for examination, sessions in results
+            for examination in results
         ],
     }
 
 
 def _table(examinations: Sequence[Examination]) -> Table:
     """Return the cycles beside each other."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("program", "NPU", "FVP"):
-        table.add_column(name)
-    for name in ("modelled", "FVP's PMU", "modelled / FVP"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    table = table_of("program", "NPU", "FVP", *right("modelled", "FVP's PMU", "modelled / FVP"), "")
     for examination in examinations:
         for ending in examination.endings:
             ratio = f"{ending.modelled / ending.counted:.3f}" if ending.modelled and ending.counted else ""
@@ -159,17 +151,11 @@ def _table(examinations: Sequence[Examination]) -> Table:
     return table
 
 
-def _lines(examination: Examination, sessions: Sequence[SessionEnding]) -> list[str]:
+def _lines(examination: Examination) -> list[str]:
     """Return what there is to say of an FVP besides its cycles."""
     name = f"{examination.executable}, {examination.npu}"
     if examination.trouble:
         return [f"{examination.executable}: {examination.trouble}"]
     notes = dict.fromkeys(note for ending in examination.endings for note in ending.notes)
     lines = [f"{name}: {examination.version.splitlines()[0]}", f"  by semihosting: {examination.runner}"]
-    return [*lines, *(f"  {session}" for session in sessions), *(f"  note: {note}" for note in notes)]
-
-
-def _made(out: Path) -> Path:
-    """Return the path of the file to send, in a folder that is there."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    return out
+    return [*lines, *(f"  {session}" for session in examination.sessions), *(f"  note: {note}" for note in notes)]

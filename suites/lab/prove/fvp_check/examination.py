@@ -110,6 +110,7 @@ class Examination:
         version: its version text, or "".
         trouble: why it could not be used at all, or "".
         endings: of the programs.
+        sessions: of the tests.
         runner: how a boot by semihosting ended, or "" where none was tried.
         files: what belongs to it, by the name in the file to send.
     """
@@ -120,6 +121,7 @@ class Examination:
     version: str = ""
     trouble: str = ""
     endings: list[ProgramEnding] = field(default_factory=list)
+    sessions: list[SessionEnding] = field(default_factory=list)
     runner: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
 
@@ -127,7 +129,8 @@ class Examination:
     def well(self) -> bool:
         """Whether everything was verified."""
         good = all(ending.verified for ending in self.endings) and self.runner in ("", "verified")
-        return not self.trouble and bool(self.endings) and good
+        tested = all(session.well for session in self.sessions)
+        return not self.trouble and bool(self.endings) and good and tested
 
 
 def examine(model: FvpModel, npu: str, programs: Sequence[str], timeout: float, tell: Tell) -> Examination:

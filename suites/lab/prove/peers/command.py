@@ -16,12 +16,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
-from ethos_hil.base.console import add_row, console
+from ethos_hil.base.console import add_row, console, table_of
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.fvp_stand_in.launcher import install
-from ethos_hil.base.console import add_row, console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.npu_network import NetworkTensor, read_tflite
@@ -131,9 +129,7 @@ def main(
     ] = None,
 ) -> None:
     """Run `mlia check --performance` on the launchers, and compare its cycles with the NPU's model."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("network", "NPU", "FVP", "MLIA: cycles", "here: cycles", ""):
-        table.add_column(name)
+    table = table_of("network", "NPU", "FVP", "MLIA: cycles", "here: cycles", "")
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as name, Live() as live:
         folder = Path(name)

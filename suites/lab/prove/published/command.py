@@ -16,7 +16,6 @@ import typer
 
 from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.harness.npu.timing.rules import RULES
 from ethos_hil.harness.terminal.progress import Live
@@ -58,9 +57,6 @@ def main(
     ledger: Annotated[
         bool, typer.Option("--ledger", help="Print the table of the error ledger for these points, and no other.")
     ] = False,
-    document: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Bring the tables of docs/npu.md up to date, for all points.")
-    ] = None,
     rules: Annotated[
         bool, typer.Option("--rules", help="Print the errors by the timing model's rules, as its rules.py has them.")
     ] = False,
@@ -89,8 +85,6 @@ def main(
         return
     if keep:
         stream_archive.write(streams.values())
-    if document is not None:
-        write_whole(document, tables.document(document.read_text("utf-8"), rows))
     if as_json:
         sys.stdout.write(json.dumps({**tables.to_json(rows), "changed": changed}, indent=1) + "\n")
     elif ledger:

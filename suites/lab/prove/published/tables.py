@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.console import table_of
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
 from ethos_hil.suites.lab.prove.published.comparison import (
@@ -27,6 +27,7 @@ from ethos_hil.suites.lab.prove.published.comparison import (
 )
 from ethos_hil.suites.lab.prove.published.published_point import PointKind, published_points
 from ethos_hil.suites.lab.prove.published.stream_archive import kept_streams
+from ethos_hil.suites.lab.shared import markdown_table
 
 SCHEMA_VERSION = 1
 _HELD = "held out"
@@ -127,9 +128,7 @@ def _beat(published: int | None, modelled: int) -> str:
 
 def _table(head: Row, rows: Iterable[Row], *, numbers: Iterable[int]) -> Table:
     right = set(numbers)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, name in enumerate(head):
-        table.add_column(name, justify="right" if index in right else "left")
+    table = table_of(*(Column(name, justify="right" if at in right else "left") for at, name in enumerate(head)))
     for row in rows:
         table.add_row(*map(Text, row))
     return table
@@ -142,6 +141,8 @@ def markdown() -> dict[str, str]:
     by_kind = {kind: [row for row in rows if row.point.kind is kind] for kind in PointKind}
     networks = by_kind[PointKind.NETWORK]
     return {
+        "published-errors": _markdown(_SPREAD_HEAD, [_spread_row(spread) for spread in spreads(networks, group)]),
+        "published-networks": _points(sorted(networks, key=lambda row: row.point.held_out)),
         "published-summary": _markdown(_SPREAD_HEAD, [_spread_row(spread) for spread in spreads(rows, group)]),
         "published-beats": _markdown(("words", *WORDS), _beat_rows([*networks, *by_kind[PointKind.DOCUMENT]])),
         "published-off": _points(by_kind[PointKind.OFF]),
@@ -153,35 +154,13 @@ def markdown() -> dict[str, str]:
     }
 
 
-def document(text: str, rows: Iterable[ComparedPoint]) -> str:
-    """Return docs/npu.md with its two tables of networks as they are now: the errors, and every total.
-
-    Raises:
-        UsageError: the document has no place for one of them.
-    """
-    networks = [row for row in rows if row.point.kind is PointKind.NETWORK]
-    tables = {
-        "errors": _markdown(_SPREAD_HEAD, [_spread_row(spread) for spread in spreads(networks, group)]),
-        "networks": _points(sorted(networks, key=lambda row: row.point.held_out)),
-    }
-    for name, table in tables.items():
-        begin, end = f"<!-- published: {name} -->\n", f"<!-- end of {name} -->"
-        before, opening, rest = text.partition(begin)
-        _, closing, after = rest.partition(end)
-        if not (opening and closing):
-            raise UsageError(f"the document has no table {name!r}", hint=f"it stands between {begin.strip()} and {end}")
-        text = f"{before}{begin}\n{table}\n{end}{after}"
-    return text
-
-
 def _points(rows: Iterable[ComparedPoint]) -> str:
     head = ("point", "", "published", "modelled", "ratio", "Vela op / published", "Vela npu / published")
     return _markdown(head, [_point_row(row) for row in rows])
 
 
 def _markdown(head: Row, rows: Iterable[Row]) -> str:
-    lines = [f"| {' | '.join(head)} |", f"|---|---{'|---:' * (len(head) - 2)}|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+    return markdown_table(head, rows, right=head[2:])
 
 
 _SOURCES = Path(__file__).with_name("sources.toml")

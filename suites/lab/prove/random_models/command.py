@@ -6,24 +6,19 @@ Exit status: 0 every network is verified on every NPU, or refused before boot wi
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
-from ethos_hil.base.console import console
-from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.console import table_of
 from ethos_hil.base.question import Scheme
-from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.random_models.trial import LIMIT_SECONDS, NetworkEnding, NetworkJob, NetworkTrial
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, npus_of, run_jobs, show, write_json
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
@@ -35,33 +30,27 @@ def main(
         list[str] | None, typer.Option(help=f"NPU; may be repeated. Default: one of each family, {', '.join(NPUS)}.")
     ] = None,
     scheme: Annotated[Scheme, typer.Option(help="a8w8 or a16w8.")] = "a8w8",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = os.cpu_count() or 1,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every ending.")] = None,
+    jobs: Jobs = CORES,
+    json_file: JsonFile = None,
 ) -> None:
     """Lower random networks, compare delegates with tosa_reference_model, and run each network on a virtual board."""
-    npus = [EthosU.parse(name).name for name in npu or NPUS]
+    npus = npus_of(npu, NPUS)
     work = [NetworkJob(number, npus, scheme) for number in range(seed, seed + count)]
-    trials: list[NetworkTrial] = []
-    with Live() as live:
-        live.stage(f"Trying {count} networks on {len(npus)} NPUs")
-        for done in Crew(jobs, LIMIT_SECONDS).run(work):
-            trials.append(done)
-            live.step(len(trials), count * len(npus))
-            if json_file is not None:
-                json_file.write_text(json.dumps([asdict(trial) for trial in trials], indent=1) + "\n")
+    trials = run_jobs(Crew(jobs, LIMIT_SECONDS), work, f"Trying {count} networks on {len(npus)} NPUs")
+    write_json(json_file, [asdict(trial) for trial in trials])
     failed = [done for done in trials if done.ending.failed]
     for done in failed:
-        console().print(Text(f"{done}\n  {done.recipe}"))
-    console().print(endings(trials))
+        show(f"{done}\n  {done.recipe}")
+    show(endings(trials))
     for done in trials:
         if done.hazard:
-            console().print(Text(f"a wait lacks (no failure): seed {done.seed} on {done.npu}: {done.hazard}"))
+            show(f"a wait lacks (no failure): seed {done.seed} on {done.npu}: {done.hazard}")
     for title, counted in (("refused", reasons(trials)), ("repaired", repairs(trials))):
         for what, times in counted.most_common():
-            console().print(Text(f"{title} {times}: {what}"))
+            show(f"{title} {times}: {what}")
     if failed:
         again = f"python -m ethos_hil.suites.lab random --count 1 --seed {failed[0].seed} --npu {failed[0].npu}"
-        console().print(Text(f"{len(failed)} failed; the first again: {again}"))
+        show(f"{len(failed)} failed; the first again: {again}")
         raise typer.Exit(1)
 
 
@@ -69,7 +58,7 @@ def endings(trials: Sequence[NetworkTrial]) -> Table:
     """Return a table of how many networks ended how on each NPU."""
     counted = Counter((done.npu, done.ending) for done in trials)
     seen = [ending for ending in NetworkEnding if any(done.ending is ending for done in trials)]
-    table = Table("NPU", *(str(ending) for ending in seen), box=None, pad_edge=False, header_style="bold")
+    table = table_of("NPU", *(str(ending) for ending in seen))
     for name in dict.fromkeys(done.npu for done in trials):
         table.add_row(name, *(str(counted[name, ending]) for ending in seen))
     return table

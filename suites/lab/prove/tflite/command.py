@@ -8,8 +8,6 @@ not installed.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +17,6 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import CommandSet
@@ -29,9 +26,9 @@ from ethos_hil.lowering.formats.npu_network import read_ends
 from ethos_hil.lowering.testing.compile_tflite import Generator
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance import report
-from ethos_hil.suites.lab.prove.conformance.check import CheckResult
 from ethos_hil.suites.lab.prove.tflite.check import Place, Sets, TfliteJob, TflmAnswer, answers, drawn
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS, SETS
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, npus_of, run_jobs, show, write_json
 
 RECORDED = Path(__file__).with_name("answers.json")
 SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
@@ -61,36 +58,31 @@ def main(
     generator: Annotated[
         Generator | None, typer.Option(help="Only this one of Vela's generators; default: both.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = os.cpu_count() or 1,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every result there.")] = None,
+    jobs: Jobs = CORES,
+    json_file: JsonFile = None,
     record: Annotated[
         bool, typer.Option("--record", help="Keep digests of the answers, which tests compare with, in answers.json.")
     ] = False,
 ) -> None:
     """Compile TensorFlow Lite networks with both of Vela's generators and compare with TensorFlow Lite Micro."""
-    npus = [EthosU.parse(name).name for name in npu] if npu else list(SAMPLE)
     questions = {str(path): of_file(path) for path in files} if files else catalogue(network)
     if not questions:
         raise UsageError(
             f"no network is called *{network}*", hint=f"there are {len(NETWORKS)}, such as {next(iter(NETWORKS))}"
         )
-    places = [place for place in places_of(npus) if generator in (None, place[1])]
+    places = [place for place in places_of(npus_of(npu, SAMPLE)) if generator in (None, place[1])]
     with Live() as live:
         live.stage(f"Running {len(questions)} networks with TensorFlow Lite Micro")
         right = answers({name: (question.tflite, question.sets) for name, question in questions.items()})
-        live.stage(f"Checking {len(questions)} networks at {len(places)} places")
-        results: list[CheckResult] = []
-        work = [job(name, question, right[name], places) for name, question in questions.items()]
-        for result in Crew(jobs, LIMIT_SECONDS).run(work):
-            results.append(result)
-            live.step(len(results), len(work) * len(places))
+    work = [job(name, question, right[name], places) for name, question in questions.items()]
+    what = f"Checking {len(questions)} networks at {len(places)} places"
+    results = run_jobs(Crew(jobs, LIMIT_SECONDS), work, what)
     order = {(npu, str(generator)): index for index, (npu, generator) in enumerate(places)}
     results.sort(key=lambda result: (order[result.npu, result.mode], result.program))
-    console().print(report.summary(results))
-    if json_file is not None:
-        json_file.write_text(json.dumps(report.to_json(results), indent=1) + "\n")
+    show(report.summary(results))
+    write_json(json_file, report.to_json(results))
     if record:
-        RECORDED.write_text(json.dumps(digests(questions, right), indent=1) + "\n")
+        write_json(RECORDED, digests(questions, right))
     if any(result.outcome.failed for result in results):
         raise typer.Exit(1)
 

@@ -7,7 +7,6 @@ Exit status: 0 nothing failed or differed from the reference that is not diagnos
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import sys
@@ -17,13 +16,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab.prove.upstream import session, table
 from ethos_hil.suites.lab.prove.upstream.records import NPUS, TestResult, diagnosis_of, load, npu_of, read, spread
 from ethos_hil.suites.lab.prove.upstream.setting import PACKAGES, REPOSITORY, Setting
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, show, write_json
 
 _WITHOUT = "without.jsonl"
 
@@ -35,7 +33,7 @@ def main(
     npu: Annotated[list[str] | None, typer.Option(metavar="NPU", help="u55, u65 or u85; default: all.")] = None,
     sample: Annotated[int, typer.Option(metavar="N", min=0, help="Run N tests spread over files; 0: all.")] = 0,
     seed: Annotated[int, typer.Option(help="Of the sample and of the order.")] = 0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Tests at a time.")] = os.cpu_count() or 1,
+    jobs: Jobs = CORES,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results go.")] = REPOSITORY / "build/upstream",
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep DIR's results of this same build, and run what has none.")
@@ -48,7 +46,7 @@ def main(
     fvps: Annotated[Path | None, typer.Option(metavar="DIR", help="FVP executables to use, not our launchers.")] = None,
     keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep each device run's program and data.")] = None,
     verify: Annotated[int, typer.Option(metavar="N", min=0, help="Then really run N tests without FVPs.")] = 0,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the counts there.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Run upstream's Arm backend tests, unchanged, on the virtual boards, and print what came of them per file."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, pytest is ended too
@@ -109,10 +107,8 @@ def _report(out: Path, results: list[TestResult], json_file: Path | None) -> Non
     builds = Counter(result.build for result in results)
     compared = [result for result in results if result.id in really]
     differing = [result.id for result in compared if really[result.id].outcome != result.without]
-    console().print(table.terminal(results, known))
-    console().print(f"without FVPs: {len(compared)} tests really run so, {len(differing)} differ from what was derived")
-    for item in differing:
-        console().print(Text(f"  {item}: {really[item].outcome}"))
+    title = f"without FVPs: {len(compared)} tests really run so, {len(differing)} differ from what was derived"
+    show(table.terminal(results, known), title, *(f"  {item}: {really[item].outcome}" for item in differing))
     if json_file is not None:
         path = out / "catalogue.json"
         unusable = json.loads(path.read_text())["unusable"] if path.exists() else {}
@@ -125,6 +121,6 @@ def _report(out: Path, results: list[TestResult], json_file: Path | None) -> Non
             "of those, other than derived": len(differing),
             "unusable": unusable,
         }
-        json_file.write_text(json.dumps(table.to_json(results, known, facts), indent=1) + "\n")
+        write_json(json_file, table.to_json(results, known, facts))
     if differing or any(result.wrong and diagnosis_of(result, known) is None for result in results):
         raise typer.Exit(1)

@@ -7,18 +7,17 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.prove.upstream.setting import Setting, tests_root
 
 # Lowering leaves some megabytes behind in torch's caches with every test, so workers are replaced after this many.
 BATCH = 600
 _TIME_LIMIT = 900  # seconds for one test: upstream gives an FVP 600
-_REPORT_EVERY = 15  # seconds
 _OK, _TESTS_FAILED, _INTERRUPTED, _NOTHING_COLLECTED = 0, 1, 2, 5  # pytest's exit statuses
 
 
@@ -42,48 +41,29 @@ def catalogue(setting: Setting, files: Sequence[str], expression: str) -> TestCa
 
 def run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int, keep: Path | None) -> None:
     """Run the tests, `jobs` at a time, and append their results."""
-    progress = _Progress(results, len(items))
-    for first in range(0, len(items), BATCH):
-        batch = items[first : first + BATCH]
-        path = setting.folder / "items.json"
-        path.write_text(json.dumps(batch))
-        options = ["--upstream-items", str(path.resolve()), "--upstream-results", str(results.resolve())]
-        options += ["--upstream-build", setting.build, "--timeout", str(_TIME_LIMIT)]
-        options += ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else ["-p", "no:xdist"]
-        options += ["--upstream-keep", str(keep.resolve())] if keep else []
-        options += ["--upstream-without"] if setting.fvps is None else []
-        files = sorted({item.partition("::")[0] for item in batch})
-        _pytest(setting, jobs, options, files, progress)
+    before = _size(results)
+    with Live() as live:
+        live.stage(f"Running {len(items):,} of upstream's tests")
+        for first in range(0, len(items), BATCH):
+            batch = items[first : first + BATCH]
+            path = setting.folder / "items.json"
+            path.write_text(json.dumps(batch))
+            options = ["--upstream-items", str(path.resolve()), "--upstream-results", str(results.resolve())]
+            options += ["--upstream-build", setting.build, "--timeout", str(_TIME_LIMIT)]
+            options += ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else ["-p", "no:xdist"]
+            options += ["--upstream-keep", str(keep.resolve())] if keep else []
+            options += ["--upstream-without"] if setting.fvps is None else []
+            files = sorted({item.partition("::")[0] for item in batch})
+            _pytest(setting, jobs, options, files, lambda: live.step(_size(results) - before, len(items)))
 
 
-class _Progress:
-    """Prints a line about the results on stderr every few seconds."""
-
-    def __init__(self, results: Path, total: int) -> None:
-        self._results, self._total = results, total
-        self._place = results.stat().st_size if results.exists() else 0
-        self._counts: Counter[str] = Counter()
-        self._start = self._said = time.monotonic()
-
-    def look(self) -> None:
-        """Count the results since the last look, and print a line when it is time to."""
-        now = time.monotonic()
-        if now - self._said < _REPORT_EVERY or not self._results.exists():
-            return
-        with self._results.open("rb") as file:
-            file.seek(self._place)
-            new = file.read()
-        whole = new[: new.rfind(b"\n") + 1]
-        self._place += len(whole)
-        self._counts.update(json.loads(line)["outcome"] for line in whole.splitlines() if line)
-        self._said = now
-        outcomes = ", ".join(f"{count} {name}" for name, count in sorted(self._counts.items()))
-        minutes = (now - self._start) / 60
-        sys.stderr.write(f"{self._counts.total()} of {self._total} tests in {minutes:.1f} min: {outcomes}\n")
+def _size(results: Path) -> int:
+    """Return how many results there are."""
+    return results.read_bytes().count(b"\n") if results.exists() else 0
 
 
 def _pytest(
-    setting: Setting, jobs: int, options: Sequence[str], files: Sequence[str], progress: _Progress | None = None
+    setting: Setting, jobs: int, options: Sequence[str], files: Sequence[str], look: Callable[[], None] | None = None
 ) -> None:
     """Run pytest in the setting; its own output goes to pytest.log there."""
     root = tests_root()
@@ -108,8 +88,8 @@ def _pytest(
         try:
             while process.poll() is None:
                 time.sleep(0.2)
-                if progress is not None:
-                    progress.look()
+                if look is not None:
+                    look()
         except KeyboardInterrupt:
             process.wait()  # it got the interrupt too, and now writes what it has
             raise
@@ -117,7 +97,7 @@ def _pytest(
             if process.poll() is None:
                 process.terminate()
                 process.wait()
-    collecting = progress is None  # then files that do not import are part of the answer
+    collecting = look is None  # then files that do not import are part of the answer
     if process.returncode not in (_OK, _TESTS_FAILED, *((_INTERRUPTED, _NOTHING_COLLECTED) if collecting else ())):
         last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-1:]
         raise ToolError(f"pytest ended with status {process.returncode}: {' '.join(last)}", hint=f"see {log}")

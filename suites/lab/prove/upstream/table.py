@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.console import table_of
 from ethos_hil.suites.lab.prove.upstream.records import Known, TestResult, diagnosis_of, stale
 from ethos_hil.suites.lab.prove.upstream.rule import Outcome
+from ethos_hil.suites.lab.shared import markdown_table
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _COUNTS = ("on device", "compared", "equal")
+_NUMBERS = ("tests", "on_device", "compared", "equal", "failed_on_device")
+"""Fields of FileCounts, and of docs/data/upstream.json."""
 
 
 @dataclass
@@ -44,24 +47,21 @@ class FileCounts:
 
     def cells(self, outcomes: Sequence[str], without: Sequence[str]) -> list[str]:
         """Return the row as text, with nothing for zero."""
-        counts = [
-            self.tests,
-            self.on_device,
-            self.compared,
-            self.equal,
-            *(self.outcomes[outcome] for outcome in outcomes),
-        ]
-        return [self.name, *(str(count or "") for count in (*counts, *(self.without[outcome] for outcome in without)))]
+        counts = [self.tests, self.on_device, self.compared, self.equal, *(self.outcomes[name] for name in outcomes)]
+        return [self.name, *(str(count or "") for count in (*counts, *(self.without[name] for name in without)))]
+
+    def __add__(self, other: FileCounts) -> FileCounts:
+        """Return the sum, by the name of the first."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in (*_NUMBERS, "outcomes", "without")}
+        return FileCounts(self.name, **sums)
 
 
 def rows(results: Iterable[TestResult]) -> tuple[list[FileCounts], FileCounts]:
     """Return a row for each file, and the sum."""
     files: dict[str, FileCounts] = {}
-    total = FileCounts("total")
     for result in sorted(results, key=lambda result: result.id):
         files.setdefault(result.file, FileCounts(short(result.file))).add(result)
-        total.add(result)
-    return list(files.values()), total
+    return list(files.values()), sum(files.values(), FileCounts("total"))
 
 
 def short(file: str) -> str:
@@ -90,7 +90,7 @@ def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> Renderabl
     for npu, group in by_npu(results).items():
         files, total = rows(group)
         outcomes, without = columns(total)
-        table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
+        table = table_of(footer=True)
         headings = ["tests", *_COUNTS, *outcomes, *(f"without: {outcome}" for outcome in without)]
         for heading, footer in zip([f"Ethos-{npu.upper()}", *headings], total.cells(outcomes, without), strict=True):
             table.add_column(heading, footer=footer, justify="left" if heading.startswith("Ethos") else "right")
@@ -115,11 +115,7 @@ def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[s
             {
                 "npu": npu,
                 "file": row.name,
-                "tests": row.tests,
-                "on_device": row.on_device,
-                "compared": row.compared,
-                "equal": row.equal,
-                "failed_on_device": row.failed_on_device,
+                **{name: getattr(row, name) for name in _NUMBERS},
                 "outcomes": dict(row.outcomes),
                 "without": dict(row.without),
             }
@@ -167,32 +163,21 @@ def markdown(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _counts(entry: Mapping[str, Any]) -> FileCounts:
-    names = ("tests", "on_device", "compared", "equal", "failed_on_device")
-    counts: dict[str, Any] = {name: entry[name] for name in names}
+    counts: dict[str, Any] = {name: entry[name] for name in _NUMBERS}
     return FileCounts(entry["file"], **counts, outcomes=Counter(entry["outcomes"]), without=Counter(entry["without"]))
 
 
 def _npu(files: Sequence[FileCounts]) -> str:
     """Return one NPU's sentence and table."""
-    total = FileCounts("total")
-    for row in files:
-        total.tests += row.tests
-        total.on_device += row.on_device
-        total.compared += row.compared
-        total.equal += row.equal
-        total.failed_on_device += row.failed_on_device
-        total.outcomes += row.outcomes
-        total.without += row.without
+    total = sum(files, FileCounts("total"))
     outcomes, without = columns(total)
     share = 1 - total.failed_on_device / (total.on_device or 1)
-    lines = [
+    head = ("", "tests", *_COUNTS, *outcomes, *(f"*{outcome}*" for outcome in without))
+    text = (
         f"{total.on_device:,} of {total.tests:,} tests reached the device; {share:.2%} of those did not fail. Of "
-        f"{total.compared:,} that were compared with the reference, {total.equal:,} were equal to it.\n",
-        "| | tests | " + " | ".join([*_COUNTS, *outcomes, *(f"*{outcome}*" for outcome in without)]) + " |",
-        "|---" + "|---:" * (1 + len(_COUNTS) + len(outcomes) + len(without)) + "|",
-        *("| " + " | ".join(row.cells(outcomes, without)) + " |" for row in [total, *files]),
-    ]
-    return "\n".join(lines) + "\n"
+        f"{total.compared:,} that were compared with the reference, {total.equal:,} were equal to it.\n\n"
+    )
+    return text + markdown_table(head, [row.cells(outcomes, without) for row in (total, *files)], right=head[1:])
 
 
 def _entry(entry: Mapping[str, Any]) -> str:

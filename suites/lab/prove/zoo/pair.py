@@ -8,19 +8,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from threading import Event
 from time import monotonic
 from typing import Any, Literal
 
+from ethos_hil.base.process import end_child, start_child, wait_for_end
 from ethos_hil.suites.lab.prove.upstream.setting import REPOSITORY, build_digest, firmware
-from ethos_hil.suites.models.zoo.architectures import Architecture
 
 Group = Literal["verified", "refused", "wrong"]
 PLACE = REPOSITORY / "build/zoo"
 """Where `make zoo` puts these packages, and the results."""
+ENDING_SECONDS = 60
+"""For what comes after a run was killed."""
 _MODELS = "ethos_hil.suites.models.zoo"
 _FOLDERS = ("src/ethos_hil/base", "harness", "lowering", "suites/models/zoo")
 _BEFORE_BOOT = ("compile", "preflight", "delegation")  # kinds of failure that are found before anything boots
@@ -113,37 +114,55 @@ def build() -> str:
     return build_digest(_FOLDERS, (lock, firmware("corstone300"), firmware("corstone320")))
 
 
-def run(architecture: Architecture, npu: str, build: str, *, limit: int, ended: Event) -> PairResult:
-    """Run an architecture on an NPU, with an empty cache.
+@dataclass(frozen=True)
+class PairJob:
+    """A run of an architecture on an NPU, with an empty cache.
 
-    Args:
-        architecture, npu: the two.
+    Attributes:
+        name: the architecture's.
+        npu: the NPU.
         build: what the function `build` returned.
         limit: wall seconds; after them it is killed, with status -9.
-        ended: it is killed too when this is set.
     """
-    started = monotonic()
-    with tempfile.TemporaryDirectory(prefix="ethos-hil-zoo-") as folder:
-        record, log = Path(folder, "record.json"), Path(folder, "stderr")
-        command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", f"{_MODELS}:{architecture.name}"]
-        command += ["--npu", npu, "--json", str(record), "--runs", folder, "--timeout", str(limit)]
-        with log.open("wb") as stream:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stream,
-                env=environment() | {"ETHOS_HIL_CACHE": str(Path(folder, "cache"))},
-                start_new_session=True,
-            )
-            while process.poll() is None:
-                if ended.wait(0.2) or monotonic() - started > limit:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    break
-            status = process.wait()
-        lines = log.read_text(errors="replace").splitlines()
-        data = json.loads(record.read_text()) if record.exists() else {}
-    return _result(PairResult(architecture.name, npu, build, status), data, lines, round(monotonic() - started, 1))
+
+    name: str
+    npu: str
+    build: str
+    limit: int
+
+    @property
+    def count(self) -> int:
+        """It is one run."""
+        return 1
+
+    def prepare(self) -> Callable[[int], PairResult]:
+        """Return the function that runs it."""
+        return lambda _: self.run()
+
+    def lost(self, item: int, reason: str) -> PairResult:
+        """Return the result of a run whose process crashed."""
+        return PairResult(self.name, self.npu, self.build, -signal.SIGKILL, last=reason)
+
+    def run(self) -> PairResult:
+        """Run it, and return what came of it."""
+        started = monotonic()
+        with tempfile.TemporaryDirectory(prefix="ethos-hil-zoo-") as folder:
+            record, log = Path(folder, "record.json"), Path(folder, "stderr")
+            command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", f"{_MODELS}:{self.name}"]
+            command += ["--npu", self.npu, "--json", str(record), "--runs", folder, "--timeout", str(self.limit)]
+            variables = environment() | {"ETHOS_HIL_CACHE": str(Path(folder, "cache"))}
+            with log.open("wb") as stream:
+                process = start_child(command, env=variables, stdout=subprocess.DEVNULL, stderr=stream)
+                try:
+                    wait_for_end(process, self.limit)
+                except subprocess.TimeoutExpired:
+                    pass
+                finally:
+                    end_child(process, 0)
+            lines = log.read_text(errors="replace").splitlines()
+            data = json.loads(record.read_text()) if record.exists() else {}
+        pair = PairResult(self.name, self.npu, self.build, process.returncode)
+        return _result(pair, data, lines, round(monotonic() - started, 1))
 
 
 def _result(pair: PairResult, data: Mapping[str, Any], lines: list[str], seconds: float) -> PairResult:

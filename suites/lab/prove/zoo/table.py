@@ -8,6 +8,7 @@ from typing import Any
 
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.suites.lab.prove.zoo.pair import Group, PairResult
+from ethos_hil.suites.lab.shared import markdown_table
 from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES
 
 
@@ -98,6 +99,4 @@ def _number(value: float | None) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(one_line(str(cell)).replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
+    return markdown_table(head, ([one_line(str(cell)) for cell in row] for row in rows))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,9 +18,11 @@ from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.testing.programs.pieces import requantized, spread, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, Rng, TosaProgram
-from ethos_hil.suites.lab.prove.conformance import command as command
-from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckResult, Find, Place
+from ethos_hil.suites.lab.crew import Crew
+from ethos_hil.suites.lab.prove.conformance import command
+from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckJob, CheckResult
 from ethos_hil.suites.lab.prove.conformance.random_graphs.forms import FORMS, named, program, seed_of
+from ethos_hil.suites.lab.tests.running import run_part
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
@@ -102,10 +102,9 @@ def cold() -> Iterator[None]:
     forget()
 
 
-def here(programs: Sequence[str], places: Sequence[Place], jobs: int, find: Find) -> Iterator[CheckResult]:
-    """Instead of jobs.run: in this process, which has the sabotage."""
-    for name in programs:
-        yield from (Checker(find(name)).check(*place) for place in places)
+def here(crew: Crew, jobs: Sequence[CheckJob], what: str, *, many: int) -> list[CheckResult]:
+    """Instead of run_jobs: in this process, which has the sabotage."""
+    return [check(item) for job in jobs for check in (job.prepare(),) for item in range(job.count)]
 
 
 @pytest.mark.usefixtures("cold")
@@ -113,7 +112,7 @@ def test_wrong_arithmetic_is_a_mismatch_with_its_seed(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "all.json"
-    monkeypatch.setattr(command, "run", here)
+    monkeypatch.setattr(command, "run_jobs", here)
     command.main(random=8, seed=0, npu=["ethos-u55-128"], jobs=1, json_file=file)
     assert "mismatch:" not in capfd.readouterr().out
 
@@ -140,17 +139,8 @@ def test_wrong_arithmetic_is_a_mismatch_with_its_seed(
 
 
 def test_the_command_works_in_processes() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "ethos_hil.suites.lab",
-        "conformance",
-        "--random",
-        "70",
-        "--npu",
-        "ethos-u85-128",
-    ]
-    done = subprocess.run([*command, "-j", "2", "--program", "0,"], capture_output=True, text=True, timeout=100)
+    arguments = ("conformance", "--random", 70, "--npu", "ethos-u85-128", "-j", 2, "--program", "0,")
+    done = run_part(*arguments, seconds=100)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("ethos")]
     assert rows == [["ethos-u85-128", mode, *"700000"] for mode in modes_of("ethos-u85-128")]

@@ -20,7 +20,7 @@ from ethos_hil.harness.virtual.mps3_an547 import RAMS
 from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.compile_tflite import compile_tflite
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.suites.lab.prove.peers import mlia as peer
+from ethos_hil.suites.lab.prove.peers import command as peer
 from ethos_hil.suites.lab.prove.peers.command import Mlia, cycles
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
 

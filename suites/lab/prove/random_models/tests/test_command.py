@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from ethos_hil.base.errors import CompileError
 from ethos_hil.suites.lab.prove.random_models.command import endings, reasons
 from ethos_hil.suites.lab.prove.random_models.networks import network
 from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, NetworkJob, NetworkTrial, refused
+from ethos_hil.suites.lab.tests.running import run_part
 
 NPU = "ethos-u55-128"
 
@@ -56,19 +55,8 @@ def test_a_lost_worker_is_a_failure() -> None:
 @pytest.mark.proof
 def test_a_network_is_verified_in_a_worker(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
-    command = [
-        sys.executable,
-        "-m",
-        "ethos_hil.suites.lab",
-        "random",
-        "--count",
-        "1",
-        "--seed",
-        "200",
-        "-j",
-        "1",
-    ]
-    done = subprocess.run([*command, "--npu", NPU, "--json", str(results)], capture_output=True, text=True, timeout=600)
+    arguments = ("random", "--count", 1, "--seed", 200, "-j", 1, "--npu", NPU, "--json", results)
+    done = run_part(*arguments, seconds=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.split()[:4] == ["NPU", "verified", NPU, "1"]
     (result,) = json.loads(results.read_text())

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +26,7 @@ from ethos_hil.suites.lab.prove.tflite import check
 from ethos_hil.suites.lab.prove.tflite.check import TfliteJob, TflmAnswer, ordered
 from ethos_hil.suites.lab.prove.tflite.command import RECORDED, catalogue, job, outputs_digest, places_of
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
+from ethos_hil.suites.lab.tests.running import assert_refused
 
 ANSWERS = json.loads(RECORDED.read_text())
 PLACES = [
@@ -135,15 +134,6 @@ def test_the_older_generator_compiles_a_second_network_as_the_first() -> None:
     assert programs[0] == programs[1]
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ethos_hil.suites.lab", "tflite", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -154,10 +144,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_unusable_arguments_are_named(arguments: Sequence[str], message: str) -> None:
-    done = command(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    assert_refused(["tflite", *arguments], message)
 
 
 def test_without_tensorflow_lite_micro_the_command_says_how_to_get_it(

@@ -6,24 +6,21 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from ethos_hil.suites.lab.prove.zoo import pair as zoo_pair
 from ethos_hil.suites.lab.prove.zoo import table
-from ethos_hil.suites.lab.prove.zoo.pair import PairResult, run
-from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES, Architecture
-
-GRU_CELL = ARCHITECTURES["gru_cell"]
+from ethos_hil.suites.lab.prove.zoo.pair import PairJob, PairResult
+from ethos_hil.suites.lab.tests.running import part_command
+from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES
 
 
 @pytest.fixture(scope="module")
 def cell() -> PairResult:
-    return run(GRU_CELL, "ethos-u55-128", "b", limit=250, ended=Event())
+    return PairJob("gru_cell", "ethos-u55-128", "b", 250).run()
 
 
 @pytest.mark.slow
@@ -53,9 +50,9 @@ def test_the_tables_have_it(cell: PairResult) -> None:
 
 
 def test_a_run_that_names_nothing_or_takes_too_long_is_wrong() -> None:
-    missing = run(Architecture("no_such", "own", "no_such"), "ethos-u55-128", "b", limit=60, ended=Event())
+    missing = PairJob("no_such", "ethos-u55-128", "b", 60).run()
     assert (missing.group, missing.status) == ("wrong", 2)
-    late = run(GRU_CELL, "ethos-u55-128", "b", limit=1, ended=Event())
+    late = PairJob("gru_cell", "ethos-u55-128", "b", 1).run()
     assert (late.group, late.status) == ("wrong", -signal.SIGKILL)
 
 
@@ -81,17 +78,7 @@ def test_only_a_verified_run_is_verified_and_only_words_before_boot_are_a_refusa
 
 def test_an_interrupted_zoo_leaves_no_process(tmp_path: Path) -> None:
     """It says so at once, and the run that it had started is gone."""
-    command = [
-        sys.executable,
-        "-m",
-        "ethos_hil.suites.lab",
-        "zoo",
-        "gru_cell",
-        "--npu",
-        "ethos-u55-128",
-        "--out",
-        str(tmp_path),
-    ]
+    command = part_command("zoo", "gru_cell", "--npu", "ethos-u55-128", "--out", tmp_path)
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
     children: list[str] = []
     while not children and process.poll() is None:
