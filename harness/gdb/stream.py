@@ -11,14 +11,16 @@ an answer that comes late belongs to a question that was given up, and the strea
 
 from __future__ import annotations
 
+import enum
+import re
 import select
 import socket
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NoReturn
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import TargetError
-from ethos_hil.base.verdict import FailureKind
 
 MOST_BYTES = 1 << 18
 """Of one packet: eight times what we ask for at most. A server may send without end, and memory is not without end."""
@@ -46,14 +48,6 @@ class RspPacket:
     content: bytes
     sound: bool
     notification: bool = False
-
-    def decode(self) -> bytes:
-        """Return its content without escapes and repetitions.
-
-        Raises:
-            PacketError: one of them has no end, repeats nothing, or makes too much of it.
-        """
-        return decode(self.content)
 
 
 @dataclass(frozen=True)
@@ -121,6 +115,12 @@ class PacketReader:
         """Whether a packet has started to come."""
         return b"$" in self._buffer
 
+    @property
+    def holds_whole(self) -> bool:
+        """Whether a packet has come to its end."""
+        end = self._buffer.find(b"#", self._buffer.find(b"$")) if self.holds_packet else -1
+        return 0 <= end <= len(self._buffer) - 3
+
     def feed(self, data: bytes) -> None:
         """Add what came."""
         self._buffer += data
@@ -166,11 +166,123 @@ class PacketReader:
         return RspPacket(content, checksum.lower() == b"%02x" % (sum(content) & 0xFF), notification)
 
 
+@dataclass(frozen=True)
+class MemoryPiece:
+    """What one packet reads or writes.
+
+    Attributes:
+        address, size: of the bytes.
+        command: the packet.
+    """
+
+    address: int
+    size: int
+    command: bytes
+
+
+def reads(address: int, size: int, room: int) -> list[MemoryPiece]:
+    """Return the packets that read memory, with answers of at most `room` bytes."""
+    return [
+        MemoryPiece(begin, length, b"m%x,%x" % (begin, length)) for begin, length in _pieces(address, size, room // 2)
+    ]
+
+
+def writes(address: int, data: bytes, room: int, binary: bool) -> list[MemoryPiece]:
+    """Return the packets of at most `room` bytes that write memory, as binary or in hexadecimal digits."""
+    room -= len(b"X%x,%x:" % (0xFFFFFFFF, room))
+    packets = []
+    for begin, length in _pieces(address, len(data), room if binary else room // 2):
+        piece = data[begin - address : begin - address + length]
+        if not binary:
+            packets.append(MemoryPiece(begin, length, b"M%x,%x:%b" % (begin, length, piece.hex().encode())))
+            continue
+        # With many escapes it is twice as long.
+        half = length if len(escape_binary(piece)) <= room else room // 2 // 4 * 4
+        for start in range(0, length, half):
+            part = piece[start : start + half]
+            command = b"X%x,%x:%b" % (begin + start, len(part), escape_binary(part))
+            packets.append(MemoryPiece(begin + start, len(part), command))
+    return packets
+
+
+def _pieces(address: int, size: int, most: int) -> list[tuple[int, int]]:
+    """Return addresses and lengths of pieces of at most `most` bytes, which meet at multiples of four.
+
+    A server writes one that starts and ends there as words, which is faster, and all that some memories can do.
+    """
+    step = most // 4 * 4
+    borders = [address, *range(address - address % 4 + step, address + size, step), address + size]
+    return [(begin, end - begin) for begin, end in pairwise(borders) if end > begin]
+
+
+STOP = re.compile(rb"[TS][0-9a-fA-F]{2}")
+"""The start of the packet that says why the processor stopped."""
+END = re.compile(rb"[WX][0-9a-fA-F]{2}(?:;.*)?", re.DOTALL)
+"""The packet that says that the program has ended."""
+
+
+class StopKind(enum.Enum):
+    """Why the processor stopped."""
+
+    WATCH = "watch"
+    SIGNAL = "signal"
+    EXIT = "exit"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The server says that the processor has stopped.
+
+    Attributes:
+        kind: what happened.
+        value: base address of the watchpoint; exit status; or number of the signal: 2 for an interrupt, 5 for a
+            breakpoint, 0 where it did not stop at all.
+        text: the packet.
+    """
+
+    kind: StopKind
+    value: int
+    text: str = field(default="", compare=False)
+
+    @classmethod
+    def parse(cls, answer: bytes) -> Stop | None:
+        """Return the stop that a packet tells of (`T`, `S`, `W` or `X`), or None where it is another packet."""
+        text = text_of(answer)
+        try:
+            if END.match(answer):
+                return cls(StopKind.EXIT, int(answer[1:3], 16), text)
+            if not STOP.match(answer):
+                return None
+            for part in answer[3:].split(b";"):
+                key, _, value = part.partition(b":")
+                if key in (b"watch", b"rwatch", b"awatch"):
+                    return cls(StopKind.WATCH, int(value, 16), text)
+        except ValueError:
+            return None
+        return cls(StopKind.SIGNAL, int(answer[1:3], 16), text)
+
+
+def text_of(answer: bytes) -> str:
+    """Return an answer as text."""
+    return answer.decode("ascii", "replace")
+
+
+class Trouble(enum.Enum):
+    """What is wrong with a server."""
+
+    REFUSED = "it does not do what it is asked to do; everything else can be asked"
+    BROKEN = "what it sends is not an answer, so nothing else can be asked"
+    SILENT = "it does not answer, or does not take what it is sent, in time; nothing else can be asked"
+    CLOSED = "the connection is lost"
+    ENDED = "it says that there is no processor any more"
+
+
 _RECEIVE_BYTES = 1 << 16
 _TRIES = 4
 """How often a packet is sent, or asked for."""
 _REST_SECONDS = 1.0
 """Within which the rest of a packet comes that no one asked for."""
+_MOST_MILLISECONDS = (1 << 31) - 1
 _MOST_OTHER_BYTES = 1 << 16
 """That are not an answer, for each question."""
 
@@ -179,41 +291,47 @@ class PacketStream:
     """A connection to a GDB server, packet by packet.
 
     Attributes:
-        server: what messages call the server.
         acknowledges: whether both sides acknowledge packets.
         broken: what is wrong with the connection, or None.
     """
 
-    def __init__(self, stream: socket.socket, server: str) -> None:
-        """Take over a connected stream; `close` closes it."""
-        self.server = server
+    def __init__(self, stream: socket.socket, error: Callable[[Trouble, str], Exception]) -> None:
+        """Take over a connected stream; `close` closes it.
+
+        Args:
+            stream: it.
+            error: returns the error for what is wrong with the server, as a sentence about it.
+        """
         self.acknowledges = True
         self.broken: str | None = None
         self._socket = stream
+        self._error = error
         self._reader = PacketReader()
         self._unacknowledged = b""
         self._tries = 0
         self._other_bytes = 0
         stream.setblocking(False)
+        self._readable = select.poll()
+        self._readable.register(stream, select.POLLIN)
+
+    @property
+    def holds_packet(self) -> bool:
+        """Whether a packet has started to come, so that waiting for the socket could block."""
+        return self._reader.holds_packet
+
+    def fileno(self) -> int:
+        """Return the file descriptor, for selectors."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         """Close it. The server notices."""
         self.broken = self.broken or "the connection is closed"
         self._socket.close()
 
-    def fail(self, message: str, hint: str | None = None) -> NoReturn:
-        """Raise the error for what makes the connection useless, and leave it so.
-
-        Raises:
-            TargetError: of the kind `PROBE`.
-        """
+    def fail(self, message: str, trouble: Trouble = Trouble.BROKEN) -> NoReturn:
+        """Raise the error for what makes the connection useless, and leave it so."""
         self.broken = message
-        raise TargetError(
-            f"{self.server}: {message}",
-            kind=FailureKind.PROBE,
-            hint=hint
-            or "is the probe connected, and the board on? Then start the GDB server again, and read what it says",
-        )
+        raise self._error(trouble, message)
 
     def begin_question(self) -> None:
         """Count again what is not an answer."""
@@ -227,36 +345,35 @@ class PacketStream:
         self.send_raw(packet, deadline)
 
     def send_raw(self, data: bytes, deadline: Deadline) -> None:
-        """Send bytes that are not a packet, such as the one that interrupts.
-
-        Raises:
-            TargetError: the connection is lost, or the server does not take them in time.
+        """Send bytes that are not a packet, such as the one that interrupts. It fails where the connection is lost, or
+        the server does not take them in time.
         """
         left = memoryview(data)
         while left:
             try:
                 left = left[self._socket.send(left) :]
             except BlockingIOError:
-                if not self._wait(deadline, select.POLLOUT):
-                    self.fail(f"it does not take what it is sent within {deadline.seconds:.3g} s")
+                watch = select.poll()
+                watch.register(self._socket, select.POLLOUT)
+                if not watch.poll(_milliseconds(deadline)):
+                    self.fail(f"it does not take what it is sent within {deadline.seconds:.3g} s", Trouble.SILENT)
             except OSError as error:
-                self.fail(f"the connection is lost: {error.strerror or error}")
+                self.fail(f"the connection is lost: {error.strerror or error}", Trouble.CLOSED)
 
     def receive(self, deadline: Deadline, waiting_for: str) -> bytes:
         """Return the content of the next packet, without escapes and repetitions. Notifications are passed over.
 
+        It fails where none comes in time or without damage, or the connection is lost.
+
         Args:
             deadline: until when.
             waiting_for: what, for the message.
-
-        Raises:
-            TargetError: it does not come in time, not without damage, or the connection is lost.
         """
         asked = 0
         while True:
             packet = self._packet(deadline)
             if packet is None:
-                self.fail(f"it does not answer {waiting_for} within {deadline.seconds:.3g} s")
+                self.fail(f"it does not answer {waiting_for} within {deadline.seconds:.3g} s", Trouble.SILENT)
             if packet.sound:
                 break
             asked += 1
@@ -266,19 +383,22 @@ class PacketStream:
         if self.acknowledges:
             self.send_raw(b"+", deadline)
         try:
-            return packet.decode()
+            return decode(packet.content)
         except PacketError as error:
             self.fail(f"its answer to {waiting_for} is damaged: {error}")
 
-    def poll(self, deadline: Deadline, waiting_for: str) -> bytes | None:
-        """Return the content of a packet that has come, or comes until the deadline, or None. `receive` has the errors.
+    def poll(self, deadline: Deadline, waiting_for: str, rest: float = _REST_SECONDS) -> bytes | None:
+        """Return the content of a packet that has come, or comes until the deadline, or None. It fails as `receive`.
 
-        A packet of which only the start has come is waited for.
+        Args:
+            deadline: until when.
+            waiting_for: what, for the message.
+            rest: seconds in which the rest of a packet has to come; with 0, one that is not whole has not come.
         """
-        while not self._reader.holds_packet:
+        while not self._reader.holds_packet or not (rest or self._reader.holds_whole):
             if self._next(deadline) is None and not self._read(deadline):
                 return None
-        return self.receive(Deadline(max(_REST_SECONDS, deadline.remaining)), waiting_for)
+        return self.receive(Deadline(max(rest, deadline.remaining)), waiting_for)
 
     def _packet(self, deadline: Deadline) -> RspPacket | None:
         """Return the next packet that is not a notification, or None where the deadline passes."""
@@ -316,21 +436,20 @@ class PacketStream:
 
     def _read(self, deadline: Deadline) -> bool:
         """Wait for bytes. Return whether some came."""
-        if not self._wait(deadline, select.POLLIN):
+        if not self._readable.poll(_milliseconds(deadline)):
             return False
         try:
             data = self._socket.recv(_RECEIVE_BYTES)
         except BlockingIOError:
             return True
         except OSError as error:
-            self.fail(f"the connection is lost: {error.strerror or error}")
+            self.fail(f"the connection is lost: {error.strerror or error}", Trouble.CLOSED)
         if not data:
-            self.fail("it closed the connection")
+            self.fail("it closed the connection", Trouble.CLOSED)
         self._reader.feed(data)
         return True
 
-    def _wait(self, deadline: Deadline, event: int) -> bool:
-        """Wait until the socket can be read or written. Return whether it can."""
-        watch = select.poll()
-        watch.register(self._socket, event)
-        return bool(watch.poll(deadline.remaining * 1000))
+
+def _milliseconds(deadline: Deadline) -> float:
+    """Return how long to poll at most, in the form and the bounds that poll(2) has."""
+    return min(deadline.remaining * 1000, _MOST_MILLISECONDS)

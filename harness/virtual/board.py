@@ -198,7 +198,7 @@ class QemuBoard:
         try:
             if not self._used:  # QEMU itself has loaded the image
                 self._take_over(deadline)
-            table = self.gdb.read_memory(self.soc.boot, 8, deadline)
+            table = self.gdb.read(self.soc.boot, 8, deadline)
             stack, entry = (int.from_bytes(table[i : i + 4], "little") for i in (0, 4))
             if not entry & 1:
                 raise TargetNotAvailable(

@@ -18,6 +18,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.gdb.stream import Stop, StopKind
 from ethos_hil.harness.link.frames import UART_PARAMETERS
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
@@ -27,7 +28,7 @@ from ethos_hil.harness.virtual.cache import CachedEngine, DataCache
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.fittings import Adapters
-from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, Stop, StopKind
+from ethos_hil.harness.virtual.gdb import PC, XPSR
 from ethos_hil.harness.virtual.guest_files import INTERRUPTED, FileCall, FileServer
 from ethos_hil.harness.virtual.instruction_counter import DWT
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
@@ -52,6 +53,8 @@ _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
 _START_SECONDS = 20.0
 _INTERRUPT_SECONDS = 2.0
 _READ_SECONDS = 60.0
+_CODE_BYTES = 1024
+"""Of the code around an access, read at once."""
 """A memory of 8 MiB takes less than a second."""
 _RESET_SIGNAL = 3
 """SIGQUIT: how QEMU's gdbstub reports a guest that reset itself."""
@@ -272,7 +275,7 @@ class Machine:
                 self._gdb.interrupt()
                 self._interrupt(self._gdb.stop(deadline), deadline)
                 self._running = False
-            return self._describe(self._gdb.read_register(PC, deadline))
+            return self._describe(self._gdb.read_register("pc", deadline))
         except (QemuError, TimeoutError):
             return None
 
@@ -284,7 +287,7 @@ class Machine:
         """
         if DDR.base <= address and address + size <= DDR.base + DDR.size:
             return self._memory.read(self._memory.locate(address), size)
-        return self._gdb.read_memory(address, size, Deadline(_READ_SECONDS))
+        return self._gdb.read(address, size, Deadline(_READ_SECONDS))
 
     def release(self) -> QemuBoard | None:
         """End a run whose guest has sent all its output, and return the board for the next one.
@@ -450,8 +453,8 @@ class Machine:
         """Answer SYS_HEAPINFO. A pointer to no memory gets no answer."""
         assert self._answered is not None
         try:
-            block = int.from_bytes(self._gdb.read_memory(pointer, 4, self._deadline), "little")
-            self._gdb.write_memory(block, self._answered.heap.block(), self._deadline)
+            block = int.from_bytes(self._gdb.read(pointer, 4, self._deadline), "little")
+            self._gdb.write(block, self._answered.heap.block(), self._deadline)
         except QemuClosed:
             raise
         except QemuError:
@@ -496,7 +499,7 @@ class Machine:
         if self._divider_checked or Rule.UART not in self._board.rules or not self._board.fittings.machine_uart:
             return
         self._divider_checked = True
-        data = self._gdb.read_memory(UART0.base + Uart.BAUD_DIVIDER, 4, self._deadline)
+        data = self._gdb.read(UART0.base + Uart.BAUD_DIVIDER, 4, self._deadline)
         divider = int.from_bytes(data, "little")
         if 0 < divider < LEAST_BAUD_DIVIDER:
             raise broken(Rule.UART, f"BAUDDIV of the UART is {divider}; it sends from {LEAST_BAUD_DIVIDER} on")
@@ -508,12 +511,12 @@ class Machine:
         a program has written what it executes, and may write something else there.
         """
         if not any(pc in part for part in self._board.code):
-            return self._gdb.read_memory(pc, 4, self._deadline)
+            return self._gdb.read(pc, 4, self._deadline)
         code = b""
         for address in (pc, pc + 2):
-            start = address & -MEMORY_CHUNK
+            start = address & -_CODE_BYTES
             if start not in self._read:
-                self._read[start] = self._gdb.read_memory(start, MEMORY_CHUNK, self._deadline)
+                self._read[start] = self._gdb.read(start, _CODE_BYTES, self._deadline)
             code += self._read[start][address - start :][:2]
         return code
 

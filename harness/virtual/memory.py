@@ -146,20 +146,20 @@ class RamBlocks:
         """Write a marker over gdb and search for it at every address where QEMU may have put this block."""
         if self._file < 0:
             self._file = os.open(f"/proc/{self._pid}/mem", os.O_RDWR | os.O_CLOEXEC)
-        saved = self._gdb.read_memory(block, _MARKER, deadline)
+        saved = self._gdb.read(block, _MARKER, deadline)
         marker = secrets.token_bytes(_MARKER)
         try:
-            self._gdb.write_memory(block, marker, deadline)
+            self._gdb.write(block, marker, deadline)
             hosts = [host for host in _candidates(self._pid) if self._peek(host) == marker]
             if len(hosts) != 1:
                 return None
             # Check the other direction too: the guest sees what is written here.
             answer = marker[::-1]
             os.pwrite(self._file, answer, hosts[0])
-            seen = self._gdb.read_memory(block, _MARKER, deadline)
+            seen = self._gdb.read(block, _MARKER, deadline)
             return hosts[0] if seen == answer else None
         finally:
-            self._gdb.write_memory(block, saved, deadline)
+            self._gdb.write(block, saved, deadline)
 
     def _peek(self, host: int) -> bytes:
         try:
@@ -219,11 +219,11 @@ class GuestMemory:
 
     def _read(self, block: int, offset: int, size: int) -> bytes:
         data = self._blocks.read(block, offset, size, self._deadline) if self._blocks is not None else None
-        return self._gdb.read_memory(block + offset, size, self._deadline) if data is None else data
+        return self._gdb.read(block + offset, size, self._deadline) if data is None else data
 
     def _write(self, block: int, offset: int, data: memoryview) -> None:
         if self._blocks is None or not self._blocks.write(block, offset, data, self._deadline):
-            self._gdb.write_memory(block + offset, bytes(data), self._deadline)
+            self._gdb.write(block + offset, bytes(data), self._deadline)
 
 
 def _pieces(base: int, offset: int, size: int) -> Iterator[tuple[int, int, int]]:
@@ -279,7 +279,7 @@ class ProcessorMemory:
         if place is not None:
             return self._memory.read(place, size)
         try:
-            return self._gdb.read_memory(address, size, self._deadline)
+            return self._gdb.read(address, size, self._deadline)
         except QemuClosed:
             raise
         except QemuError as error:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.gdb.stream import encode
-from ethos_hil.harness.virtual.gdb import Gdb, Stop, StopKind, parse_stop
+from ethos_hil.harness.gdb.stream import Stop, StopKind, encode
+from ethos_hil.harness.virtual.gdb import Gdb
 from ethos_hil.harness.virtual.qemu_control import QemuClosed, QemuError
 
 
@@ -37,14 +37,18 @@ def test_packet_has_a_checksum() -> None:
         (b"X09", Stop(StopKind.EXIT, 9)),
     ],
 )
-def test_stop_replies(payload: bytes, stop: Stop) -> None:
-    assert parse_stop(payload) == stop
+def test_stop_replies(ends: tuple[Gdb, socket.socket], payload: bytes, stop: Stop) -> None:
+    gdb, stub = ends
+    stub.sendall(encode(payload))
+    assert gdb.stop(Deadline(1)) == stop
 
 
 @pytest.mark.parametrize("payload", [b"", b"OK", b"Tzz", b"E01", b"T05awatch:xyz;"])
-def test_anything_but_a_stop_reply_is_refused(payload: bytes) -> None:
-    with pytest.raises(QemuError):
-        parse_stop(payload)
+def test_anything_but_a_stop_reply_is_refused(ends: tuple[Gdb, socket.socket], payload: bytes) -> None:
+    gdb, stub = ends
+    stub.sendall(encode(payload))
+    with pytest.raises(QemuError, match="where a stop reply belongs"):
+        gdb.stop(Deadline(1))
 
 
 def test_acknowledgements_and_split_packets_are_put_together(ends: tuple[Gdb, socket.socket]) -> None:
@@ -52,7 +56,7 @@ def test_acknowledgements_and_split_packets_are_put_together(ends: tuple[Gdb, so
     stub.sendall(b"+$O")
     assert gdb.poll_stop() is None
     stub.sendall(b"K#9a+$T05#b9")
-    gdb.write_memory(0x31000000, b"\x01", Deadline(1))
+    gdb.write(0x31000000, b"\x01", Deadline(1))
     assert gdb.stop(Deadline(1)) == Stop(StopKind.SIGNAL, 5)
     assert stub.recv(100) == encode(b"M31000000,1:01")
 
@@ -71,7 +75,7 @@ def test_a_wrong_checksum_is_noticed(ends: tuple[Gdb, socket.socket]) -> None:
     gdb, stub = ends
     stub.sendall(b"$OK#9b")
     with pytest.raises(QemuError, match="checksum"):
-        gdb.command(b"g", Deadline(1))
+        gdb.read_registers(Deadline(1))
 
 
 def test_an_error_reply_is_noticed(ends: tuple[Gdb, socket.socket]) -> None:

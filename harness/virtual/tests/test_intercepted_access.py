@@ -141,16 +141,16 @@ class Cpu:
         content = bytes((i * 7 + 3) & 0xFF ^ 0x80 for i in range(RAM_BYTES))
         deadline = Deadline(10)
         self.gdb.write_registers(registers, deadline)
-        self.gdb.write_memory(RAM, content, deadline)
+        self.gdb.write(RAM, content, deadline)
         return self.gdb.read_registers(deadline), content
 
     def step(self) -> tuple[list[int], bytes]:
         deadline = Deadline(10)
         self.gdb.step(deadline)
-        return self.gdb.read_registers(deadline), self.gdb.read_memory(RAM, RAM_BYTES, deadline)
+        return self.gdb.read_registers(deadline), self.gdb.read(RAM, RAM_BYTES, deadline)
 
     def code(self, address: int) -> bytes:
-        return self.gdb.read_memory(address, 4, Deadline(10))
+        return self.gdb.read(address, 4, Deadline(10))
 
     def check(self, before: list[int], content: bytes) -> list[int]:
         """Execute the instruction at the program counter on both sides. Return the registers after it."""
@@ -200,7 +200,7 @@ def test_it_blocks_equal_the_cpu(cpu: Cpu, block: str) -> None:
             continue
         cpu.check(registers, content)
         registers = cpu.gdb.read_registers(Deadline(10))
-        content = cpu.gdb.read_memory(RAM, RAM_BYTES, Deadline(10))
+        content = cpu.gdb.read(RAM, RAM_BYTES, Deadline(10))
         checked += 1
     assert checked == {"one": 1, "four": 4, "else": 2}[block]
 

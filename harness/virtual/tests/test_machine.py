@@ -199,7 +199,7 @@ class Probe(Engine):
             memory.write(place, written)
             assert memory.read(place, len(written)) == written
             # What the CPU sees there, over gdb, is what was written.
-            data = memory._gdb.read_memory(address, len(written), Deadline(5))
+            data = memory._gdb.read(address, len(written), Deadline(5))
             self.seen[address] = (before, data)
         assert memory._blocks is not None
         assert None not in memory._blocks._hosts.values(), "/proc/<pid>/mem is expected to work here"

@@ -15,8 +15,7 @@ import socket
 from collections.abc import Callable
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.gdb.stream import encode
-from ethos_hil.harness.virtual.gdb import Stop, StopKind
+from ethos_hil.harness.gdb.stream import Stop, StopKind, encode
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
 from ethos_hil.suites.lab.bench.gdb_lies import GdbLies
 from ethos_hil.suites.lab.bench.guest import STEPPED, BenchGuest
@@ -237,7 +236,7 @@ class GdbPort:
 
     def _stub(self, payload: bytes) -> bytes:
         assert self._guest.board is not None
-        return self._guest.board.gdb.command(payload, Deadline(_ANSWER_SECONDS))
+        return self._guest.board.gdb.ask(payload, Deadline(_ANSWER_SECONDS), "a packet of its client")
 
     def _why_halted(self, payload: bytes) -> bytes:
         self._forget_points()

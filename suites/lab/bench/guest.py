@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.gdb.stream import Stop, StopKind
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.harness.virtual import intercepted_access
@@ -20,7 +21,7 @@ from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.gdb import PC, Stop, StopKind
+from ethos_hil.harness.virtual.gdb import PC
 from ethos_hil.harness.virtual.guest_files import FileCall
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
@@ -265,7 +266,7 @@ class BenchGuest:
         before = gdb.read_registers(deadline)
         pc = before[PC]
         try:
-            address = intercepted_access.decode(gdb.read_memory(pc, 4, deadline), pc).address(before)
+            address = intercepted_access.decode(gdb.read(pc, 4, deadline), pc).address(before)
         except (UnsupportedAccess, QemuError):  # another instruction, or none at all
             return
         if any(window.offset_of(address) is not None for window in self.windows):
@@ -297,7 +298,7 @@ class BenchGuest:
         before = gdb.read_registers(deadline)
         pc = before[PC]
         try:
-            after = intercepted_access.decode(gdb.read_memory(pc, 4, deadline), pc).perform(before, self._bus())
+            after = intercepted_access.decode(gdb.read(pc, 4, deadline), pc).perform(before, self._bus())
         except (UnsupportedAccess, Unmodelled) as error:
             self._stick(f"{error}, at 0x{pc:08x}")
             return

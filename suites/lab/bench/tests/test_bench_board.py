@@ -230,7 +230,7 @@ def test_points_of_a_debugger_end_with_it(make_bench: MakeBench, assemble: Assem
 
 
 def _ask(remote: GdbRemote, packet: bytes) -> bytes:
-    return remote._exchange.ask(packet, Deadline(SECONDS), "a test")
+    return remote.ask(packet, Deadline(SECONDS), "a test")
 
 
 def test_power_goes_and_comes(make_bench: MakeBench, make_image: MakeImage) -> None:

@@ -15,7 +15,6 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards import loader
 from ethos_hil.harness.boards.loadable import StartPoint
 from ethos_hil.harness.gdb import stream
-from ethos_hil.harness.gdb.exchange import RspExchange
 from ethos_hil.harness.gdb.remote import GdbRemote
 from ethos_hil.harness.testing.gdb_peer import PeerTraits
 from ethos_hil.suites.lab.damage import loop, servers
@@ -117,10 +116,10 @@ def test_a_damaged_line_that_is_given_up_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_another_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def strict(self: RspExchange, answer: bytes, what: str) -> bytes:
+    def strict(self: GdbRemote, answer: bytes, what: str) -> bytes:
         return bytes.fromhex(answer.decode("ascii"))
 
-    monkeypatch.setattr(RspExchange, "data", strict)
+    monkeypatch.setattr(GdbRemote, "_data", strict)
     assert "ended with crashed" in seen("lie")
 
 
