@@ -101,7 +101,12 @@ def test_an_import_against_the_flow_is_found() -> None:
 
 def test_the_product_does_not_need_its_laboratory() -> None:
     """It is not in the wheel."""
-    laboratory = ("ethos_hil.suites.lab", "ethos_hil.lowering.testing", "ethos_hil.harness.testing")
+    laboratory = (
+        "ethos_hil.suites.lab",
+        "ethos_hil.base.testing",
+        "ethos_hil.lowering.testing",
+        "ethos_hil.harness.testing",
+    )
     wrong = [
         f"{name} imports {other}"
         for name, path in NAMES.items()

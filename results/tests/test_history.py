@@ -24,6 +24,7 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.testing.processes import wait_for_work, wait_until
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.compaction.columns import ADDED
@@ -545,7 +546,7 @@ found.rows("SELECT count(*) FROM range(100000000) a, range(100000) b WHERE hash(
     )
     assert asking.stdout is not None
     asking.stdout.readline()
-    time.sleep(0.5)
+    wait_for_work(asking.pid, 0.5)
     began = time.monotonic()
     asking.send_signal(signal.SIGINT)
     _, error = asking.communicate(timeout=60)
@@ -578,7 +579,8 @@ while True:
         writer = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
         assert writer.stdout is not None
         writer.stdout.readline()
-        time.sleep(0.1 + chance.random() / 5)
+        wait_until((tmp_path / "run.parquet").exists, "a run is written")
+        time.sleep(chance.random() / 5)
         writer.send_signal(signal.SIGKILL)
         writer.wait()
         writer.stdout.close()

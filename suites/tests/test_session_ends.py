@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.processes import left_of, name_of
 from ethos_hil.harness.fvp_stand_in.tests.conftest import children
-from ethos_hil.lowering.testing.processes import left_of
 from ethos_hil.suites.tests.session import ROOT, command, session
 
 LONG = """
@@ -40,14 +40,7 @@ def at_default() -> None:
 
 def boards(pid: int) -> set[int]:
     """The QEMU processes below a process."""
-    qemus = set()
-    for child in children(pid):
-        try:
-            name = Path(f"/proc/{child}/comm").read_text()
-        except OSError:
-            continue
-        qemus |= {child} if name.startswith("qemu") else set()
-    return qemus
+    return {child for child in children(pid) if name_of(child).startswith("qemu")}
 
 
 TERM, HUP, INT = [signal.SIGTERM], [signal.SIGHUP] * 2, [signal.SIGINT] * 3

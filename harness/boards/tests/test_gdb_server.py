@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
+from ethos_hil.base.process import state_of
+from ethos_hil.base.testing.processes import wait_until
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Loading, Server
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE, StartedServer, board_remote, parse_address
@@ -163,9 +164,10 @@ def read_after(number: signal.Signals, loading: Loading, seconds: float) -> Targ
 
 
 def signal_and_read(number: signal.Signals, remote: GdbRemote) -> None:
-    for process in marked(SERVER_VARIABLE):
+    processes = marked(SERVER_VARIABLE)
+    for process in processes:
         os.kill(process, number)
-    time.sleep(0.1)
+    wait_until(lambda: all(state_of(process) in ("", "T", "Z") for process in processes), "it is stopped or ended")
     remote.read(0x10000000, 4)
 
 

@@ -20,10 +20,10 @@ import typer
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_error import unwritable
 from ethos_hil.base.shortage import unforeseen
+from ethos_hil.base.testing.processes import alive, name_of, wait_for_full_pipe, wait_until
 from ethos_hil.harness.cli import main
 from ethos_hil.harness.cli.tests.guests import ENDS_WITH_3, FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest
 from ethos_hil.harness.fvp_stand_in.tests.conftest import children
-from ethos_hil.lowering.testing.processes import alive
 
 MODEL = """
 import sys
@@ -156,7 +156,7 @@ def test_an_output_that_does_not_block_gets_everything(here: Path) -> None:
     ]
     with subprocess.Popen(command, stdout=writing, env=environment(here)) as process:
         os.close(writing)
-        time.sleep(0.5)
+        wait_for_full_pipe(reading)
         with os.fdopen(reading, "rb") as file:
             assert len(file.read()) == 500_001
     assert process.returncode == 0
@@ -310,13 +310,9 @@ def test_a_signal_in_a_run_with_a_runner_leaves_no_folder_and_no_process(
 
 def started(pid: int, here: Path) -> set[int]:
     """Wait until the runner runs, and return the processes."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if children(pid) and list((here / "tmp").glob("ethos-hil-runner-*")):
-            time.sleep(0.3)
-            return children(pid)
-        time.sleep(0.02)
-    raise AssertionError("it did not start")
+    wait_until(lambda: any(name_of(child).startswith("qemu") for child in children(pid)), "the runner runs")
+    assert list((here / "tmp").glob("ethos-hil-runner-*"))
+    return children(pid)
 
 
 def inherits(handler: signal.Handlers, masked: bool) -> None:
@@ -407,9 +403,9 @@ def test_a_signal_while_nobody_reads_ends_it_at_once(here: Path) -> None:
         preexec_fn=at_default,
     ) as process:
         os.close(writing)
-        time.sleep(2)
+        wait_for_full_pipe(reading)  # so it waits for a reader, and its handlers are in place
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
     os.close(reading)
     assert process.returncode == 130
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.processes import left_of
 from ethos_hil.harness.doctor import packages, places
 from ethos_hil.harness.doctor.finding import Status
 from ethos_hil.harness.doctor.programs import ask
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.tests.test_repository import HEAVY, MODULES
-from ethos_hil.lowering.testing.processes import left_of
 
 ROOT = Path(__file__).resolve().parents[3]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("ETHOS_HIL_")}

@@ -23,6 +23,7 @@ import torch
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import LoweringOptions, Question
+from ethos_hil.base.testing.processes import wait_until
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.lowering.artifact import Artifact
@@ -278,9 +279,9 @@ def test_an_interrupted_evaluation_leaves_no_process(data: Path) -> None:
         for line in process.stderr:
             if line.startswith("Evaluating"):
                 break
-        time.sleep(3)
+        wait_until(lambda: any(name.startswith("qemu") for name in marked(str(data))), "a board runs")
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=60) == 130
         assert "interrupted" in process.stderr.read()
     deadline = time.monotonic() + 60
     while left := marked(str(data)):

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.processes import left_of
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320, Board, build, children
 from ethos_hil.harness.fvp_stand_in.tests.jobs import job
-from ethos_hil.lowering.testing.processes import left_of
 
 
 def test_console_is_one_stream_in_order(board: Board) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.processes import left_of
 from ethos_hil.harness.fvp_stand_in.tests.conftest import Board, build
-from ethos_hil.lowering.testing.processes import left_of
 
 TABLE = Path(__file__).resolve().parents[3] / "docs/semihosting.md"
 

@@ -20,9 +20,9 @@ import pytest
 from ethosu import mlw_codec
 
 from ethos_hil.base.errors import ToolError
+from ethos_hil.base.testing.processes import left_of
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.lowering.native.worker import NativeCrash
-from ethos_hil.lowering.testing.processes import left_of
 
 ENDLESS = "the decoder did not finish"
 

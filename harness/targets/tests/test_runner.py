@@ -12,6 +12,7 @@ import pytest
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
+from ethos_hil.base.testing.processes import alive
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -24,7 +25,6 @@ from ethos_hil.harness.targets.tests.conftest import NPUS, Fake
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import Recorded
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.lowering.testing.processes import alive
 
 TIMEOUT = 60.0
 U55 = EthosU.parse("ethos-u55-128")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.deadline import process_began
+from ethos_hil.base.testing.processes import wait_until
 from ethos_hil.harness.terminal import progress
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.metrics import Stopwatch
@@ -55,7 +56,7 @@ def test_a_long_stage_is_named_again_and_again(monkeypatch: pytest.MonkeyPatch, 
             live.stage("Lowering net.py:net: exporting")
             live.stage("Lowering net.py:net: quantising")
             live.stage("Lowering net.py:net: quantising: calibrating with input 1 of 8")
-            time.sleep(0.35)
+            wait_until(lambda: len((tmp_path / "log").read_text().splitlines()) >= 4, "it is named twice more")
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines[:2] == ["Lowering net.py:net: exporting ...", "Lowering net.py:net: quantising ..."]
     assert len(lines) >= 4
@@ -74,6 +75,7 @@ def test_a_very_long_stage_is_named_more_seldom(monkeypatch: pytest.MonkeyPatch,
             for number in range(8):
                 live.stage(f"Running net.py:net: on corstone-300: {number} bytes from the UART")
                 time.sleep(0.1)
+            wait_until(lambda: len((tmp_path / "log").read_text().splitlines()) >= 2, "it is named")
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines[0] == "Running net.py:net: on corstone-300 ..."
     assert 2 <= len(lines) <= 6, "none after 0.2 s, for ten seconds"

@@ -16,6 +16,7 @@ import pytest
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.processes import wait_for_full_pipe, wait_for_work
 from ethos_hil.harness.image.segments import segments
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import Exit, Machine
@@ -41,11 +42,12 @@ from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.socs.corstone_300 import SOC as CORSTONE_300
 pool = BoardPool()
 pool.give(pool.take(CORSTONE_300, Path(sys.argv[1]).read_bytes()))
+print("waiting", flush=True)
 time.sleep(60)
 """
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -72,6 +74,7 @@ def test_qemu_ends_with_the_harness(
     harness = subprocess.Popen(
         [sys.executable, "-c", program, str(elf)],
         env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "src")},
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None,  # nohup's child
@@ -79,9 +82,13 @@ def test_qemu_ends_with_the_harness(
     try:
         assert wait_for(lambda: bool(qemu_processes(harness.pid)))
         (qemu,) = qemu_processes(harness.pid)
-        time.sleep(0.2)
+        if program == _WAITING:
+            assert harness.stdout is not None
+            assert harness.stdout.readline() == "waiting\n"
+        else:
+            wait_for_work(qemu)
         harness.send_signal(number)
-        _, error = harness.communicate(timeout=10)
+        _, error = harness.communicate(timeout=60)
     finally:
         harness.kill()
     ended = wait_for(lambda: not Path(f"/proc/{qemu}").exists() or _is_zombie(qemu))
@@ -184,7 +191,7 @@ def test_a_pipe_that_never_runs_dry_is_read_in_parts() -> None:
     with subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE) as endless:
         assert endless.stdout is not None
         descriptor = os.dup(endless.stdout.fileno())
-        time.sleep(0.2)
+        wait_for_full_pipe(descriptor)
         data, same = _available(descriptor)
         os.close(descriptor)
         endless.kill()

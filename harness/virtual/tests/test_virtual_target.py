@@ -7,7 +7,6 @@ import os
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -171,7 +170,6 @@ def in_mid_run(number: signal.Signals, *, to_self: bool = False) -> Iterator[Non
 
     def send() -> None:
         if BusyEngine.entered.wait(TIMEOUT):
-            time.sleep(0.1)
             (qemu,) = qemu_processes(os.getpid())
             os.kill(os.getpid() if to_self else qemu, number)
 

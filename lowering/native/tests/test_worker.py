@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import signal
@@ -11,6 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +20,12 @@ import pytest
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.processes import left_of, wait_until
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.native import worker
 from ethos_hil.lowering.native.crashing_operator import crashing_operator, prefix
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL, VELA, NativeCrash, NativeTool, ToolRaised
 from ethos_hil.lowering.oracle.reference import evaluate
-from ethos_hil.lowering.testing.processes import left_of
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -118,26 +120,40 @@ def test_one_that_was_killed_while_idle_is_started_again(tool: NativeTool) -> No
     assert do(tool, "") == b"abc"
 
 
-def test_one_that_is_stopped_is_named_and_goes_on(tool: NativeTool, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_that_is_stopped_is_named_and_goes_on(tool: NativeTool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are CPU time, of which it takes none."""
     do(tool, "")
     pid = pid_of(tool)
-    timer = threading.Timer(4, lambda: os.kill(pid, signal.SIGCONT))
-    timer.start()
-    assert do(tool, "os.kill(os.getpid(), signal.SIGSTOP)") == b"abc"
-    timer.join()
-    message = capfd.readouterr().err
+    monkeypatch.setattr(worker, "_SILENT_SECONDS", 0.1)
+    err = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", err)
+
+    def let_go_on() -> None:
+        wait_until(lambda: "is stopped" in err.getvalue(), "it is named")
+        time.sleep(0.3)  # in which it is not named again
+        os.kill(pid, signal.SIGCONT)
+
+    with ThreadPoolExecutor(1) as pool:
+        named = pool.submit(let_go_on)
+        assert do(tool, "os.kill(os.getpid(), signal.SIGSTOP)") == b"abc"
+        named.result()
+    message = err.getvalue()
     assert message.count("is stopped") == 1
     assert f"`kill -CONT {pid}` lets it go on" in message
 
 
-def test_an_interrupted_call_leaves_no_answer_behind(tool: NativeTool) -> None:
+def test_an_interrupted_call_leaves_no_answer_behind(tool: NativeTool, tmp_path: Path) -> None:
     do(tool, "")
-    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        do(tool, "inputs = [inputs[0] + 1]; time.sleep(60)")
-    timer.join()
+    mark = tmp_path / "called"
+
+    def interrupt() -> None:
+        wait_until(mark.exists, "it is called")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            do(tool, f"open({str(mark)!r}, 'w').close(); inputs = [inputs[0] + 1]; time.sleep(600)")
     assert do(tool, "") == b"abc"
 
 
@@ -160,15 +176,24 @@ def test_a_process_whose_starter_was_a_thread_stays(tool: NativeTool) -> None:
     assert pid_of(tool) == pid
 
 
-def test_what_arrives_while_it_works_does_not_end_it(tool: NativeTool) -> None:
+def test_what_arrives_while_it_works_does_not_end_it(tool: NativeTool, tmp_path: Path) -> None:
     """The kernel may tell of the request itself as late as that."""
     do(tool, "")
     assert tool._process is not None
-    late = threading.Timer(0.2, tool._process.process.stdin.write, (b"....",))  # type: ignore[union-attr]
-    flush = threading.Timer(0.3, tool._process.process.stdin.flush)  # type: ignore[union-attr]
-    late.start()
-    flush.start()
-    assert do(tool, "time.sleep(1)") == b"abc"
+    requests = tool._process.process.stdin
+    assert requests is not None
+    mark, late = tmp_path / "called", tmp_path / "late"
+
+    def write() -> None:
+        wait_until(mark.exists, "it is called")
+        requests.write(b"....")
+        requests.flush()
+        late.touch()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write)
+        text = f"open({str(mark)!r}, 'w').close()\nwhile not os.path.exists({str(late)!r}): time.sleep(0.01)"
+        assert do(tool, text) == b"abc"
 
 
 def test_a_forked_process_has_its_own(tool: NativeTool) -> None:
@@ -197,8 +222,10 @@ PARENT = """
 @pytest.mark.parametrize("busy", ["", "while True: pass", "ctypes.PyDLL(None).sleep(600)"])
 def test_it_does_not_outlive_its_parent(tool: NativeTool, tmp_path: Path, busy: str) -> None:
     """Not even in native code that holds Python's lock."""
-    command = [sys.executable, "-c", textwrap.dedent(PARENT), str(tmp_path), busy]
-    assert_it_ends_with_its_parent(command)
+    mark = tmp_path / "called"
+    call = f"open({str(mark)!r}, 'w').close()\n{busy}" if busy else ""
+    command = [sys.executable, "-c", textwrap.dedent(PARENT), str(tmp_path), call]
+    assert_it_ends_with_its_parent(command, mark if busy else None)
 
 
 CARELESS = """
@@ -214,15 +241,19 @@ def test_its_limits_hold_where_the_parent_ignored_their_signals(tool: NativeTool
     command = [sys.executable, "-c", code, str(tmp_path), "while True: pass"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert "did not end within 1 seconds of CPU time" in done.stderr
-    assert_it_ends_with_its_parent([*command[:2], textwrap.dedent(CARELESS + PARENT), *command[3:]])
+    mark = tmp_path / "called"
+    busy = f"open({str(mark)!r}, 'w').close()\nwhile True: pass"
+    code = textwrap.dedent(CARELESS + PARENT)
+    assert_it_ends_with_its_parent([sys.executable, "-c", code, str(tmp_path), busy], mark)
 
 
-def assert_it_ends_with_its_parent(command: list[str]) -> None:
-    """Kill a parent that prints the number of its worker; the worker must end by itself."""
+def assert_it_ends_with_its_parent(command: list[str], called: Path | None) -> None:
+    """Kill a parent that prints the number of its worker, when the tool was called; the worker must end by itself."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        time.sleep(0.3)
+        if called is not None:
+            wait_until(called.exists, "the tool is called")
         os.kill(parent.pid, signal.SIGKILL)
     assert left_of([pid]) == []
 

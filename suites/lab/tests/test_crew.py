@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.lowering.testing.processes import alive, left_of
+from ethos_hil.base.testing.processes import alive, left_of
 from ethos_hil.suites.lab.crew import Crew
 
 _begun = False

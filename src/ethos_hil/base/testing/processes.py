@@ -1,0 +1,78 @@
+"""Processes that a test has started, what it waits for in them, and that they must end.
+
+A test never sleeps for a while and then expects that a process has got somewhere: on a busy computer it has not.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import termios
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ethos_hil.base.process import state_of
+
+_SECONDS = 60.0
+"""What is killed and not our child dies in its own time, on a busy computer in some seconds."""
+_PATIENCE = 120.0
+"""Within which what a test waits for happens. Only a defect takes so long."""
+
+
+def wait_until(happened: Callable[[], object], what: str = "what the test waits for") -> None:
+    """Wait until a condition is met.
+
+    Raises:
+        AssertionError: it is not, for two minutes.
+    """
+    end = time.monotonic() + _PATIENCE
+    while not happened():
+        assert time.monotonic() < end, f"it does not happen: {what}"
+        time.sleep(0.01)
+
+
+def wait_for_full_pipe(reading: int) -> None:
+    """Wait until no more fits into a pipe, of which this is the end that is read."""
+    held = array.array("i", [0])
+
+    def full() -> bool:
+        fcntl.ioctl(reading, termios.FIONREAD, held)
+        return held[0] >= fcntl.fcntl(reading, fcntl.F_GETPIPE_SZ)
+
+    wait_until(full, "the pipe is full")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and its threads so far: the 14th and 15th field of proc(5)'s stat."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_work(pid: int, seconds: float = 0.2) -> None:
+    """Wait until a process has used more CPU time."""
+    until = cpu_seconds(pid) + seconds
+    wait_until(lambda: cpu_seconds(pid) >= until, f"the process {pid} works")
+
+
+def alive(pid: int) -> bool:
+    """Return whether a process exists and is not a zombie: one that ended stays in the list until it is asked for."""
+    return state_of(pid) not in ("", "Z")
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process's program, as in proc(5)'s comm; "" where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def left_of(pids: Iterable[int]) -> list[int]:
+    """Wait until processes have ended. Return those that have not in a minute."""
+    left = list(pids)
+    end = time.monotonic() + _SECONDS
+    while (left := [pid for pid in left if alive(pid)]) and time.monotonic() < end:
+        time.sleep(0.02)
+    return left
