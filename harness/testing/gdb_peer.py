@@ -1,8 +1,12 @@
-"""The other side of GDB's remote protocol, for tests: a server that is as different servers are, honest or not.
+"""The other side of GDB's remote protocol, for tests and the laboratory: a server that does as its script says.
 
-It has a Cortex-M of 64 KiB that does nothing, and knows at the end what really is in its memory and registers. Its code
-for packets is its own, so that it does not share the client's mistakes. A hook sees each answer before it is sent, and
-may send something else.
+`PacketServer` finds packets, acknowledges them, and sends the answers. Its code for packets is its own, so that it does
+not share the client's mistakes.
+
+`GdbPeer` is one that is as different servers are, honest or not. It has a Cortex-M of 64 KiB that does nothing, and
+knows at the end what really is in its memory and registers. A script sees each answer before it is sent, and may
+change, cut, repeat or delay it, leave it out, or end the connection. The bench board has another server on top of
+`PacketServer` (suites/lab/bench/gdb_port.py).
 """
 
 from __future__ import annotations
@@ -18,8 +22,96 @@ from types import TracebackType
 BASE, SIZE = 0x10000000, 1 << 16
 _PPB = range(0xE0000000, 0xE0100000)
 _NAMES = (*(f"r{number}" for number in range(13)), "sp", "lr", "pc", "xpsr")
+_START, _AGAIN, _INTERRUPT = ord("$"), ord("-"), 0x03
 _SEND_SECONDS = 0.2
 """Within which a client takes what it is sent."""
+
+
+class PacketServer:
+    """A server with one client at a time.
+
+    Attributes:
+        stream: the connection with it, which blocks; None where there is no client.
+        acknowledges: whether both sides acknowledge packets.
+        refused: packets with a wrong checksum that came.
+    """
+
+    stream: socket.socket | None = None
+    acknowledges = True
+    refused = 0
+    _buffer = _last = b""
+
+    def attach(self, stream: socket.socket) -> None:
+        """Serve the client at the other end of a stream from now on."""
+        self.stream, self.acknowledges, self._buffer, self._last = stream, True, b"", b""
+
+    def detach(self) -> None:
+        """Close the connection. What has come and was not looked at yet is forgotten."""
+        if self.stream is not None:
+            self.stream.close()
+            self.stream, self._buffer = None, b""
+
+    def meet(self, byte: int) -> bool:
+        """Take note of a byte that comes outside of packets, but for `+` and `-`. Return whether it starts a packet."""
+        return byte == _START
+
+    def answers(self, command: bytes) -> list[bytes]:
+        """Do what a command says. Return the packets that answer it: none where the answer comes later, or never."""
+        raise NotImplementedError
+
+    def script(self, command: bytes, packets: list[bytes]) -> list[bytes] | None:
+        """Return the bytes to send in place of the packets that answer a command, or None to close the connection.
+
+        What is asked for again is the answer to the command `-`.
+        """
+        return packets
+
+    def feed(self, data: bytes) -> None:
+        """Answer the packets in what came.
+
+        Raises:
+            OSError: the client does not take the answers, or the script ends the connection.
+        """
+        self._buffer += data
+        while self._buffer:
+            first = self._buffer[0]
+            if first == _AGAIN:
+                self._send_as_scripted(b"-", [self._last] if self._last else [])
+            if first in b"+-" or not self.meet(first):
+                self._buffer = self._buffer[1:]
+                continue
+            end = self._buffer.find(b"#")
+            if end < 0 or len(self._buffer) < end + 3:
+                return
+            content, checksum = self._buffer[1:end], self._buffer[end + 1 : end + 3]
+            self._buffer = self._buffer[end + 3 :]
+            sound = checksum.lower() == b"%02x" % (sum(content) % 256)
+            self.refused += not sound
+            if self.acknowledges:
+                self.send(b"+" if sound else b"-")
+            if sound:
+                answers = self.answers(content)
+                self.send_packets(content, answers)
+                if content == b"QStartNoAckMode" and answers == [b"OK"]:
+                    self.acknowledges = False
+
+    def send_packets(self, command: bytes, contents: list[bytes]) -> None:
+        """Send the packets that answer a command; what stopped the processor answers `c` or an interrupt."""
+        packets = [packet(content) for content in contents]
+        self._last = packets[-1] if packets else b""
+        self._send_as_scripted(command, packets)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes to the client, if there is one."""
+        if self.stream is not None:
+            self.stream.sendall(data)
+
+    def _send_as_scripted(self, command: bytes, packets: list[bytes]) -> None:
+        pieces = self.script(command, packets)
+        if pieces is None:
+            raise OSError("the script ends it")
+        for piece in pieces:
+            self.send(piece)
 
 
 @dataclass(frozen=True)
@@ -50,8 +142,7 @@ class PeerTraits:
 
 
 Hook = Callable[["GdbPeer", bytes, list[bytes]], "list[bytes] | None"]
-"""Gets the command, and the packets that answer it; returns the bytes to send instead, or None to close the connection.
-What is asked for again is the answer to the command `-`."""
+"""The script of a peer (`PacketServer.script`)."""
 
 
 @dataclass
@@ -73,14 +164,13 @@ class PeerState:
     writes: int = 0
 
 
-class GdbPeer(threading.Thread):
+class GdbPeer(PacketServer, threading.Thread):
     """A server at the other end of `client`, until that is closed. A context manager.
 
     Attributes:
         client: the client's end.
         state: what really is there.
         commands: all that came, in turn.
-        refused: packets with a wrong checksum that came.
     """
 
     def __init__(self, traits: PeerTraits | None = None, hook: Hook | None = None) -> None:
@@ -88,12 +178,10 @@ class GdbPeer(threading.Thread):
         self.traits = traits or PeerTraits()
         self.state = PeerState()
         self.commands: list[bytes] = []
-        self.refused = 0
-        self.acknowledges = True
         self._hook = hook
-        self.client, self._stream = socket.socketpair()
-        self._stream.settimeout(_SEND_SECONDS)
-        self._last = b""
+        self.client, stream = socket.socketpair()
+        stream.settimeout(_SEND_SECONDS)
+        self.attach(stream)
 
     def __enter__(self) -> GdbPeer:
         self.start()
@@ -103,70 +191,48 @@ class GdbPeer(threading.Thread):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.client.close()
-        with contextlib.suppress(OSError):
-            self._stream.shutdown(socket.SHUT_RDWR)
+        self._shut_down()
         self.join(10)
-        self._stream.close()
+        self.detach()
 
     def run(self) -> None:
         """Answer until the client goes away, or the hook ends it."""
         with contextlib.suppress(OSError):
             for content in self.traits.greeting:
-                self._stream.sendall(packet(content))
-            data = b""
-            while more := self._receive():
-                data = self._take(data + more)
-        with contextlib.suppress(OSError):
-            self._stream.shutdown(socket.SHUT_RDWR)
+                self.send(packet(content))
+            while data := self._receive():
+                self.feed(data)
+        self._shut_down()
 
     def _receive(self) -> bytes:
+        assert self.stream is not None
         while True:
             with contextlib.suppress(TimeoutError):
-                return self._stream.recv(1 << 16)
+                return self.stream.recv(1 << 16)
 
-    def _take(self, data: bytes) -> bytes:
-        """Answer the packets in `data`. Return what is not a whole packet."""
-        while data:
-            if data[:1] == b"-":
-                self._answer(b"-", [])
-            if data[:1] == b"\x03" and self.state.running:
-                self.state.running = False
-                self._answer(b"\x03", [b"T02thread:1;"])
-            if data[:1] != b"$":
-                data = data[1:]
-                continue
-            end = data.find(b"#")
-            if end < 0 or len(data) < end + 3:
-                return data
-            content, checksum = data[1:end], data[end + 1 : end + 3]
-            data = data[end + 3 :]
-            sound = checksum == b"%02x" % (sum(content) % 256)
-            self.refused += not sound
-            if self.acknowledges:
-                self._stream.sendall(b"+" if sound else b"-")
-            if sound:
-                self.commands.append(content)
-                self._answer(content, self.answers(content))
-        return data
+    def _shut_down(self) -> None:
+        assert self.stream is not None
+        with contextlib.suppress(OSError):
+            self.stream.shutdown(socket.SHUT_RDWR)
 
-    def _answer(self, command: bytes, answers: list[bytes]) -> None:
-        packets = [packet(_abbreviated(answer) if self.traits.run_length else answer) for answer in answers]
-        packets = [self._last] if command == b"-" else packets
-        self._last = packets[-1] if packets else b""
-        sent = self._hook(self, command, packets) if self._hook is not None else packets
-        if sent is None:
-            raise OSError("the hook ends it")
-        for piece in sent:
-            self._stream.sendall(piece)
-        if command == b"QStartNoAckMode" and self.traits.no_ack:
-            self.acknowledges = False
+    def script(self, command: bytes, packets: list[bytes]) -> list[bytes] | None:
+        """Have the hook change what is sent."""
+        return packets if self._hook is None else self._hook(self, command, packets)
 
-    def send(self, data: bytes) -> None:
-        """Send bytes, for a hook."""
-        self._stream.sendall(data)
+    def meet(self, byte: int) -> bool:
+        """Halt a processor that runs for an interrupt. Return whether a packet starts."""
+        if byte == _INTERRUPT and self.state.running:
+            self.state.running = False
+            self.send_packets(b"\x03", [b"T02thread:1;"])
+        return byte == _START
 
     def answers(self, command: bytes) -> list[bytes]:
         """Return the answers to a command, and do what it says."""
+        self.commands.append(command)
+        contents = self._contents(command)
+        return [_abbreviated(content) for content in contents] if self.traits.run_length else contents
+
+    def _contents(self, command: bytes) -> list[bytes]:
         if command.startswith(b"qSupported:"):
             features = [b"qXfer:features:read+"] if self.traits.files else []
             features += [b"QStartNoAckMode+"] if self.traits.no_ack else []

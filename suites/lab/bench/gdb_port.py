@@ -11,18 +11,18 @@ Packet formats are from the GDB manual, appendix "Remote Serial Protocol". What 
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 from collections.abc import Callable
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.gdb.stream import Stop, StopKind, encode
+from ethos_hil.harness.gdb.stream import Stop, StopKind
+from ethos_hil.harness.testing.gdb_peer import PacketServer, escaped
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
-from ethos_hil.suites.lab.bench.gdb_lies import GdbLies
 from ethos_hil.suites.lab.bench.guest import STEPPED, BenchGuest
 
 _ANSWER_SECONDS = 60.0
 _SEND_SECONDS = 5.0
-_INTERRUPT = 0x03
 _ERROR = b"E22"
 """EINVAL, which QEMU's stub answers to most of what is wrong."""
 _NO_MEMORY = b"E14"
@@ -37,7 +37,7 @@ _AIRCR, _AIRCR_KEY, _SYSRESETREQ = 0xE000ED0C, 0x05FA, 1 << 2
 """Armv8-M Architecture Reference Manual, AIRCR: a write with the key in its upper half and this bit is a reset."""
 
 
-class GdbPort:
+class GdbPort(PacketServer):
     """A listening socket and at most one client.
 
     Attributes:
@@ -61,9 +61,6 @@ class GdbPort:
         self._refuse_second = refuse_second
         self._listener: socket.socket | None = socket.create_server(("127.0.0.1", port), backlog=4)
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self._client: socket.socket | None = None
-        self._buffer = b""
-        self._last = b""
         self._described = False
         self._waiting = False
         self._detached = False
@@ -76,8 +73,8 @@ class GdbPort:
 
     def sources(self) -> list[socket.socket]:
         """Return the sockets to wait for."""
-        accepts = self._listener is not None and (self._client is None or self._refuse_second)
-        sockets = [self._client, self._listener if accepts else None]
+        accepts = self._listener is not None and (self.stream is None or self._refuse_second)
+        sockets = [self.stream, self._listener if accepts else None]
         return [sock for sock in sockets if sock is not None]
 
     def reseed(self, seed: int) -> None:
@@ -113,98 +110,77 @@ class GdbPort:
 
     def drop(self) -> None:
         """Close the client's connection; its breakpoints go, and the board goes on."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        if self.stream is not None:
+            self.detach()
             self._leave()
 
     def ready(self, source: socket.socket) -> None:
         """Handle a socket that is readable. Raises what the board raises when QEMU has ended."""
         if source is self._listener:
             self._accept()
-        elif source is self._client:
+        elif source is self.stream:
             self._receive(source)
 
     def stopped(self, stop: Stop) -> None:
         """Tell the client that the board stopped; without one that waits, it goes on."""
         if self._waiting:
             self._waiting = False
-            self._send(_stop_reply(stop))
+            self.send_packets(b"c", [_stop_reply(stop)])
         elif not self._guest.running:
             self._guest.resume()
 
     def _accept(self) -> None:
         assert self._listener is not None
         client, _ = self._listener.accept()
-        if self._client is not None or self._guest.board is None:  # nothing is behind the probe without power
+        if self.stream is not None or self._guest.board is None:  # nothing is behind the probe without power
             client.close()
             return
         client.settimeout(_SEND_SECONDS)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._client, self._buffer, self._last = client, b"", b""
+        self.attach(client)
         self._described = self._waiting = self._detached = False
         self._guest.halt()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes; a client that does not take them loses its connection when it is looked at next."""
+        with contextlib.suppress(OSError):
+            super().send(data)
 
     def _receive(self, client: socket.socket) -> None:
         try:
             data = client.recv(1 << 16)
         except OSError:
             data = b""
-        if not data:
+        if data:
+            self.feed(data)
+        else:
             self.drop()
-            return
-        self._buffer += data
-        while self._client is not None and self._buffer:
-            if self._guest.running and not self._halt_for(self._buffer[0]):
-                self._buffer = self._buffer[1:]
-                continue
-            payload = self._next_packet()
-            if payload is None:
-                return
-            self._serve(payload)
 
-    def _halt_for(self, byte: int) -> bool:
-        """Halt the running board for a byte of the client. Return whether the byte belongs to a packet.
+    def meet(self, byte: int) -> bool:
+        """Halt the running board for a byte of the client. Return whether the byte starts a packet.
 
         QEMU's stub takes any byte for that, also a packet's first one. A client that has detached starts a packet.
         """
-        if byte in b"+-":  # an answer to a reply from before
+        if not self._guest.running:
+            return byte == ord("$")
+        if not self._detached:
+            self.stopped(self._guest.halt())
             return False
-        if self._detached:
-            if byte != ord("$"):
-                return False
-            self._detached = False
-            self._guest.halt()
-            return True
-        stop = self._guest.halt()
-        self.stopped(stop)
-        return False
+        if byte != ord("$"):
+            return False
+        self._detached = False
+        self._guest.halt()
+        return True
 
-    def _next_packet(self) -> bytes | None:
-        """Return the next whole packet's payload, acknowledged; None when there is none."""
-        while True:
-            start = self._buffer.find(b"$")
-            if self._buffer[:1] == b"-" and self._last:
-                self._send_raw(self._last)
-            self._buffer = self._buffer[start:] if start >= 0 else b""
-            end = self._buffer.find(b"#")
-            if end < 0 or len(self._buffer) < end + 3:
-                return None
-            payload, sum_sent = self._buffer[1:end], self._buffer[end + 1 : end + 3]
-            self._buffer = self._buffer[end + 3 :]
-            if b"%02x" % (sum(payload) & 0xFF) == sum_sent.lower():
-                self._send_raw(b"+")
-                return payload
-            self._send_raw(b"-")
-
-    def _serve(self, payload: bytes) -> None:
+    def answers(self, command: bytes) -> list[bytes]:
+        """Return what answers a packet; nothing where none is due now."""
         self.served += 1
         if self._dies is not None and self.served > self._dies:
             self.close()
         elif self._mute is None or self.served <= self._mute:
-            answer = self._answer(payload)
-            if answer is not None:
-                self._send(answer)
+            answer = self._answer(command)
+            return [] if answer is None else [answer]
+        return []
 
     def _answer(self, payload: bytes) -> bytes | None:
         """Return the answer to a packet; None where none is due now."""
@@ -215,7 +191,7 @@ class GdbPort:
             return b""
         if payload.startswith(_TO_STUB):
             self._described |= payload.startswith(b"qXfer")
-            return self._stub(payload)
+            return escaped(self._stub(payload))
         return b""
 
     def _handlers(self) -> dict[bytes, Callable[[bytes], bytes | None]]:
@@ -357,18 +333,67 @@ class GdbPort:
         if text == "system_reset":
             self._guest.reset()
             return b"OK"
-        self._send(b"O" + f"unknown command: '{text}'\r\n".encode().hex().encode())
+        self.send_packets(payload, [b"O" + f"unknown command: '{text}'\r\n".encode().hex().encode()])
         return b"OK"
 
-    def _send(self, payload: bytes) -> None:
-        self._last = encode(payload)
-        self._send_raw(self._last)
 
-    def _send_raw(self, data: bytes) -> None:
-        """Send; a client that does not take it loses its connection when it is looked at next."""
-        if self._client is not None:
-            with contextlib.suppress(OSError):
-                self._client.sendall(data)
+class GdbLies:
+    """Changes bytes between the debugger and memory. The seed alone decides which.
+
+    Attributes:
+        told: how many bytes it has lied about.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self._chance = random.Random(seed)
+        self._distance: int | None = None
+        self._forges = False
+        self._left = 0
+        self._claimed: dict[int, int] = {}
+        self.told = 0
+
+    def arm(self, spec: FaultSpec) -> None:
+        """Lie from now on, if that is the fault."""
+        if spec.kind is BenchFault.GDB_LIES:
+            self._distance, self._forges = spec.arguments[0], bool(spec.arguments[1])
+            self._left = self._next()
+
+    def heal(self) -> None:
+        """Tell the truth."""
+        self._distance = None
+        self._claimed.clear()
+
+    def read(self, address: int, data: bytes) -> bytes:
+        """Return what the debugger gets of what is in memory."""
+        if self._distance is None:
+            return data
+        if not self._forges:
+            return self._changed(address, data)
+        return bytes(self._claimed.get(at, byte) for at, byte in enumerate(data, address))
+
+    def written(self, address: int, data: bytes) -> bytes:
+        """Return what memory gets of what the debugger writes."""
+        if self._distance is None or not self._forges:
+            return data
+        for at in range(address, address + len(data)):
+            self._claimed.pop(at, None)
+        return self._changed(address, data)
+
+    def _changed(self, address: int, data: bytes) -> bytes:
+        changed = bytearray(data)
+        while self._left < len(changed):
+            self.told += 1
+            if self._forges:
+                self._claimed[address + self._left] = changed[self._left]
+            changed[self._left] ^= self._chance.randint(1, 255)
+            self._left += self._next()
+        self._left -= len(changed)
+        return bytes(changed)
+
+    def _next(self) -> int:
+        """Return the distance to the next lie, at least 1."""
+        assert self._distance is not None
+        return 1 + round(self._chance.expovariate(1 / self._distance))
 
 
 def _numbers(text: bytes) -> list[int]:
@@ -381,6 +406,3 @@ def _stop_reply(stop: Stop) -> bytes:
     if stop.kind is StopKind.WATCH:
         return b"T05thread:01;watch:%08x;" % stop.value
     return b"T%02xthread:01;" % stop.value
-
-
-__all__ = ["GdbPort"]

@@ -22,7 +22,7 @@ from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario, draw
 from ethos_hil.suites.lab.bench.campaign.trial import CampaignJob
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, RIGHT, TROUBLES, VERIFIED, Human
 from ethos_hil.suites.lab.bench.faults import FaultSpec
-from ethos_hil.suites.lab.bench.gdb_lies import GdbLies
+from ethos_hil.suites.lab.bench.gdb_port import GdbLies
 from ethos_hil.suites.lab.crew import Crew
 
 DATA = bytes(range(256)) * 4
