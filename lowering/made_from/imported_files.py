@@ -12,33 +12,14 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import ModuleType
 
-from ethos_hil.lowering.made_from.chance import requests_of_statements
 from ethos_hil.lowering.made_from.project_files import of_project
 
 _DYNAMIC = frozenset({"import_module", "__import__"})
 """A module that calls one of these may import something that its source does not name."""
-_ARGUMENTS = frozenset({"argv", "orig_argv", "parse_args", "parse_known_args"})
 _UNSEEN = frozenset({"av", "cv2", "decord", "duckdb", "h5py", "lmdb", "netCDF4", "polars", "pyarrow", "safetensors",
                      "soundfile", "tables"})  # fmt: skip
 """Packages whose own code, written in C or Rust, opens files. Python does not report that."""
-
-
-def loaded_files() -> dict[Path, ModuleType]:
-    """Return the imported modules of the project, by file. A command of the environment is not one of them, though it
-    may lie in the project's folder.
-    """
-    modules = {}
-    command = sys.modules.get("__main__")
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if module is command and isinstance(file, str) and Path(file).is_relative_to(sys.prefix):
-            continue
-        path = of_project(file) if isinstance(file, str) else None
-        if path is not None:
-            modules[path] = module
-    return modules
 
 
 def imports_of(path: Path, package: str, folder: Path | None = None) -> tuple[set[Path], bool]:
@@ -51,7 +32,7 @@ def imports_of(path: Path, package: str, folder: Path | None = None) -> tuple[se
     """
     if path.suffix != ".py":
         return set(), False
-    names, dynamic, *_ = _source(path, path.stat().st_mtime_ns)
+    names, dynamic, _ = _source(path, path.stat().st_mtime_ns)
     search = (str(folder), *sys.path) if folder is not None else tuple(sys.path)
     return {file for name in names for file in _files_of_name(name, package, search)}, dynamic
 
@@ -67,29 +48,25 @@ def file_of_module(name: str, folder: Path) -> Path | None:
     return last
 
 
-def requests_at_import(path: Path) -> frozenset[str]:
-    """Return what importing a file asks of clocks and generators of random numbers, as ends of sentences."""
+def unseen_packages(path: Path) -> frozenset[str]:
+    """Return the packages whose native code reads files unseen, as far as a file's import statements name them."""
     return _source(path, path.stat().st_mtime_ns)[2]
 
 
-def requests_anywhere(path: Path) -> frozenset[str]:
-    """Return what a file's code asks for that no digest tells, whether it runs or not, as ends of sentences."""
-    return _source(path, path.stat().st_mtime_ns)[3]
-
-
 @functools.lru_cache(maxsize=1000)
-def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset[str], frozenset[str]]:
+def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset[str]]:
     """Return the names of modules, or possible modules, that a file imports anywhere; whether it imports by other
-    means; and what `requests_at_import` and `requests_anywhere` return.
+    means; and what `unseen_packages` returns. A file that is not Python imports nothing.
 
     Relative names start with dots. What is imported for type checkers only, or when the file is run as a script, does
     not count.
     """
     names: set[str] = set()
     dynamic = False
-    words: set[str] = set()
-    tree = ast.parse(path.read_bytes())
-    waiting: list[ast.AST] = [tree]
+    try:
+        waiting: list[ast.AST] = [ast.parse(path.read_bytes())]
+    except (SyntaxError, ValueError):
+        return frozenset(), False, frozenset()
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and (_type_checking(node.test) or _as_script(node.test)):
@@ -100,15 +77,11 @@ def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
             names |= {base, *(f"{base}{'' if base.endswith('.') else '.'}{alias.name}" for alias in node.names)}
-            words |= {alias.name for alias in node.names if base == "sys"}
         elif isinstance(node, ast.Name | ast.Attribute):
             word = node.id if isinstance(node, ast.Name) else node.attr
             dynamic |= word in _DYNAMIC
-            words |= {word} if isinstance(node, ast.Attribute) else set()
         waiting += ast.iter_child_nodes(node)
-    asked = {f"uses {name}, which reads files unseen" for name in _UNSEEN & {name.partition(".")[0] for name in names}}
-    asked |= {"reads the command line"} if words & _ARGUMENTS else set()
-    return frozenset(names), dynamic, requests_of_statements(tree), frozenset(asked)
+    return frozenset(names), dynamic, _UNSEEN & {name.partition(".")[0] for name in names}
 
 
 def _type_checking(test: ast.expr) -> bool:

@@ -1,13 +1,12 @@
 """What a case was made from: a change in any of it may change the model.
 
 This is the file that declares the case, the project's modules that this file imports, directly or indirectly, the
-`conftest.py`s above it, data files, folders and environment variables that their code read when they were imported,
-and those that were read while the model was built and lowered (`ethos_hil.lowering.made_from.code_watch`). Installed
-packages are not listed: their versions are compared too. Neither are `lowering`, whose digest is among the versions,
-and `harness` and `results`, which do not affect a model.
+`conftest.py`s above it, and the files that their code opened when they were imported and while the model was built
+(`ethos_hil.lowering.made_from.file_watch`). Installed packages are not listed: their versions are compared too. Neither
+are `lowering`, whose digest is among the versions, and `harness` and `results`, which do not affect a model.
 
-A model may also depend on what cannot be known: what a process or the network answered. Such a case is lowered again in
-every session.
+Environment variables, clocks, processes and the network are not watched. Code that depends on them says so
+(`depends_on`).
 """
 
 from __future__ import annotations
@@ -30,11 +29,13 @@ from ethos_hil.lowering.cache.contents import touch
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.made_from import imported_files
-from ethos_hil.lowering.made_from.code_watch import BEGAN, WATCH, Reads, digest_of_value
-from ethos_hil.lowering.made_from.project_files import SUITES, counts, installed_paths, names_in
+from ethos_hil.lowering.made_from.file_watch import BEGAN, WATCH, Reads, digest_of_value
+from ethos_hil.lowering.made_from.project_files import SUITES, counts, installed_paths, loaded_files
 
 _BUILDERS = (SUITES / "trial/build.py", *(SUITES / "declare").glob("*.py"))
 """The parts of this package that turn a declaration into a model, with all that they import of it."""
+_NATIVE = (".arrow", ".bin", ".db", ".gguf", ".h5", ".hdf5", ".nc", ".onnx", ".parquet", ".safetensors", ".tflite")
+"""How the names of files end that packages read in C or Rust, which Python does not report."""
 _MISSING = "missing"
 """In place of the digest of a file that was looked for and is not there."""
 
@@ -44,7 +45,7 @@ class Fingerprint:
     """What a case was made from.
 
     Attributes:
-        files: digests of files and of lists of folders, by absolute path; "missing" for a file that was not there.
+        files: digests of files by absolute path; "missing" for a file that was not there.
         variables: digests of environment variables by name, as in `Reads`.
         unknown: what else decided, as sentences; empty where all is known.
     """
@@ -59,7 +60,7 @@ class Fingerprint:
             return self.unknown[0]
         if today.unknown:
             return min(today.unknown)
-        lacking = sorted((today.files | today.folders) - self.files.keys())
+        lacking = sorted(today.files - self.files.keys())
         if lacking:
             return f"{lacking[0]} is part of it"
         for path, digest in self.files.items():
@@ -75,7 +76,7 @@ class Fingerprint:
 
 
 def read_at_import(origins: Iterable[Path], folder: Path | None = None) -> Reads:
-    """Return what importing a case's files has asked for: the least that it was made from.
+    """Return what importing a case's files has opened: the least that it was made from.
 
     Args:
         origins: the files that declare the case and make its model; they need not be imported yet.
@@ -97,23 +98,40 @@ def fingerprint(origins: Iterable[Path], built: Reads | None = None, folder: Pat
 
     Args:
         origins: the files that declare the case and make its model.
-        built: what was asked for while it was built and lowered.
+        built: what was opened while it was built and lowered.
         folder: the folder that Python searches first for what they import, directly or not; by default the working
             directory, for the origins alone.
     """
-    reads = _reads_of(_closure(tuple(origins), folder, loaded_too=True), shared=True)
+    modules = _closure(tuple(origins), folder, loaded_too=True)
+    reads = _reads_of(modules, shared=True)
     if built is not None:
         reads.add(built)
     # What the tools looked for and did not find, and their temporary files, decide nothing.
     reads.files |= {path for path in reads.passing if Path(path).is_file()}
     unknown = set(reads.unknown)
+    if not reads.declared:
+        unknown |= {
+            f"{path.name} uses {name}, which reads files unseen: name them with ethos_hil.depends_on"
+            for path in modules
+            if path.suffix == ".py"
+            for name in imported_files.unseen_packages(path)
+        }
     files = {}
-    for path in sorted(reads.files | reads.folders):
-        if _is_part(path) and (path in reads.folders or not Path(path).is_dir()):
+    for path in sorted(reads.files | _beside(reads.files)):
+        if _is_part(path) and not Path(path).is_dir():
             files[path] = state_of(path)
             if files[path] == "":
-                unknown.add(f"{path} is neither a file nor a folder")
+                unknown.add(f"{path} is not a file")
     return Fingerprint(files, dict(sorted(reads.variables.items())), tuple(sorted(unknown)))
+
+
+def _beside(files: Iterable[str]) -> set[str]:
+    """Return the files that native code may have read, where Python read one beside them: the weights of a model whose
+    description was opened.
+    """
+    folders = {Path(path).parent for path in files if not path.endswith(".py") and _is_part(path)}
+    entries = (entry for folder in folders if folder.is_dir() for entry in folder.iterdir())
+    return {str(entry) for entry in entries if entry.suffix in _NATIVE}
 
 
 def changed_file(files: Iterable[str]) -> str | None:
@@ -125,11 +143,6 @@ def changed_file(files: Iterable[str]) -> str | None:
             continue  # its state is "missing"
         except OSError:
             return path
-        listed = WATCH.listings.get(path)
-        if listed is not None:  # bytecode that is written into a folder changes its time, too
-            if listed != state_of(path):
-                return path
-            continue
         # A file that is renamed keeps the time of its modification, but not that of its change. Anybody can give a file
         # a time of modification in the future; it tells nothing.
         if status.st_ctime_ns >= BEGAN or BEGAN <= status.st_mtime_ns <= time.time_ns():
@@ -138,13 +151,11 @@ def changed_file(files: Iterable[str]) -> str | None:
 
 
 def state_of(path: str | Path) -> str:
-    """Return the digest of a file, or of the names in a folder; "missing", or "" for anything else."""
+    """Return the digest of a file; "missing", or "" for anything else."""
     try:
         status = Path(path).stat()
         if stat.S_ISREG(status.st_mode):
             return _digest(str(path), status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-        if stat.S_ISDIR(status.st_mode):
-            return names_in(path)
     except FileNotFoundError:
         return _MISSING
     except OSError as error:
@@ -166,12 +177,10 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
         folder: as for `fingerprint`.
         loaded_too: where a module imports by a computed name, all imported modules count.
     """
-    loaded = imported_files.loaded_files()
+    loaded = loaded_files()
     first = {path.resolve() for path in origins}
     above = {folder for path in first for folder in path.parents}
-    # Of several that are not part of a package, pytest leaves only one among the imported modules.
-    everywhere = {*loaded, *map(Path, WATCH.heard)}
-    files = {*first, *_BUILDERS, *(path for path in everywhere if path.name == "conftest.py" and path.parent in above)}
+    files = {*first, *_BUILDERS, *(path for path in (folder / "conftest.py" for folder in above) if path.is_file())}
     waiting = [path for path in files if path not in _BUILDERS]
     while waiting:
         path = waiting.pop()
@@ -180,7 +189,8 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
         if dynamic and loaded_too:
             imported |= set(loaded)
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if loaded_too else None):
-            imported |= {Path(name) for name in reads.executed} if reads is not None else set()
+            if reads is not None:  # also what `runpy` and `importlib.util` executed
+                imported |= {Path(name) for name in reads.files if name.endswith(".py") and _is_part(name)}
         new = {file for file in imported if file.is_file()} - files
         files |= new
         waiting += new
@@ -188,34 +198,24 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
 
 
 def _reads_of(files: set[Path], *, shared: bool) -> Reads:
-    """Return what the modules in these files have asked for, and the files themselves."""
+    """Return what the modules in these files have opened, and the files themselves."""
     total = Reads(files={str(path) for path in files})
-    loaded = imported_files.loaded_files()
+    loaded = loaded_files()
     for path in sorted(files):
-        if path.suffix == ".py" and path in loaded and not _is_seen(path):
+        module = loaded.get(path)
+        if module is not None and module.__name__ in WATCH.unseen and not path.is_relative_to(SUITES):
             total.unknown.add(f"{path.name} was imported before its reads could be noted")
-        if path.suffix == ".py" and path not in _BUILDERS:
-            total.unknown |= {
-                f"{path.name} {what} when it is imported" for what in imported_files.requests_at_import(path)
-            }
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if shared else None):
             if reads is not None:
                 total.add(reads)
     total.files = {path for path in total.files if _is_part(path) and not Path(path).is_dir()}
-    total.folders = {path for path in total.folders if _is_part(path)}
     return total
-
-
-def _is_seen(path: Path) -> bool:
-    """Return whether it is known what a module read when it was imported."""
-    return str(path) in WATCH.heard or path.is_relative_to(SUITES)
 
 
 @functools.cache
 def _is_part(path: str) -> bool:
-    """Return whether a file that was opened, or a folder that was listed, may decide: not a system's file."""
-    place = Path(path)
-    return place.parts[1] not in ("proc", "sys", "dev") and counts(place.resolve())
+    """Return whether a file that was opened may decide: not one of an installed package."""
+    return counts(Path(path).resolve())
 
 
 # A memo that finds a case's artifact again without importing torch.

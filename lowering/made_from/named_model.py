@@ -1,15 +1,14 @@
 """A MODEL by its name, lowered; and found again without torch as long as nothing that it is made from changes.
 
 To know a model's artifact in the cache, the model has to be built and exported, which takes torch and seconds. So what
-it was made from is kept as well (`ethos_hil.lowering.made_from`): the files that its function imported and read,
-environment variables, versions. A model of which something cannot be known is built again each time; a note says why.
+it was made from is kept as well (`ethos_hil.lowering.made_from`): the files that its function imported and opened, and
+versions. A model that says that it depends on more is built again each time; a note says why.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,8 +23,7 @@ from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telli
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from import imported_files
-from ethos_hil.lowering.made_from.chance import CommonGenerators, calls_noticed
-from ethos_hil.lowering.made_from.code_watch import WATCH, Reads
+from ethos_hil.lowering.made_from.file_watch import WATCH
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Fingerprint,
     Found,
@@ -35,7 +33,7 @@ from ethos_hil.lowering.made_from.model_fingerprint import (
     keep_artifact,
     read_at_import,
 )
-from ethos_hil.lowering.made_from.project_files import of_project
+from ethos_hil.lowering.made_from.project_files import loaded_files, of_project
 from ethos_hil.lowering.model.quantisation import quantisation_notes
 from ethos_hil.lowering.model.torch_model import HostModules, TorchModel, load_model
 from ethos_hil.lowering.program.program_file import ProgramFile
@@ -166,7 +164,7 @@ def lower_named(
         lower, target=target, options=options, vela=vela, whole=whole, cache=cache, progress=progress, hosts=hosts,
         etrecord=etrecord,
     )  # fmt: skip
-    origin = None if options.trust_model else _Origin.of(text)  # what a file with code in it asks for is not watched
+    origin = None if options.trust_model else _Origin.of(text)  # what a file with code in it opens is not watched
     if origin is None:
         progress("loading the model")
         loaded = change.applied(load_model(text, trust=options.trust_model))
@@ -187,20 +185,12 @@ def lower_named(
         if known is not None and not needed(bool(entry.told["stateful"]), known.repeat):
             return known
     progress("loading the model")
-    with _watch() as built, telling(progress):
+    with WATCH.building() as built, telling(progress):
         tell("loading the model")
-        generators = _generators(text)
-        with generators.watch(), calls_noticed(WATCH, generators):
-            unseen = sys.getprofile() is None  # another one is at work
-            loaded = change.applied(load_model(text))
-        built.unknown |= {
-            f"{origin.file.name} draws random numbers without {seed}" for seed in generators.find_unseeded()
-        }
-        built.unknown |= {"a profiler is at work"} if unseen else set()
+        loaded = change.applied(load_model(text))
         artifact = lower_loaded(loaded)
-    script = str(Path(getattr(sys.modules.get("__main__"), "__file__", None) or "").absolute())  # torch quotes it
-    built.passing = {path for path in built.passing if path != script and not Path(path).is_relative_to(cache.folder)}
-    made_from = _with_source(fingerprint((origin.file,), built, origin.folder))
+    built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
+    made_from = fingerprint((origin.file,), built, origin.folder)
     model = LoweredModel.of(artifact, loaded)
     kept = {
         "notes": model.notes,
@@ -243,39 +233,11 @@ def _fresh(made_from: Fingerprint) -> bool:
     """Return whether this process has no other view of the model's files than their text now: none was imported before,
     and perhaps changed, and none was changed since the process started.
     """
-    for path, module in imported_files.loaded_files().items():
+    for path, module in loaded_files().items():
         executed_again = module.__name__.startswith(MODULE_PREFIX)
         if str(path) in made_from.files and not executed_again:
             return False
     return changed_file(made_from.files) is None
-
-
-@contextmanager
-def _watch() -> Iterator[Reads]:
-    """Watch what the project's code asks for, in a process that may not have been watched before."""
-    before = WATCH.on
-    with WATCH.building() as built:
-        yield built
-    if not before:
-        WATCH.end_of_collection(declared=False)
-
-
-def _generators(text: str) -> CommonGenerators:
-    """Return the common generators, as they are before the model's code runs. It would import torch anyway."""
-    if not text.lower().endswith(".pt2"):
-        import torch  # noqa: F401
-    return CommonGenerators()
-
-
-def _with_source(made_from: Fingerprint) -> Fingerprint:
-    """Return a fingerprint that also has what the sources of its files say."""
-    asked = {
-        f"{Path(path).name} {what}"
-        for path, state in made_from.files.items()
-        if path.endswith(".py") and Path(path).is_file()
-        for what in imported_files.requests_anywhere(Path(path))
-    }
-    return replace(made_from, unknown=tuple(sorted({*made_from.unknown, *asked})))
 
 
 def _keep(cache: Cache, name: str, key: Any, entry: Found) -> None:

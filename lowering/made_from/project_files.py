@@ -5,42 +5,21 @@ Every pytest session of the environment imports this module, so it imports nothi
 
 from __future__ import annotations
 
-import enum
 import functools
-import hashlib
+import sys
 import sysconfig
 from pathlib import Path
+from types import ModuleType
 
 _ROOT = Path(__file__).resolve().parents[2]
 SUITES = _ROOT / "suites"
 """This package's models, and the machinery that makes tests of declarations."""
 _NO_PART = tuple(f"{_ROOT}/{name}/" for name in ("harness", "results", "lowering", "src/ethos_hil"))
 """Parts of this package that no model is made of. `lowering` has a digest among the versions."""
-_MACHINERY = (*_NO_PART, *(f"{SUITES}/{name}/" for name in ("declare", "plugin", "trial")))
+MACHINERY = (*_NO_PART, *(f"{SUITES}/{name}/" for name in ("declare", "plugin", "trial")))
 """Parts of this package whose own reads decide nothing, or are compared in other ways."""
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 """Folders of installed packages; an environment may see those of another."""
-
-
-_NO_PART_OF_A_FOLDER = frozenset({"__pycache__", ".pytest_cache"})
-
-
-class Owner(enum.Enum):
-    """Whose code a frame runs."""
-
-    PROJECT = "project"
-    MACHINERY = "machinery"
-    """This package."""
-    IMPORT = "import"
-    """Python's import system."""
-    QUOTING = "quoting"
-    """Python's `linecache`: it reads source to show it."""
-    CALLER = "caller"
-    """pluggy: it calls the hooks of pytest's plugins."""
-    PACKAGE = "package"
-    """An installed package."""
-    LIBRARY = "library"
-    """Python's library, and code without a file."""
 
 
 @functools.cache
@@ -94,28 +73,22 @@ def _folder(name: str) -> Path:
     return Path(name).resolve()
 
 
-@functools.cache
-def owner_of(file: str) -> tuple[Owner, str]:
-    """Return whose code it is, by the name that a code object has for its file; for the project's the path without
-    links, else "".
+def is_installed(path: str) -> bool:
+    """Return whether a path is that of an installed package or of Python's library, by how it starts."""
+    return path.startswith(_beginnings())
+
+
+def loaded_files() -> dict[Path, ModuleType]:
+    """Return the imported modules of the project, by file. A command of the environment is not one of them, though it
+    may lie in the project's folder.
     """
-    if file.startswith("<"):
-        return (Owner.IMPORT if file.startswith("<frozen importlib") else Owner.LIBRARY), ""
-    path = Path(file).resolve()
-    if _inside(path, _MACHINERY):
-        return Owner.MACHINERY, ""
-    if counts(path):
-        return (Owner.PROJECT, str(path)) if path.is_file() else (Owner.LIBRARY, "")
-    if not _PACKAGES.isdisjoint(path.parts):
-        return (Owner.CALLER if path.parent.name == "pluggy" else Owner.PACKAGE), ""
-    return (Owner.QUOTING if path.name == "linecache.py" else Owner.LIBRARY), ""
-
-
-def names_in(folder: str | Path) -> str:
-    """Return the digest of the names in a folder. What Python and pytest write there themselves does not count.
-
-    Raises:
-        OSError: it cannot be listed.
-    """
-    names = sorted(entry.name for entry in Path(folder).iterdir() if entry.name not in _NO_PART_OF_A_FOLDER)
-    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+    modules = {}
+    command = sys.modules.get("__main__")
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if module is command and isinstance(file, str) and Path(file).is_relative_to(sys.prefix):
+            continue
+        path = of_project(file) if isinstance(file, str) else None
+        if path is not None:
+            modules[path] = module
+    return modules

@@ -6,19 +6,38 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from ethos_hil.lowering.made_from import imported_files
-from ethos_hil.lowering.made_from.chance import CommonGenerators
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.question import LoweringOptions
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
+from ethos_hil.lowering.made_from import model_fingerprint, named_model
+from ethos_hil.lowering.made_from.file_watch import depends_on
+from ethos_hil.lowering.made_from.named_model import lower_named
+from ethos_hil.lowering.made_from.project_files import loaded_files
 
 HEAD = """
+import os
 import torch
 from torch import nn
+from ethos_hil import depends_on
+
+def weights(name):
+    '''As native code does: Python does not report it.'''
+    libc = __import__("ctypes").CDLL(None)
+    text = __import__("ctypes").create_string_buffer(10)
+    file = libc.open(name.encode(), 0)
+    libc.read(file, text, 10)
+    libc.close(file)
+    return float(text.value)
 
 class Times(nn.Module):
     def __init__(self, factor):
@@ -39,31 +58,18 @@ KNOWN = {
     "later": "from blocks import inner; factor = inner.FACTOR",
     "reads": "from pathlib import Path; factor = Path('data.txt').read_text()",
     "loads": "factor = torch.load('weights.pt')",
-    "looks": "from pathlib import Path; factor = 3 if Path('missing.pt').exists() else 2",
-    "lists": "import os; factor = len(os.listdir('folder'))",
-    "variable": "import os; factor = os.environ.get('FACTOR', '2')",
+    "beside": "open('local/config.json').read(); factor = weights('local/model.safetensors')",
+    "told": "depends_on('told.h5', variables=['FACTOR']); factor = weights('told.h5')",
+    "variable": "depends_on(variables=['FACTOR']); factor = os.environ.get('FACTOR', '2')",
     "scripted": "factor = torch.jit.load('scripted.pt')(torch.ones(1)).item()",
-    "seeded": "import random, numpy; torch.manual_seed(0); numpy.random.seed(0); random.seed(0); "
-    "factor = 1 + torch.rand(1).item() + numpy.random.rand() + random.random()",
     "elsewhere": "factor = 2",
 }
 UNKNOWN = {
-    "clock": ("import time; factor = 2 + time.time() % 1", "asks for the time (time.time)"),
-    "entropy": ("import os; factor = 2 + os.urandom(1)[0]", "draws random numbers without a seed (os.urandom)"),
-    "torchs": ("factor = 1 + torch.rand(1).item()", "draws random numbers without torch.manual_seed"),
-    "numpys": ("import numpy; factor = 1 + numpy.random.rand()", "draws random numbers without numpy.random.seed"),
-    "pythons": ("import random; factor = 1 + random.random()", "draws random numbers without random.seed"),
-    "late_seed": ("factor = 1 + torch.rand(1).item(); torch.manual_seed(0)", "without torch.manual_seed"),
-    "forked": (
-        "f = torch.random.fork_rng(); f.__enter__(); torch.manual_seed(1); f.__exit__(None, None, None); "
-        "factor = 1 + torch.rand(1).item()",
-        "without torch.manual_seed",
+    "fresh": ("depends_on(fresh=True); factor = 2", "it asks for that: depends_on(fresh=True)"),
+    "native": (
+        "import h5py; factor = 2",
+        "uses h5py, which reads files unseen: name them with ethos_hil.depends_on",
     ),
-    "process": ("import subprocess; factor = subprocess.check_output(['echo', '3'])", "starts a process (echo)"),
-    "host": ("import socket; factor = len(socket.gethostname())", "asks for the name of the host"),
-    "arguments": ("import sys; factor = len(sys.argv) + 1", "reads the command line"),
-    "variables": ("import os; factor = len(dict(os.environ))", "reads all environment variables"),
-    "system": ("factor = len(open('/proc/meminfo').read())", "reads /proc/meminfo"),
 }
 ASK = """
 import json, os, sys
@@ -112,8 +118,11 @@ def write(root: Path) -> None:
     (root / "later/net.py").write_text("import blocks.inner\n" + HEAD.format(body=KNOWN["later"]))
     (root / "reads/data.txt").write_text("2")
     torch.save(torch.tensor(2.0), root / "loads/weights.pt")
-    (root / "lists/folder").mkdir()
-    (root / "lists/folder/one").touch()
+    (root / "beside/local").mkdir()
+    (root / "beside/local/config.json").write_text("{}")
+    (root / "beside/local/model.safetensors").write_text("2")
+    (root / "told/told.h5").write_text("2")
+    (root / "native/h5py.py").touch()
     (root / "exported").mkdir()
     write_exported(root, 2)
     write_scripted(root, 2)
@@ -143,9 +152,8 @@ def change(root: Path) -> None:
     (root / "later/blocks/deep.py").write_text("FACTOR = 7\n")
     (root / "reads/data.txt").write_text("7")
     torch.save(torch.tensor(7.0), root / "loads/weights.pt")
-    (root / "looks/missing.pt").touch()
-    (root / "lists/folder/two").touch()
-    (root / "seeded/net.py").write_text(HEAD.format(body=KNOWN["seeded"].replace("seed(0)", "seed(1)")))
+    (root / "beside/local/model.safetensors").write_text("7")
+    (root / "told/told.h5").write_text("7")
     write_exported(root, 7)
     write_scripted(root, 7)
 
@@ -154,7 +162,7 @@ def change(root: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "unknown"),
     [
-        pytest.param(("neighbour", "reads", "seeded", "elsewhere", "exported"), ("clock", "torchs"), id="some"),
+        pytest.param(("neighbour", "reads", "beside", "told", "variable", "elsewhere"), ("fresh", "native"), id="some"),
         pytest.param((*KNOWN, "exported"), tuple(UNKNOWN), id="all", marks=pytest.mark.proof),
     ],
 )
@@ -183,25 +191,39 @@ def test_a_model_is_found_until_what_it_is_made_from_changes(
     assert same == {"elsewhere"}, "it was read where it changed, and nothing of an old program was given"
 
 
-def test_a_generator_that_gives_other_numbers_in_each_run_is_named() -> None:
-    import random
+def test_another_package_or_option_makes_it_lowered_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net.py").write_text(HEAD.format(body="factor = 2"))
+    installed = tmp_path / "site-packages"
+    (installed / "one-1.0.dist-info").mkdir(parents=True)
+    monkeypatch.setattr(model_fingerprint, "installed_paths", lambda: (installed,))
+    monkeypatch.setattr(named_model, "_fresh", lambda made_from: True)  # this session has modules of the suites
+    time.sleep(0.1)
+    monkeypatch.setattr(model_fingerprint, "BEGAN", time.time_ns())
 
-    import numpy as np
+    def is_found(**options: Any) -> bool:
+        model_fingerprint.packages.cache_clear()
+        stages: list[str] = []
+        text = f"{tmp_path}/net.py:net"
+        lower_named(
+            text,
+            TosaSpec.parse("TOSA-1.0+INT"),
+            options=LoweringOptions(text, **options),
+            cache=Cache(tmp_path / "cache"),
+            progress=stages.append,
+        )
+        return not stages
 
-    generators = CommonGenerators()
-    with generators.watch():
-        np.random.seed(0)
-        np.random.rand()
-    random.random()
-    assert "numpy.random.seed" not in list(generators.find_unseeded())
-    assert "random.seed" in list(generators.find_unseeded())
-    with (again := CommonGenerators()).watch():
-        np.random.rand()
-        np.random.seed(0)
-    assert "numpy.random.seed" in list(again.find_unseeded())
-    with (chance := CommonGenerators()).watch():
-        np.random.seed()
-    assert "numpy.random.seed" in list(chance.find_unseeded())
+    assert [is_found(), is_found()] == [False, True]
+    assert [is_found(scheme="a16w8"), is_found()] == [False, True]
+    (installed / "one-1.0.dist-info").rename(installed / "one-1.1.dist-info")
+    assert [is_found(), is_found()] == [False, True]
+    model_fingerprint.packages.cache_clear()
+
+
+def test_a_folder_is_not_a_file_that_a_model_is_made_from(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it is a folder") as caught:
+        depends_on(tmp_path)
+    assert caught.value.hint == "name the files in it"
 
 
 def test_the_command_that_was_started_is_no_part_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +232,6 @@ def test_the_command_that_was_started_is_no_part_of_a_model(tmp_path: Path, monk
     command.parent.mkdir()
     command.touch()
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(command), raising=False)
-    assert command in imported_files.loaded_files(), "a user's own script is"
+    assert command in loaded_files(), "a user's own script is"
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert command not in imported_files.loaded_files()
+    assert command not in loaded_files()

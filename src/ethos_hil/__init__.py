@@ -17,6 +17,7 @@ _HOMES = {
     "harness.api": ("OpenTarget", "evaluate", "lower", "preflight", "profile", "run", "target"),
     "harness.show.result": ("NotVerified", "Result"),
     "lowering.artifact": ("Artifact",),
+    "lowering.made_from.file_watch": ("depends_on",),
     "base.errors": (
         "CompileError",
         "EthosHilError",

@@ -28,6 +28,7 @@ from ethos_hil.harness.show.result import NotVerified as NotVerified
 from ethos_hil.harness.show.result import Result as Result
 from ethos_hil.harness.terminal.progress import Reporter as Reporter
 from ethos_hil.lowering.artifact import Artifact as Artifact
+from ethos_hil.lowering.made_from.file_watch import depends_on as depends_on
 from ethos_hil.results.comparison import Incomparable as Incomparable
 from ethos_hil.results.comparison import ProfileComparison as ProfileComparison
 from ethos_hil.results.comparison import compare as compare

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ethos_hil.base.suffix import SUFFIXES, marker_of
-from ethos_hil.lowering.made_from.code_watch import WATCH  # before any test file is imported
+from ethos_hil.lowering.made_from.file_watch import WATCH  # before any test file is imported
 from ethos_hil.suites.plugin import options
 from ethos_hil.suites.plugin.options import CRASHED, RUN, TALLY
 
@@ -91,7 +91,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Watch what code reads no longer where nothing is declared."""
+    """Watch what code opens no longer where nothing is declared."""
     WATCH.end_of_collection(declared=not _DECLARING.isdisjoint(sys.modules))
 
 

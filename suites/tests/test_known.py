@@ -24,16 +24,6 @@ from ethos_hil.suites.declare.case import Operator, case, f32
 
 op = Operator("{name}", aten=("mul.Tensor",), cases=(case("one", {forward}, f32(1, 4)),))
 """
-_SEEDED = """
-import datetime, random, time
-import numpy as np
-random.seed(3)
-FACTOR = random.uniform(1, 2) + np.random.default_rng(4).random() + random.Random(5).random()
-BEGAN = time.perf_counter()
-def day():
-    return datetime.date.today()
-"""
-"""What asks for nothing that is unknown."""
 _HERE = "from pathlib import Path\nHERE = Path(__file__).parent\n"
 _RECORD = "--record"
 _REPLAY = "--replay"
@@ -89,7 +79,6 @@ ATTACKS = {
         {},
         {"override.txt": "0.5"},
     ),
-    "listed": Attack(_HERE + "FACTOR = float(len(list(HERE.glob('*.part'))))\n", {"a.part": ""}, {"b.part": ""}),
     "run": Attack(
         _HERE + "import runpy\nFACTOR = runpy.run_path(str(HERE / 'script.py'))['FACTOR']\n",
         {"script.py": "FACTOR = 2.0\n"},
@@ -132,54 +121,40 @@ ATTACKS = {
         {"set_by_newcomer.py": "FACTOR = 2.0\n"},
         {"conftest.py": "import set_by_newcomer\nset_by_newcomer.FACTOR = 0.5\n"},
     ),
-    "variable": Attack("import os\nFACTOR = float(os.environ.get('KNOWN_A', '2.0'))\n", variables={"KNOWN_A": "0.5"}),
-    "getenv": Attack("from os import getenv as g\nFACTOR = float(g('KNOWN_B', '2.0'))\n", variables={"KNOWN_B": "0.5"}),
-    "bytes": Attack("import os\nFACTOR = float(os.environb.get(b'KNOWN_C', b'2.0'))\n", variables={"KNOWN_C": "0.5"}),
-    "late": Attack(
-        "import os\n", forward="lambda x: x * float(os.environ.get('KNOWN_D', '2.0'))", variables={"KNOWN_D": "0.5"}
+    "variable": Attack(
+        "import os\nfrom ethos_hil import depends_on\ndepends_on(variables=['KNOWN_A'])\n"
+        "FACTOR = float(os.environ.get('KNOWN_A', '2.0'))\n",
+        variables={"KNOWN_A": "0.5"},
     ),
-    "configured": Attack(
-        "import set_in_hook\nFACTOR = set_in_hook.FACTOR\n",
-        {
-            "set_in_hook.py": "FACTOR = 2.0\n",
-            "conftest.py": "import os\nimport set_in_hook\ndef pytest_configure(config):\n"
-            "    set_in_hook.FACTOR = float(os.environ.get('KNOWN_E', '2.0'))\n",
-        },
-        variables={"KNOWN_E": "0.5"},
+    "told": Attack(  # a process reads it
+        _HERE + "import subprocess as s\nfrom ethos_hil import depends_on\ndepends_on(HERE / 'told.txt')\n"
+        "FACTOR = float(s.check_output(['cat', str(HERE / 'told.txt')]))\n",
+        {"told.txt": "2.0"},
+        {"told.txt": "0.5"},
     ),
 }
 """Cases of which all is known: they are lowered again when it changes."""
 UNKNOWN = {
-    "process": Attack(_HERE + "import subprocess as s\nFACTOR = float(s.check_output(['cat', str(HERE / 'u.txt')]))\n",
-                      {"u.txt": "2.0"}, {"u.txt": "0.5"}),
-    "shell": Attack(_HERE + "import os\nFACTOR = float(os.popen(f\"cat {HERE / 'u.txt'}\").read())\n",
-                    {"u.txt": "2.0"}, {"u.txt": "0.5"}),
-    "forward": Attack(_HERE + "import subprocess\n", {"u.txt": "2.0"}, {"u.txt": "0.5"},
-                      "lambda x: x * float(subprocess.check_output(['cat', str(HERE / 'u.txt')]))"),
-    "network": Attack(
-        _HERE + "import socket, threading\nserver = socket.create_server(('127.0.0.1', 0))\n"
-        "def serve():\n    server.accept()[0].sendall((HERE / 'u.txt').read_bytes())\n"
-        "threading.Thread(target=serve, daemon=True).start()\n"
-        "FACTOR = float(socket.create_connection(server.getsockname()).recv(10))\n",
-        {"u.txt": "2.0"}, {"u.txt": "0.5"},
+    "fresh": Attack(
+        _HERE + "import subprocess as s\nfrom ethos_hil import depends_on\ndepends_on(fresh=True)\n"
+        "FACTOR = float(s.check_output(['cat', str(HERE / 'u.txt')]))\n",
+        {"u.txt": "2.0"},
+        {"u.txt": "0.5"},
     ),
-    "host": Attack("import socket\nFACTOR = 2.0 if socket.gethostname() else 1.0\n"),
-    "environment": Attack("import os\nFACTOR = float(dict(os.environ).get('KNOWN_U', '2.0'))\n",
-                          variables={"KNOWN_U": "0.5"}),
-    "clock": Attack("import time\nFACTOR = 1.0 + time.time() % 1\n"),
-    "today": Attack("from datetime import datetime as Moment\nFACTOR = float(Moment.now().year)\n"),
-    "date": Attack("import datetime\n", forward="lambda x: x * float(datetime.date.today().year)"),
-    "stamp": Attack("import time\ndef now():\n    return time.time()\n", forward="lambda x: x * float(now() // 1e9)"),
-    "random": Attack("import random\nFACTOR = random.uniform(1, 2)\n"),
-    "entropy": Attack("import numpy as np\nFACTOR = 1.0 + np.random.default_rng().random()\n"),
-    "weights": Attack("import torch\nLAYER = torch.nn.Linear(4, 4)\n", forward="lambda x: LAYER(x).detach() * x"),
-    "unique": Attack("import uuid\n", forward="lambda x: x * (2.0 if uuid.uuid4() else 1.0)"),
-    "system": Attack("FACTOR = 2.0 if open('/proc/uptime').read() else 1.0\n"),
-}  # fmt: skip
-"""Cases that depend on what cannot be known: they are lowered again in every session."""
-FEW = ("kept", "late", "process")
-"""A file that another case has read, a variable, and what cannot be known."""
-CHANGED = {**ATTACKS, **{name: attack for name, attack in UNKNOWN.items() if attack.changed or attack.variables}}
+    "forward": Attack(
+        _HERE + "import subprocess\nfrom ethos_hil import depends_on\n"
+        "def forward(x):\n    depends_on(fresh=True)\n"
+        "    return x * float(subprocess.check_output(['cat', str(HERE / 'u.txt')]))\n",
+        {"u.txt": "2.0"},
+        {"u.txt": "0.5"},
+        "forward",
+    ),
+    "native": Attack("import netCDF4\nFACTOR = 2.0\n", {"netCDF4.py": ""}, {"netCDF4.py": "FACTOR = 0.5\n"}),
+}
+"""Cases that say that they depend on more, or use what reads files unseen: they are lowered again in every session."""
+FEW = ("kept", "variable", "fresh")
+"""A file that another case has read, a variable that is named, and a case that is always lowered again."""
+CHANGED = {**ATTACKS, **{name: attack for name, attack in UNKNOWN.items() if name != "native"}}
 
 
 @dataclass(frozen=True)
@@ -240,7 +215,6 @@ def _make_project(root: Path, attacks: Mapping[str, Attack], unknown: Mapping[st
         _write(root / name, {f"test_{name}.py": attack.before + _CASE.format(name=name, forward=attack.forward)})
         _write(root / name, attack.files)
     _write(root / "control", {"test_control.py": _CASE.format(name="control", forward="lambda x: x * 2.0")})
-    _write(root / "control", {"test_seeded.py": _SEEDED + _CASE.format(name="seeded", forward="lambda x: x * FACTOR")})
     (root / "pytest.ini").write_text("[pytest]\n")
     (root / "conftest.py").write_text(
         "import sys\ndef pytest_unconfigure(config):\n    open('heavy.txt', 'w').write(str('torch' in sys.modules))\n"
@@ -292,13 +266,13 @@ def test_of_a_few_each_change_is_noticed_and_all_else_is_found(few: Project) -> 
     assert not few.heavy["control"]
     before, same, after = few.programs
     assert all(before[name] == same[name] for name in same)
-    assert {name for name in after if after[name] == before[name]} == {"control", "seeded"}
-    assert [name for name, notes in few.notes.items() if any("lowered again" in note for note in notes)] == ["process"]
+    assert {name for name in after if after[name] == before[name]} == {"control"}
+    assert [name for name, notes in few.notes.items() if any("lowered again" in note for note in notes)] == ["fresh"]
     first, later = (replay.tests for replay in few.replayed)
     for name in (*(name for name in FEW if name in ATTACKS), "again", "control"):
         assert first[f"test_{name}_one_MI"].verdict == "verified"
         assert later[f"test_{name}_one_MI"].verdict == ("verified" if name == "control" else "failed")
-    assert first["test_process_one_MI"].properties["kind"] == "stale-recording"
+    assert first["test_fresh_one_MI"].properties["kind"] == "stale-recording"
 
 
 @pytest.mark.proof
@@ -325,7 +299,7 @@ def test_the_record_says_what_is_not_known(project: Project, name: str) -> None:
 
 @pytest.mark.proof
 def test_the_summary_counts_them(project: Project) -> None:
-    assert f"lowered again, as in every session: {len(UNKNOWN)} tests; clock_one: " in project.output
+    assert f"lowered again, as in every session: {len(UNKNOWN)} tests; forward_one: " in project.output
 
 
 @pytest.mark.proof

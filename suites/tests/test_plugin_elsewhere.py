@@ -21,8 +21,7 @@ LIGHT = {
     "ethos_hil.suites.plugin.options",
     "ethos_hil.lowering",
     "ethos_hil.lowering.made_from",
-    "ethos_hil.lowering.made_from.chance",
-    "ethos_hil.lowering.made_from.code_watch",
+    "ethos_hil.lowering.made_from.file_watch",
     "ethos_hil.lowering.made_from.project_files",
 }
 """The only modules of this package that a session of another project imports."""
@@ -55,8 +54,8 @@ def test_named_BI():
     pass
 
 def test_nothing_is_watched():
-    import os
-    assert type(os.environ) is type(os.environb) is os._Environ
+    from ethos_hil.lowering.made_from.file_watch import WATCH
+    assert not WATCH.on
 
 @pytest.mark.parametrize("verdict", ["failed"])
 def test_fixture_U55_BI(verdict):

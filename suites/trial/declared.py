@@ -19,8 +19,7 @@ from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.declared import declared_digest, is_declared_unchanged
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.made_from.chance import calls_noticed
-from ethos_hil.lowering.made_from.code_watch import WATCH
+from ethos_hil.lowering.made_from.file_watch import WATCH
 from ethos_hil.lowering.made_from.imported_files import file_of_module
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Found,
@@ -133,8 +132,7 @@ class Declared(abc.ABC):
         mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, EthosU) else None
         with WATCH.building() as built:
             seed(self.name)
-            with calls_noticed(WATCH):
-                model = self.build()
+            model = self.build()
             artifact = lower(model, target, memory_mode=mode, scheme=self.scheme, cache=cache)
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
         lowering = Found(artifact, fingerprint(self.origins, built))

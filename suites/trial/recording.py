@@ -37,7 +37,7 @@ from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.formats.array_archive import ZipMembers, members, read_arrays
-from ethos_hil.lowering.made_from.code_watch import Reads
+from ethos_hil.lowering.made_from.file_watch import Reads
 from ethos_hil.lowering.made_from.model_fingerprint import Fingerprint, changed_file
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 

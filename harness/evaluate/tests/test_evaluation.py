@@ -35,6 +35,7 @@ from ethos_hil.lowering.model.torch_model import HostModules, TorchModel, from_m
 NPU = EthosU.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118  # NPU_SET_OFM_ZERO_POINT of Vela's wheel
 DATA = """
+import ethos_hil
 import torch
 from net import Net
 
@@ -51,8 +52,9 @@ def classifier():
     torch.manual_seed(0)
     return Classifier(), (torch.randn(1, 2, 8, 8),)
 
-def unseeded():
-    return Classifier(), (torch.randn(1, 2, 8, 8),)
+def fresh():
+    ethos_hil.depends_on(fresh=True)
+    return classifier()
 
 class Labelled(torch.utils.data.Dataset):
     def __init__(self):
@@ -190,8 +192,8 @@ def test_a_device_that_answers_otherwise_is_no_success(
         return dataclasses.replace(artifact, pte=artifact.pte.replace(delegate.vela, bytes(blob)))
 
     monkeypatch.setattr(named_model, "lower", sabotaged)
-    report = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1, model="unseeded")
-    assert any("data.py draws random numbers without torch.manual_seed" in note for note in report["notes"])
+    report = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1, model="fresh")
+    assert any("it asks for that: depends_on(fresh=True)" in note for note in report["notes"])
     assert report["verdict"] == "failed"
     assert report["failure"]["kind"] == "mismatch"
     assert report["items"] == 6

@@ -1,0 +1,258 @@
+"""Which files the project's code opens, while modules are imported and models are built; and what else it depends on.
+
+A test file may read a table when it is imported, and a model may depend on what it finds. Python reports each file that
+is opened to audit hooks (PEP 578), and nothing else is listened to. What is not seen that way, a file that native code
+reads or an environment variable, the code says itself (`depends_on`).
+
+Each report is kept for the project's files on the stack. The innermost module that is being imported did it itself
+(`own`): every case that imports this module depends on it. Functions of other files that took part are noted as well
+(`shared`), because they may keep what they read for the next caller. While a model is built, the same goes to the
+build (`building`).
+
+The plugin starts to watch when it is loaded, in every pytest session, so this imports nothing slow.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from ethos_hil.base.errors import UsageError
+from ethos_hil.lowering.made_from.project_files import MACHINERY, counts, is_installed
+
+_SLACK = 50_000_000
+"""File systems take the time of a change from a clock that moves in steps: a change may look that much older, ns."""
+BEGAN = time.time_ns() - _SLACK
+"""When this process started to import test files, ns since the epoch: the plugin imports this module before any."""
+UNSET = ""
+"""In place of the digest of a variable that is not set."""
+_SYSTEM = ("/dev/", "/proc/", "/sys/")
+
+
+@dataclass
+class Reads:
+    """What code depends on, beside the modules that it names in its source.
+
+    Attributes:
+        files: absolute paths of the files that the project's code opened to read, also of those that were not there, of
+            modules that it executed, and of files that it said it depends on.
+        passing: absolute paths of the files that any other code opened while a model was built.
+        variables: digests of the environment variables that it said it depends on, by name; UNSET for one not set.
+        unknown: why it has to be lowered again, as sentences.
+        declared: whether it said which files it depends on.
+    """
+
+    files: set[str] = field(default_factory=set)
+    passing: set[str] = field(default_factory=set)
+    variables: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    declared: bool = False
+
+    def add(self, other: Reads) -> None:
+        """Add what other code depends on."""
+        self.files |= other.files
+        self.passing |= other.passing
+        self.variables |= other.variables
+        self.unknown |= other.unknown
+        self.declared |= other.declared
+
+
+class FileWatch:
+    """Keeps the reports.
+
+    Attributes:
+        own: what each of the project's modules depended on while it was imported, by its file.
+        shared: what functions of a file took part in, by that file.
+        unseen: names of modules that were imported while nothing was watched.
+        count: a number that changes with every report that is kept.
+        on: whether it watches.
+    """
+
+    def __init__(self) -> None:
+        self.own: dict[str, Reads] = {}
+        self.shared: dict[str, Reads] = {}
+        self.unseen: set[str] = set()
+        self.count = 0
+        self.on = False
+        self._seen: set[str] = set()
+        self._collecting = False
+        self._builds: list[Reads] = []
+
+    def begin(self) -> None:
+        """Watch from now on, and note what functions open as well, until `end_of_collection`."""
+        _install()
+        if not self.on:
+            self.unseen |= sys.modules.keys() - self._seen
+        self.on = self._collecting = True
+
+    def end_of_collection(self, *, declared: bool) -> None:
+        """Note what functions open no longer. Where nothing is declared, watch no longer at all."""
+        self._collecting = False
+        if self.on and not declared:
+            self._seen |= sys.modules.keys() - self.unseen
+            self.on = False
+
+    @contextmanager
+    def building(self) -> Iterator[Reads]:
+        """Collect what this process opens inside the block."""
+        before = self.on
+        if not before:
+            self.begin()
+            self._collecting = False
+        self._builds.append(Reads())
+        try:
+            yield self._builds[-1]
+        finally:
+            self._builds.pop()
+            if not before:
+                self.end_of_collection(declared=False)
+
+    def on_open(self, named: object, flags: object) -> None:
+        """Note a file that is opened, if the project's code may depend on it."""
+        path = _path(named)
+        if path is None or path.startswith(_SYSTEM) or is_installed(path) or not _reads(flags):
+            return
+        frame = sys._getframe(2)
+        opener = frame.f_code.co_filename
+        if opener.endswith("/tokenize.py"):
+            return  # source is read to be shown
+        importing = opener.startswith("<frozen importlib")
+        if path.endswith(".pyc"):
+            path = _source_of(path)
+            importing = True
+        if not self._note(Reads(files={path}), frame, of_module=importing) and self._builds and not importing:
+            self._builds[-1].passing.add(path)
+
+    def note(self, reads: Reads) -> None:
+        """Note what the project's code that calls this says of itself."""
+        self._note(reads, sys._getframe(2), of_module=False)
+
+    def _note(self, reads: Reads, frame: FrameType | None, *, of_module: bool) -> bool:
+        """Keep reads for all of the project's code that takes part in them. Return whether any does.
+
+        What this package opens, it opens for itself, and so does an installed package that is being imported. What one
+        does when the project calls it is done for the project. pytest calls hooks and tests through pluggy: further out
+        is the caller of pytest.
+        """
+        files: dict[str, None] = {}
+        module = ""
+        while frame is not None and not module:
+            code = frame.f_code
+            if code.co_filename.endswith("/pluggy/_callers.py"):
+                break
+            file = _project_file(code.co_filename)
+            if not files and not of_module and (file is None or code.co_name == "_find_and_load"):
+                return False
+            if file:
+                files[file] = None
+                module = file if code.co_name == "<module>" else ""
+            frame = frame.f_back
+        if not files:
+            return False
+        if module or self._builds or self._collecting:
+            self.count += 1
+            if module:
+                self.own.setdefault(module, Reads()).add(reads)
+            if self._builds:
+                self._builds[-1].add(reads)
+            for file in files:
+                if file != module:
+                    self.shared.setdefault(file, Reads()).add(reads)
+        return True
+
+
+WATCH = FileWatch()
+"""The one of this process."""
+
+
+def depends_on(*files: str | os.PathLike[str], variables: Iterable[str] = (), fresh: bool = False) -> None:
+    """Say what a model is made from that is not seen: a program is found again only where it is unchanged.
+
+    Python's own `open` is seen, and so are imports. Call this for everything else, from a module that is imported or
+    from a model's function.
+
+    Args:
+        files: files that native code reads (safetensors, HDF5, OpenCV).
+        variables: names of environment variables. Only digests of their values are kept.
+        fresh: whether it depends on more, as the time or a process; it is lowered again in every run then.
+
+    Raises:
+        UsageError: one of the files is a folder.
+    """
+    paths = [Path(file).absolute() for file in files]
+    for path in paths:
+        if path.is_dir():
+            raise UsageError(f"depends_on({str(path)!r}): it is a folder", hint="name the files in it")
+    reads = Reads({str(path) for path in paths}, declared=bool(paths))
+    reads.variables = {name: digest_of_value(os.environ.get(name)) for name in variables}
+    if fresh:
+        reads.unknown.add("it asks for that: depends_on(fresh=True)")
+    WATCH.note(reads)
+
+
+def digest_of_value(value: str | None) -> str:
+    """Return the digest that stands for a variable's value, which may be a secret; UNSET for None."""
+    return UNSET if value is None else hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@functools.cache
+def _install() -> None:
+    """Add the audit hook. It cannot be removed, so it is added once."""
+    sys.addaudithook(_hear)
+
+
+def _hear(event: str, arguments: tuple[object, ...]) -> None:
+    """Handle a report of Python. There are a hundred thousand in a session, most of other kinds."""
+    if event == "open" and WATCH.on:
+        WATCH.on_open(arguments[0], arguments[2])
+
+
+def _path(named: object) -> str | None:
+    """Return the absolute path of a file that is named by path or descriptor; links and dots stay as they are."""
+    if isinstance(named, int):
+        link = Path(f"/proc/self/fd/{named}")
+        named = link.readlink() if link.is_symlink() else None
+    if not isinstance(named, str | bytes | os.PathLike):
+        return None
+    path = os.fsdecode(named)
+    try:
+        return path if path.startswith("/") or not path else str(Path.cwd() / path)
+    except OSError:  # the working directory was removed
+        return None
+
+
+def _source_of(bytecode: str) -> str:
+    """Return the module of a file in a __pycache__, by Python or by pytest."""
+    path = Path(bytecode)
+    return (
+        str(path.parent.parent / f"{path.name.partition('.')[0]}.py") if path.parent.name == "__pycache__" else bytecode
+    )
+
+
+def _reads(flags: object) -> bool:
+    """Return whether something that was in a file before can be read, by the flags of open(2)."""
+    if not isinstance(flags, int):
+        return True
+    return flags & os.O_ACCMODE != os.O_WRONLY and not flags & (os.O_TRUNC | os.O_EXCL)
+
+
+@functools.cache
+def _project_file(name: str) -> str | None:
+    """Return the file of the project, without links, that a code object is from.
+
+    It is None for this package's own code, of which no model is made, and "" for all other code.
+    """
+    if not name.startswith("/") or is_installed(name):
+        return ""
+    path = Path(name).resolve()
+    if f"{path}".startswith(MACHINERY):
+        return None
+    return str(path) if counts(path) and path.is_file() else ""
