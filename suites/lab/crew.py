@@ -86,7 +86,7 @@ class _Raised:
 
 
 @dataclass(frozen=True)
-class _Ready:
+class _Prepared:
     pass
 
 
@@ -189,11 +189,11 @@ def _answers(jobs: Iterable[_Rest[Any]]) -> Generator[str]:
         yield DONE
 
 
-def _line(answer: _Taken | _Ready | _Done[Any] | _Raised) -> str:
+def _line(answer: _Taken | _Prepared | _Done[Any] | _Raised) -> str:
     return base64.b64encode(pickle.dumps(answer)).decode()
 
 
-def _results(rest: _Rest[Result]) -> Iterator[_Ready | _Done[Result] | _Raised]:
+def _results(rest: _Rest[Result]) -> Iterator[_Prepared | _Done[Result] | _Raised]:
     """Yield the answers about a job: one when it is prepared, and one for each item."""
     items = range(rest.first, rest.job.count)
     try:
@@ -201,7 +201,7 @@ def _results(rest: _Rest[Result]) -> Iterator[_Ready | _Done[Result] | _Raised]:
     except Exception as error:
         yield from (_Raised(f"preparing: {_describe(error)}") for _ in items)
         return
-    yield _Ready()
+    yield _Prepared()
     for item in items:
         try:
             result = do(item)
