@@ -24,7 +24,7 @@ def test_the_tests_of_a_module_are_those_that_import_it() -> None:
     tests = changed.tests_of(["src/ethos_hil/base/record.py"])
     assert tests[0].startswith("src/ethos_hil/base/tests/"), "the nearest come first"
     assert "results/tests/test_store.py" in tests
-    assert "src/ethos_hil/base/tests/test_judge.py" in tests
+    assert "src/ethos_hil/base/tests/test_record.py" in tests
     assert "harness/npu/tests/test_rounding.py" not in tests
 
 
