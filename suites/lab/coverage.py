@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from ethos_hil.lowering.upstream.names.operators import is_overload, unwrap
 from ethos_hil.suites.declare.case import PROFILES, Case, Operator
+from ethos_hil.suites.lab.shared import markdown_table
 from ethos_hil.suites.ops import reasons
 
 _OPERATORS = Path(__file__).resolve().parents[1] / "ops"
@@ -194,27 +195,26 @@ def markdown(upstream: Upstream, operators: Sequence[Operator]) -> dict[str, str
     cases = [case for operator in operators for case in operator.cases]
     tests = sum(len(case.profiles) for case in cases)
     aten, tosa = aten_rows(upstream, operators), tosa_rows(operators)
-    pieces = {
-        "counts": [
-            f"{len(operators)} operators in {len(cases)} cases, {tests} tests. Of the operators that ExecuTorch's Arm",
-            f"backend lists as expressible in TOSA they cover {_covered(aten)}, of TOSA 1.0's own {_covered(tosa)}.",
-        ],
+    counts = (
+        f"{len(operators)} operators in {len(cases)} cases, {tests} tests. Of the operators that ExecuTorch's Arm",
+        f"backend lists as expressible in TOSA they cover {_covered(aten)}, of TOSA 1.0's own {_covered(tosa)}.",
+    )
+    return {
+        "counts": "\n".join(counts) + "\n",
         "aten": _table(aten),
         "tosa": _table(tosa),
-        "cpu": _left(operators),
-        "defects": _defects(operators),
+        "cpu": markdown_table(("what", "why", "tests"), _left(operators)),
+        "defects": markdown_table(("test", "profiles", "what goes wrong today", "failure"), _defects(operators)),
     }
-    return {name: "\n".join(lines) + "\n" for name, lines in pieces.items()}
 
 
 def _covered(rows: Sequence[CoverageRow]) -> str:
     return f"{sum(row.tested for row in rows)} of {len(rows)}"
 
 
-def _table(rows: Iterable[CoverageRow]) -> Iterator[str]:
-    yield f"| operator | {' | '.join(PROFILES)} | tests, or why there is none |"
-    yield f"| --- |{' ---: |' * len(PROFILES)} --- |"
-    yield from (f"| {' | '.join(row.cells())} |" for row in rows)
+def _table(rows: Iterable[CoverageRow]) -> str:
+    head = ("operator", *PROFILES, "tests, or why there is none")
+    return markdown_table(head, (tuple(row.cells()) for row in rows), right=PROFILES)
 
 
 def _about(operators: Sequence[Operator]) -> Iterator[tuple[str, Operator | Case]]:
@@ -224,8 +224,8 @@ def _about(operators: Sequence[Operator]) -> Iterator[tuple[str, Operator | Case
         yield from ((f"{operator.name}_{case.name}", case) for case in operator.cases)
 
 
-def _left(operators: Sequence[Operator]) -> Iterator[str]:
-    """Yield the table of operators that are left to the CPU, wholly or in part, by reason."""
+def _left(operators: Sequence[Operator]) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows of the table of operators that are left to the CPU, wholly or in part, by reason."""
     who: dict[tuple[str, str], dict[str, list[str]]] = {}
     for name, about in _about(operators):
         for profile, reason in about.on_cpu.items():
@@ -233,27 +233,23 @@ def _left(operators: Sequence[Operator]) -> Iterator[str]:
         for profile, kernels in about.leaves.items():
             for kernel, reason in kernels.items():
                 who.setdefault((f"`{kernel}`", reason), {}).setdefault(name, []).append(profile)
-    yield "| what | why | tests |"
-    yield "| --- | --- | --- |"
     for (what, reason), names in who.items():
         by_profiles: dict[str, list[str]] = {}
         for name, profiles in names.items():
             by_profiles.setdefault(", ".join(sorted(profiles, key=PROFILES.index)), []).append(name)
         tests = "; ".join(f"{profiles}: {', '.join(sharing)}" for profiles, sharing in by_profiles.items())
-        yield f"| {what} | {reason} | {tests} |"
+        yield what, reason, tests
 
 
-def _defects(operators: Sequence[Operator]) -> Iterator[str]:
-    """Yield the table of upstream's known defects. Links are relative to docs/."""
-    yield "| test | profiles | what goes wrong today | failure |"
-    yield "| --- | --- | --- | --- |"
+def _defects(operators: Sequence[Operator]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the rows of the table of upstream's known defects. Links are relative to docs/."""
     for name, about in _about(operators):
         grouped: dict[tuple[str, str, str], list[str]] = {}
         for profile, defect in about.defects.items():
             grouped.setdefault((defect.what, defect.link, defect.kind), []).append(profile)
         for (what, link, kind), profiles in grouped.items():
             link = link.removeprefix("docs/")
-            yield f"| {name} | {', '.join(profiles)} | {what} ([source]({link})) | {kind} |"
+            yield name, ", ".join(profiles), f"{what} ([source]({link}))", kind
 
 
 def main() -> None:

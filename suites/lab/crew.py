@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb, format_exception_only
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from ethos_hil.base.crew import DONE, NO_END, WorkerCrew, serve
 
@@ -70,24 +70,9 @@ class _Rest(Generic[Result]):
         return " / ".join(line.strip() for line in lines[-_LAST_LINES:] if "File " in line)[:300] or "it said nothing"
 
 
-@dataclass(frozen=True)
-class _Taken:
-    said: tuple[str, int]
-
-
-@dataclass(frozen=True)
-class _Done(Generic[Result]):
-    result: Result
-
-
-@dataclass(frozen=True)
-class _Raised:
-    reason: str
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    pass
+Answer = tuple[Literal["taken", "ready", "done", "raised"], Any]
+"""What a process says of the job it has: taken, with its standard error and how much that has; prepared; and of an item
+its result, or why it has none."""
 
 
 @dataclass(frozen=True)
@@ -154,14 +139,15 @@ class _Run(Generic[Result]):
             raise InterruptedError("no one takes the results")
 
     def _report(self, rest: _Rest[Result], line: str) -> None:
-        answer = pickle.loads(base64.b64decode(line))
-        if isinstance(answer, _Taken):
-            rest.said = answer.said
-        elif isinstance(answer, _Raised):
-            self._end_item(rest, rest.job.lost(rest.first, answer.reason))
-        elif isinstance(answer, _Done):
-            self._end_item(rest, answer.result)
-        rest.ready = not isinstance(answer, _Taken)
+        answer: Answer = pickle.loads(base64.b64decode(line))
+        match answer:
+            case "taken", said:
+                rest.said = said
+            case "done", result:
+                self._end_item(rest, result)
+            case "raised", reason:
+                self._end_item(rest, rest.job.lost(rest.first, reason))
+        rest.ready = answer[0] != "taken"
 
     def _end_item(self, rest: _Rest[Result], result: Result) -> None:
         self.results.put(result)
@@ -176,39 +162,37 @@ class _Run(Generic[Result]):
         return rest if rest.first < rest.job.count else None
 
 
-def _answers(jobs: Iterable[_Rest[Any]]) -> Generator[str]:
+def work(jobs: Iterable[_Rest[Any]]) -> Generator[str]:
     """Do jobs in a process of the crew, and yield the lines that it answers with."""
     path = Path("/proc/self/fd/2").readlink()  # what tools print goes there; the stack of a crash, too
     begun = False
     for rest in jobs:
-        yield _line(_Taken((str(path), path.stat().st_size)))
+        yield _line(("taken", (str(path), path.stat().st_size)))
         if rest.begin is not None and not begun:
             rest.begin()
         begun = True
-        yield from map(_line, _results(rest))
+        yield from map(_line, _answers(rest))
         yield DONE
 
 
-def _line(answer: _Taken | _Prepared | _Done[Any] | _Raised) -> str:
+def _line(answer: Answer) -> str:
     return base64.b64encode(pickle.dumps(answer)).decode()
 
 
-def _results(rest: _Rest[Result]) -> Iterator[_Prepared | _Done[Result] | _Raised]:
+def _answers(rest: _Rest[Any]) -> Iterator[Answer]:
     """Yield the answers about a job: one when it is prepared, and one for each item."""
     items = range(rest.first, rest.job.count)
     try:
         do = rest.job.prepare()
     except Exception as error:
-        yield from (_Raised(f"preparing: {_describe(error)}") for _ in items)
+        yield from (("raised", f"preparing: {_describe(error)}") for _ in items)
         return
-    yield _Prepared()
+    yield "ready", None
     for item in items:
         try:
-            result = do(item)
+            yield "done", do(item)
         except Exception as error:
-            yield _Raised(_describe(error))
-        else:
-            yield _Done(result)
+            yield "raised", _describe(error)
 
 
 def _describe(error: Exception) -> str:
@@ -219,8 +203,6 @@ def _describe(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    from ethos_hil.suites.lab import crew  # the classes of answers are the module's, not of this program
-
     sys.path[:] = sys.argv[1:]
     faulthandler.enable()
-    serve(None, crew._answers)
+    serve(None, work)

@@ -16,8 +16,8 @@ from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance import coverage, report
+from ethos_hil.suites.lab.prove.conformance import random_graphs as forms
 from ethos_hil.suites.lab.prove.conformance.check import LIMIT_SECONDS, CheckJob, CheckResult, catalogued
-from ethos_hil.suites.lab.prove.conformance.random_graphs import forms
 from ethos_hil.suites.lab.shared import CORES, MANY, Jobs, JsonFile, npus_of, run_jobs, show, write_json
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.suites.lab.prove.conformance.random_graphs.dice import Dice
+from ethos_hil.suites.lab.prove.conformance.random_graphs import Dice
 
 Call = Callable[..., Tensor]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ethos_hil.suites.lab.prove.conformance.random_graphs.dice import Dice
+from ethos_hil.suites.lab.prove.conformance.random_graphs import Dice
 from ethos_hil.suites.lab.prove.random_models.network_step import (
     NUMBERS,
     Call,

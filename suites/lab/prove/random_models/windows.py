@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ethos_hil.suites.lab.prove.conformance.random_graphs.dice import Dice
+from ethos_hil.suites.lab.prove.conformance.random_graphs import Dice
 from ethos_hil.suites.lab.prove.random_models.network_step import LARGEST, Drawer, DrawSite, NetworkStep, activation
 
 

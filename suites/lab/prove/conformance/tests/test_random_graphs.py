@@ -21,14 +21,14 @@ from ethos_hil.lowering.testing.tosa_program import Build, Rng, TosaProgram
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance import command
 from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckJob, CheckResult
-from ethos_hil.suites.lab.prove.conformance.random_graphs.forms import FORMS, named, program, seed_of
+from ethos_hil.suites.lab.prove.conformance.random_graphs import FORMS, named, program, seed_of
 from ethos_hil.suites.lab.tests.running import run_part
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
 
 def test_random_graphs_are_exact() -> None:
-    """One of each form; what they are made of is in suites/lab/prove/conformance/random_graphs."""
+    """One of each form; what they are made of is in suites/lab/prove/conformance/random_graphs.py."""
     outcomes: dict[str, Counter[CheckEnding]] = {npu: Counter() for npu in NPUS}
     for seed in range(len(FORMS)):
         checker = Checker(program(seed))

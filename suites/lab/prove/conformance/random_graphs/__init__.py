@@ -1,1 +1,0 @@
-"""Random TOSA graphs for the conformance run. Each depends on its seed alone."""
