@@ -131,7 +131,7 @@ class BenchBoard:
         return power_command(self.control, what)
 
     def write_board_file(
-        self, folder: Path, name: str = "bench", *, loading: str | None = None, url: str | None = None, more: str = ""
+        self, folder: Path, name: str = "bench", *, loading: str = "", url: str = "", power: bool = True
     ) -> Path:
         """Write the file with which the harness finds it, and return its path for `--target board:PATH`.
 
@@ -140,12 +140,11 @@ class BenchBoard:
             name: of the board.
             loading: the lines of its `[loading]` where a probe is in front of its gdb server.
             url: of its serial line where that is not its device.
-            more: further lines of the file, after its tables.
+            power: whether the file says how to switch it off and on.
         """
-        if loading is None:
-            loading = loading_of(self.gdb)
         path = folder / f"{name}.toml"
-        path.write_text(board_text(loading, url or self.serial, self.control) + more)
+        control = self.control if power else None
+        path.write_text(board_text(loading or loading_of(self.gdb), url or self.serial, control))
         return path
 
     def close(self) -> None:
@@ -183,18 +182,16 @@ def loading_of(gdb: str) -> str:
     return f'server = "running"\ndialect = "qemu"\naddress = {json.dumps(gdb)}\n'
 
 
-def board_text(loading: str, url: str, control: str) -> str:
+def board_text(loading: str, url: str, control: str | None) -> str:
     """Return the file of a bench board.
 
     Args:
         loading: the lines of its `[loading]`.
         url: of its serial line.
-        control: "host:port" of its switches.
+        control: "host:port" of its switches; None for a file that does not say how to switch it off and on.
     """
+    text = f"extends = {json.dumps(str(BOARD_FILE))}\n\n[loading]\n{loading}\n[link]\nurl = {json.dumps(url)}\n"
+    if control is None:
+        return text
     commands = "".join(f"{what} = {json.dumps(power_command(control, what))}\n" for what in ("on", "off", "cycle"))
-    return (
-        f"extends = {json.dumps(str(BOARD_FILE))}\n"
-        f"\n[loading]\n{loading}"
-        f"\n[link]\nurl = {json.dumps(url)}\n"
-        f"\n[power]\n{commands}settle = 0.1\n"
-    )
+    return f"{text}\n[power]\n{commands}settle = 0.1\n"

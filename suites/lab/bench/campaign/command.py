@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,13 +17,14 @@ from time import monotonic
 from typing import Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.console import console
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.suites.lab.bench.campaign.report import table
 from ethos_hil.suites.lab.bench.campaign.scenario import SEEDS_A_CAMPAIGN, Scenario, draw
 from ethos_hil.suites.lab.bench.campaign.trial import HANG_SECONDS, CampaignJob, ScenarioEnding
+from ethos_hil.suites.lab.bench.campaign.trouble import TROUBLES, VERIFIED
 from ethos_hil.suites.lab.crew import Crew
 
 _BLOCK = 10
@@ -69,6 +71,29 @@ def play(scenarios: Sequence[Scenario], jobs: int) -> Iterator[ScenarioEnding]:
         blocks = [scenarios[first : first + size] for first in range(0, len(scenarios), size)]
         work = [CampaignJob(tuple(block), Path(name, str(number))) for number, block in enumerate(blocks)]
         yield from Crew(jobs, HANG_SECONDS).run(work)
+
+
+def table(endings: Sequence[ScenarioEnding]) -> Table:
+    """Return it. A scenario with two troubles is in two rows."""
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("trouble")
+    for title in ("scenarios", "verified"):
+        grid.add_column(title, justify="right")
+    grid.add_column("other endings")
+    for title in ("slowest", "well again", "findings"):
+        grid.add_column(title, justify="right")
+    for trouble in TROUBLES:
+        those = [ending for ending in endings if trouble in ending.troubles]
+        if not those:
+            continue
+        kinds = Counter(kind for ending in those for kind in ending.endings)
+        verified = kinds.pop(VERIFIED, 0)
+        others = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        slowest, well = (max(getattr(ending, name) for ending in those) for name in ("seconds", "well_seconds"))
+        findings = sum(1 for ending in those if ending.violations)
+        cells = (str(len(those)), str(verified), others, f"{slowest:.1f} s", f"{well:.1f} s", str(findings or "none"))
+        grid.add_row(str(trouble), *cells)
+    return grid
 
 
 def _told(ending: ScenarioEnding) -> str:

@@ -1,21 +1,30 @@
-"""Plays a scenario on the bench, and judges how it ended."""
+"""Plays scenarios on the bench board, and judges how each ended and what it left behind."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.harness.boards.catalogue import find_board
+from ethos_hil.harness.boards.lease import lease_file
 from ethos_hil.harness.boards.serial_line import SerialLine
-from ethos_hil.suites.lab.bench.campaign.campaign_bench import CampaignBench, server_of
-from ethos_hil.suites.lab.bench.campaign.harness_user import HarnessUser, UserAnswer
+from ethos_hil.harness.virtual.tests.programs import NPU
+from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
+from ethos_hil.suites.lab.bench.bench_board import BenchBoard, loading_of
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
-from ethos_hil.suites.lab.bench.campaign.scenario import Scenario, draw
-from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, VERIFIED, Human, Trouble
+from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario
+from ethos_hil.suites.lab.bench.campaign.trouble import VERIFIED, Human, Trouble
+from ethos_hil.suites.lab.bench.campaign.user import MARK, HarnessUser, UserAnswer
+from ethos_hil.suites.lab.leftovers import is_held, marked, still_marked
 
 GRACE_SECONDS = 6.0
 """That a run may take beyond its time limit, to leave everything in order. The machine does other things as well."""
@@ -24,6 +33,9 @@ WELL_SECONDS = 30.0
 HANG_SECONDS = 240.0
 """For a whole scenario, after which it counts as lost."""
 _ANSWER_SECONDS = 0.01
+_DYING_SECONDS = 5.0
+"""Within which what a process has started ends after it."""
+_RELAY = Path(__file__).with_name("gdb_relay.py")
 _ENDING = {
     Human.SIGINT: signal.SIGINT,
     Human.SIGTERM: signal.SIGTERM,
@@ -85,7 +97,7 @@ class CampaignJob:
                 return ScenarioTrial(bench, self.scenarios[item]).ending()
             finally:
                 if item == self.count - 1:
-                    bench.close()
+                    bench.board.close()
 
         return do
 
@@ -93,6 +105,89 @@ class CampaignJob:
         """Return the ending of a scenario that crashed or hung."""
         scenario = self.scenarios[item]
         return ScenarioEnding(scenario.number, str(scenario), scenario.troubles, ("lost",), violations=(reason,))
+
+
+class CampaignBench:
+    """A bench board with a folder for its file and its locks. Each scenario starts as if it had just been switched on.
+
+    Attributes:
+        board: the bench board.
+        link: the path of its serial device, for the board's file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Start it.
+
+        Args:
+            folder: an empty one. $ETHOS_HIL_CACHE is set to a folder in it.
+
+        Raises:
+            TargetNotAvailable: it does not start.
+        """
+        self._folder, self.link = folder, folder / "serial"
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ[CACHE_VARIABLE] = str(folder / "cache")
+        self.board = BenchBoard(NPU)
+
+    def begin(self, scenario: Scenario) -> Path:
+        """Make everything new, and return the board's file."""
+        self.board.tell("heal")
+        self.board.tell(f"seed {scenario.number}")
+        self.board.tell("power cycle")
+        self.plug_in()
+        loading = loading_of(self.board.gdb)
+        if scenario.starts_server:
+            relay = [sys.executable, "-S", "-E", str(_RELAY), "{port}", self.board.gdb]
+            loading = f'server = "openocd"\ndialect = "qemu"\ncommand = {json.dumps(relay)}\n'
+        url, power = str(self.link), scenario.has_power
+        return self.board.write_board_file(self._folder, "campaign-board", loading=loading, url=url, power=power)
+
+    def heal(self) -> None:
+        """Take all faults away. What was unplugged is plugged in again, and has another name."""
+        self.board.tell("heal")
+        self.plug_in()
+
+    def plug_in(self) -> None:
+        """Let the link of the board's file lead to its serial device, as those in /dev/serial/by-id do."""
+        fresh = self.link.with_suffix(".new")
+        fresh.symlink_to(self.board.status()["serial"])
+        fresh.replace(self.link)
+
+    def left_behind(self, board_file: Path, mark: str) -> Iterator[str]:
+        """Yield what the harness has left: processes, a held lease, a board set aside, files, its client."""
+        for command in still_marked(MARK, mark, Deadline(_DYING_SECONDS)).values():
+            yield f"a process: {command}"
+        for path in lease_file(find_board(str(board_file))).parent.iterdir():
+            if path.suffix != ".lock":
+                yield f"a file: {path.name}: {path.read_text(errors='replace')}"
+            elif is_held(path):
+                yield f"a lease that is held: {path.read_text()}"
+        if not self._serves_gdb():
+            yield "a client at the gdb server"
+
+    def seen(self) -> Moment:
+        """Return what the board has seen so far."""
+        status = self.board.status()
+        return Moment(status["packets"], sum(status[way]["passed"] for way in ("to-board", "to-host")))
+
+    def jobs(self) -> int:
+        """Return how many jobs its NPU has had."""
+        return int(self.board.status()["jobs"])
+
+    def gdb_client(self) -> socket.socket:
+        """Connect to its gdb server, which halts the board."""
+        host, _, port = self.board.gdb.rpartition(":")
+        return socket.create_connection((host, int(port)), _DYING_SECONDS)
+
+    def _serves_gdb(self) -> bool:
+        """Return whether its gdb server answers: it does, unless someone is there already."""
+        with self.gdb_client() as client:
+            client.settimeout(_DYING_SECONDS)
+            try:
+                client.sendall(b"$qSupported#37")
+                return client.recv(1) == b"+"
+            except OSError:
+                return False
 
 
 class ScenarioTrial:
@@ -160,15 +255,12 @@ class ScenarioTrial:
     @contextlib.contextmanager
     def _company(self) -> Iterator[None]:
         """Have a debugger or a terminal at the board."""
-        match self._scenario.human:
-            case Human.DEBUGGER:
-                with self._bench.gdb_client():
-                    yield
-            case Human.TERMINAL:
-                with SerialLine(str(self._bench.link), 115200):
-                    yield
-            case _:
-                yield
+        with contextlib.ExitStack() as company:
+            if self._scenario.human is Human.DEBUGGER:
+                company.enter_context(self._bench.gdb_client())
+            elif self._scenario.human is Human.TERMINAL:
+                company.enter_context(SerialLine(str(self._bench.link), 115200))
+            yield
 
     def _strike(self, user: HarnessUser, number: int) -> None:
         """Send the signal when its moment has come, unless the run has ended before that."""
@@ -180,8 +272,7 @@ class ScenarioTrial:
                 if self._scenario.human is not Human.SERVER_KILLED:
                     user.signal(number)
                     return
-                server = server_of(self._mark)
-                if server is not None:
+                for server in list(marked(MARK, self._mark))[:1]:  # all that the harness has started
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(server, number)
                     return
@@ -228,6 +319,3 @@ class ScenarioTrial:
             if was_alive and status != 0:
                 self._violations.append(f"a process of the harness ended with {status}, not by itself with 0")
         self._users.clear()
-
-
-__all__ = ["KILLED", "CampaignJob", "ScenarioEnding", "ScenarioTrial", "draw"]

@@ -15,9 +15,8 @@ from ethos_hil.harness.boards.lease import lease_file, set_aside
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.targets.base import Target
-from ethos_hil.suites.lab.bench.campaign.command import play
+from ethos_hil.suites.lab.bench.campaign.command import play, table
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun, answers
-from ethos_hil.suites.lab.bench.campaign.report import table
 from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario, draw
 from ethos_hil.suites.lab.bench.campaign.trial import CampaignJob
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, RIGHT, TROUBLES, VERIFIED, Human

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import Pipe
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from traceback import format_exc
 from typing import ClassVar
 
-from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.process import dies_with
 from ethos_hil.base.verdict import FailureKind
@@ -25,8 +25,8 @@ from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, VERIFIED
 
 MARK = "ETHOS_HIL_CAMPAIGN"
 """Environment variable that marks what such a process starts."""
-_POLL_SECONDS = 0.005
 _PREPARE_SECONDS = 60.0
+_DYING_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -60,29 +60,18 @@ class HarnessUser:
             board_file: of its board.
             mark: value of MARK for what it starts.
         """
-        self._ours, theirs = Pipe()
+        context = get_context("fork")
+        self._ours, theirs = context.Pipe()
         self._ends.add(self._ours)
         self._begun: float | None = None
-        self._status: int | None = None
-        parent = os.getpid()
-        self.pid = os.fork()
-        if self.pid == 0:
-            _be_user(board_file, mark, parent, theirs, self._ends)
+        self._process = context.Process(target=_be_user, args=(board_file, mark, os.getpid(), theirs, self._ends))
+        self._process.start()
         theirs.close()
 
     @property
     def alive(self) -> bool:
-        """Whether it runs. Once it does not, it is reaped."""
-        if self._status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._status = os.waitstatus_to_exitcode(status)
-        return self._status is None
-
-    @property
-    def status(self) -> int | None:
-        """Its exit status; a negative one is that of a signal; None while it runs."""
-        return None if self.alive else self._status
+        """Whether it runs."""
+        return self._process.is_alive()
 
     @property
     def has_answer(self) -> bool:
@@ -102,32 +91,29 @@ class HarnessUser:
         """Return how the run ended, or None when it has not within so many seconds of its start."""
         try:
             self._await_begin()
-            if self._begun is None:
-                return None
-            begun = self._begun
-            if self._ours.poll(max(0.0, begun + seconds - time.monotonic())):
+            if self._begun is not None and self._ours.poll(max(0.0, self._begun + seconds - time.monotonic())):
                 answer: UserAnswer = self._ours.recv()
                 return answer
         except (EOFError, ConnectionResetError):
-            self._await_end(Deadline(5.0))
-            seconds = 0.0 if self._begun is None else time.monotonic() - self._begun
-            return UserAnswer(KILLED, seconds, f"the process has ended with {self.status}")
+            self._process.join(_DYING_SECONDS)
+            taken = 0.0 if self._begun is None else time.monotonic() - self._begun
+            return UserAnswer(KILLED, taken, f"the process has ended with {self._process.exitcode}")
         return None
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
-        if self.alive:
-            os.kill(self.pid, number)
+        if self.alive and self._process.pid is not None:
+            os.kill(self._process.pid, number)
 
     def end(self, seconds: float) -> int | None:
         """Let it end. Return its exit status, or None when it did not within so many seconds: then it is killed."""
         self._ends.discard(self._ours)
         self._ours.close()
-        self._await_end(Deadline(seconds))
-        status = self.status
+        self._process.join(seconds)
+        status = self._process.exitcode
         if status is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self._await_end(Deadline(5.0))
+            self._process.kill()
+            self._process.join(_DYING_SECONDS)
         return status
 
     def _await_begin(self) -> None:
@@ -135,27 +121,23 @@ class HarnessUser:
         if self._begun is None and self._ours.poll(_PREPARE_SECONDS):
             self._begun = self._ours.recv()
 
-    def _await_end(self, deadline: Deadline) -> None:
-        while self.alive and not deadline.passed:
-            time.sleep(_POLL_SECONDS)
-
 
 def _be_user(board_file: Path, mark: str, parent: int, connection: Connection, others: set[Connection]) -> None:
-    """Be the process, and never return."""
+    """Be the process, and end as a command of the harness ends."""
     from ethos_hil.harness.cli.main import guard
 
-    status = 70
+    for other in others:
+        other.close()
+    dies_with(parent)()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
+    os.environ[MARK] = mark
+    status = 1
     try:
-        for other in others:
-            other.close()
-        dies_with(parent)()
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
-        os.environ[MARK] = mark
         guard(lambda: _serve(board_file, connection))
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1
     finally:
-        os._exit(status)
+        os._exit(status)  # nothing of the process that it was forked from is to be tidied up
 
 
 def _serve(board_file: Path, connection: Connection) -> int:
@@ -165,23 +147,22 @@ def _serve(board_file: Path, connection: Connection) -> int:
             run, timeout = connection.recv()
         except EOFError:
             return 0
-        connection.send(_carried_out(target, run, timeout, connection))
+        connection.send(_carried_out(target, run, timeout, connection.send))
 
 
-def _carried_out(target: BoardTarget, run: CampaignRun, timeout: float, connection: Connection) -> UserAnswer:
+def _carried_out(target: BoardTarget, run: CampaignRun, timeout: float, tell: Callable[[float], None]) -> UserAnswer:
     image = run.image()
     ResidentFirmware.of(image.elf)  # the target asks for it again
     ending, message = VERIFIED, ""
-    began = time.monotonic()
-    connection.send(began)
+    started = time.monotonic()
+    tell(started)
     try:
         target.load(image)
-        outcome = target.run(timeout=timeout)
-        difference = run.difference(outcome)
+        difference = run.difference(target.run(timeout=timeout))
         if difference is not None:
             ending, message = FailureKind.MISMATCH, difference
     except EthosHilError as error:
         ending, message = error.kind, f"{error.message} ({error.hint})" if error.hint else error.message
     except Exception:
         ending, message = FailureKind.INTERNAL, format_exc()
-    return UserAnswer(str(ending), time.monotonic() - began, message)
+    return UserAnswer(str(ending), time.monotonic() - started, message)
