@@ -16,6 +16,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.link.frames import Frame, FrameDecoder
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.suites.lab.damage import libfuzzer
 from ethos_hil.suites.lab.damage.libfuzzer import NAMES, Fuzzer
 from ethos_hil.suites.lab.damage.seeds import conversations
 
@@ -146,6 +147,23 @@ def test_a_planted_bug_is_found(
     assert words in session.finding
     assert session.artifact is not None
     assert words in (fuzzer(name, binary, tmp_path).replay([session.artifact]) or "")
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+def test_a_finding_is_made_smaller(
+    host_tools: Path, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libfuzzer, "_SMALLER_SECONDS", 5)
+    old, new = "is_whole && crc_ == stated_crc_;", "is_whole;"
+    tool = fuzzer("monitor", plant(host_tools, "monitor", "monitor/receiver.cc", old, new, tmp_path), tmp_path)
+    shutil.copytree(work / "seeds", tmp_path / "seeds")
+    session = tool.run(60)
+    assert session.artifact is not None
+    small = tool.smaller(session.artifact)
+    assert small != session.artifact
+    assert small.stat().st_size <= session.artifact.stat().st_size
+    assert "other bytes were received" in (tool.replay([small]) or "")
 
 
 Event = tuple[str, int, int, bytes]

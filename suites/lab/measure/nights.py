@@ -8,10 +8,7 @@ no process, no lock that is held, no half-written file.
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,15 +21,12 @@ from typing import Annotated, Any
 import typer
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.process import dies_with
 from ethos_hil.results.gate.account import AUDIT
 from ethos_hil.results.history import History
 from ethos_hil.results.store import StoredRecord, read_run
-from ethos_hil.suites.lab.leftovers import is_held, marked, still_marked
+from ethos_hil.suites.lab.leftovers import MarkedProcess, is_held, still_marked
 
-MARK = "ETHOS_HIL_NIGHTS"
-"""Environment variable that marks all processes of a nightly, also those whose parent has ended."""
-_PATIENCE = 600.0
+PATIENCE = 600.0
 _DYING = 30.0
 """Seconds after which no process of a nightly that was killed may live."""
 PLAN = """\
@@ -73,56 +67,27 @@ def net():
 """
 
 
-class NightlyProcess:
+class NightlyProcess(MarkedProcess):
     """A running `ethos-hil nightly`."""
 
-    def __init__(self, folder: Path, name: str, *arguments: str) -> None:
+    def __init__(self, folder: Path, name: str) -> None:
         """Start it.
 
         Args:
             folder: with the plan's files; run folders go to `name` in it.
-            name: what tells its processes and files from others'.
-            arguments: further ones.
+            name: tells its processes and files from others'.
         """
-        self.mark = f"{folder}/{name}"
-        self._log = folder / f"{name}.log"
         command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "nightly", str(folder / "nightly.toml")]
-        command += ["--into", str(folder / name), *arguments]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env={**os.environ, MARK: self.mark},
-                stdout=log,
-                stderr=log,
-                preexec_fn=dies_with(os.getpid()),
-            )
+        command += ["--into", str(folder / name)]
+        super().__init__(command, f"{folder}/{name}", folder / f"{name}.log", cwd=folder)
 
     def kill_after(self, seconds: float, *, all_at_once: bool) -> bool:
         """Send SIGKILL to it, or to all its processes, after some time. Return whether it had not ended before."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            for process in marked(MARK, self.mark) if all_at_once else [self._process.pid]:
-                try:
-                    os.kill(process, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            self._process.kill()
-            self._process.wait()
-            return True
-        self.end()
-        return False
-
-    def end(self) -> None:
-        """Wait until it has ended by itself. Raises RuntimeError if it is not green."""
-        try:
-            status = self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise RuntimeError(f"a nightly did not end: {self._log.read_text()}") from None
-        if status:
-            raise RuntimeError(f"a nightly ended with status {status}: {self._log.read_text()}")
+        if self.ends_within(seconds):
+            self.end(0)
+            return False
+        self.kill(everything=all_at_once)
+        return True
 
 
 def prepare(folder: Path, plan: str = PLAN) -> None:
@@ -171,9 +136,9 @@ class NightRound:
 def undisturbed(folder: Path) -> tuple[Counter[str], float]:
     """Return the facts of a night that no one kills, and how long it takes when everything is lowered already."""
     prepare(folder)
-    NightlyProcess(folder, "first").end()
+    NightlyProcess(folder, "first").end(PATIENCE)
     began = time.monotonic()
-    NightlyProcess(folder, "second").end()
+    NightlyProcess(folder, "second").end(PATIENCE)
     seconds = time.monotonic() - began
     first, second = facts(folder / "first"), facts(folder / "second")
     require_equal("two undisturbed nights", second, first)
@@ -207,8 +172,8 @@ def disturbed(folder: Path, seed: int, kills: int, whole: Counter[str], seconds:
     if into.is_dir() and any(into.iterdir()):
         already = sum(facts(into).values())
     if killed == kills:
-        NightlyProcess(folder, "victim").end()
-    other.end()
+        NightlyProcess(folder, "victim").end(PATIENCE)
+    other.end(PATIENCE)
     require_equal("the night that was killed", facts(into), whole)
     require_equal("the night beside it", facts(folder / "other"), whole)
     counting = sum(number for fact, number in whole.items() if not json.loads(fact)["run"]["part"].endswith(AUDIT))
@@ -235,7 +200,7 @@ def _left(folder: Path, names: Sequence[str], records: int) -> Iterator[str]:
     """Yield what nightlies left behind, or did not put into the history: `records`, without those of audits."""
     deadline = Deadline(_DYING)
     for name in names:
-        yield from (f"process {command}" for command in still_marked(MARK, f"{folder}/{name}", deadline).values())
+        yield from (f"process {command}" for command in still_marked(f"{folder}/{name}", deadline).values())
         yield from (f"{lock} is held" for lock in (folder / name).glob("*/nightly.lock") if is_held(lock))
     runs = {run["run"]: run["records"] for run in History(folder / "history").runs()}
     wanted = {path.name: records for name in names for path in (folder / name).iterdir() if path.name[0] != "."}

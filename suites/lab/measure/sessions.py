@@ -8,10 +8,7 @@ may be left: no process, no lock that is held, no half-written entry of the cach
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,72 +22,34 @@ from typing import Annotated
 import typer
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.process import dies_with
-from ethos_hil.suites.lab.leftovers import is_held, still_marked
+from ethos_hil.suites.lab.leftovers import MarkedProcess, is_held, still_marked
 
 _ROOT = Path(__file__).resolve().parents[3]
 _TESTS = _ROOT / "suites/tests/sample.py"
-_MARK = "ETHOS_HIL_STRESS"
-"""Environment variable that marks all processes of a session, also those whose parent has ended."""
 _PATIENCE = 1800.0
 """Seconds a session may take."""
 _DYING = 30.0
 """Seconds after which no process of a killed session may live: a worker ends when it has finished its test."""
 
 
-class PytestSession:
+class PytestSession(MarkedProcess):
     """A running `pytest -n 2`."""
 
     def __init__(self, name: str, folder: Path, cache: Path, tests: list[str]) -> None:
-        self.name = f"{folder}-{name}"
         self.temporary = folder / f"tmp-{name}"
         self.temporary.mkdir()
         self._report = folder / f"{name}.xml"
-        self._log = folder / f"{name}.log"
         command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-q", "-p", "no:cacheprovider"]
         command += ["--runs", str(folder / f"runs-{name}"), "--junitxml", str(self._report), *tests]
-        environment = {
-            **os.environ,
-            "ETHOS_HIL_CACHE": str(cache),
-            "TMPDIR": str(self.temporary),
-            _MARK: self.name,
-        }
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                command,
-                cwd=_ROOT,
-                env=environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=dies_with(os.getpid()),
-            )
-
-    @property
-    def running(self) -> bool:
-        """Whether the process that was started still runs."""
-        return self._process.poll() is None
-
-    def kill(self, *, with_children: bool) -> None:
-        """Send SIGKILL to the process that was started, or to all processes of the session."""
-        if with_children:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        else:
-            self._process.kill()
-        self._process.wait()
+        environment = {"ETHOS_HIL_CACHE": str(cache), "TMPDIR": str(self.temporary)}
+        super().__init__(command, f"{folder}-{name}", folder / f"{name}.log", cwd=_ROOT, environment=environment)
 
     def verdicts(self) -> Counter[str]:
         """Wait for the end of the session. Return how many tests had which verdict.
 
         Raises RuntimeError when the session failed.
         """
-        try:
-            status = self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.kill(with_children=True)
-            raise RuntimeError(f"a session did not end within {_PATIENCE:g} s: {self._log.read_text()}") from None
-        if status:
-            raise RuntimeError(f"a session ended with status {status}:\n{self._log.read_text()}")
+        self.end(_PATIENCE)
         properties = ET.parse(self._report).iter("property")
         return Counter(entry.attrib["value"] for entry in properties if entry.attrib["name"] == "verdict")
 
@@ -128,7 +87,7 @@ def run(folder: Path, number: int, tests: list[str]) -> Round:
             time.sleep(0.01)
         time.sleep(chance.random())
         done = len(_artifacts(cache))
-        victim.kill(with_children=number % 2 == 1)
+        victim.kill(everything=number % 2 == 1)
         killed_after = time.monotonic() - started
         verdicts = survivor.verdicts()
         survived = time.monotonic() - started
@@ -138,7 +97,7 @@ def run(folder: Path, number: int, tests: list[str]) -> Round:
     finally:
         for session in (victim, survivor):
             if session.running:
-                session.kill(with_children=True)
+                session.kill(everything=True)
     if set(verdicts) != {"verified"} or again != verdicts:
         raise RuntimeError(f"the survivor: {dict(verdicts)}; the session after it: {dict(again)}")
     left = list(_left(cache, [victim, survivor, following], [survivor, following]))
@@ -157,7 +116,7 @@ def _left(cache: Path, sessions: list[PytestSession], whole: list[PytestSession]
     """Yield what `sessions` left behind. Those in `whole` ended by themselves."""
     deadline = Deadline(_DYING)
     for session in sessions:
-        yield from still_marked(_MARK, session.name, deadline).values()
+        yield from still_marked(session.mark, deadline).values()
     yield from map(str, cache.glob("*/artifacts/.*"))
     yield from (f"{path} is held" for path in cache.glob("*/locks/*.lock") if is_held(path))
     for session in whole:

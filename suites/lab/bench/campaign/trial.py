@@ -23,7 +23,7 @@ from ethos_hil.suites.lab.bench.bench_board import BenchBoard, loading_of
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
 from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario
 from ethos_hil.suites.lab.bench.campaign.trouble import VERIFIED, Human, Trouble
-from ethos_hil.suites.lab.bench.campaign.user import MARK, HarnessUser, UserAnswer
+from ethos_hil.suites.lab.bench.campaign.user import HarnessUser, UserAnswer
 from ethos_hil.suites.lab.leftovers import is_held, marked, still_marked
 
 GRACE_SECONDS = 6.0
@@ -155,7 +155,7 @@ class CampaignBench:
 
     def left_behind(self, board_file: Path, mark: str) -> Iterator[str]:
         """Yield what the harness has left: processes, a held lease, a board set aside, files, its client."""
-        for command in still_marked(MARK, mark, Deadline(_DYING_SECONDS)).values():
+        for command in still_marked(mark, Deadline(_DYING_SECONDS)).values():
             yield f"a process: {command}"
         for path in lease_file(find_board(str(board_file))).parent.iterdir():
             if path.suffix != ".lock":
@@ -272,7 +272,7 @@ class ScenarioTrial:
                 if self._scenario.human is not Human.SERVER_KILLED:
                     user.signal(number)
                     return
-                for server in list(marked(MARK, self._mark))[:1]:  # all that the harness has started
+                for server in list(marked(self._mark))[:1]:  # all that the harness has started
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(server, number)
                     return

@@ -22,9 +22,8 @@ from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.virtual.tests.programs import NPU
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, VERIFIED
+from ethos_hil.suites.lab.leftovers import MARK
 
-MARK = "ETHOS_HIL_CAMPAIGN"
-"""Environment variable that marks what such a process starts."""
 _PREPARE_SECONDS = 60.0
 _DYING_SECONDS = 5.0
 
@@ -58,7 +57,7 @@ class HarnessUser:
 
         Args:
             board_file: of its board.
-            mark: value of MARK for what it starts.
+            mark: of what it starts.
         """
         context = get_context("fork")
         self._ours, theirs = context.Pipe()

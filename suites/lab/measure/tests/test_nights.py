@@ -19,7 +19,7 @@ SMALL = nights.PLAN.replace("jobs = 2", "jobs = 1").partition("[audit]")[0]
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Counter[str]]:
     folder = tmp_path_factory.mktemp("undisturbed")
     nights.prepare(folder, SMALL)
-    nights.NightlyProcess(folder, "only").end()
+    nights.NightlyProcess(folder, "only").end(nights.PATIENCE)
     return folder / "only", nights.facts(folder / "only")
 
 
