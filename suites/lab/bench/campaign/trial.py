@@ -9,8 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
@@ -22,16 +21,15 @@ from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard, loading_of
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
 from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario
-from ethos_hil.suites.lab.bench.campaign.trouble import VERIFIED, Human, Trouble
+from ethos_hil.suites.lab.bench.campaign.trouble import NO_END, VERIFIED, Human
 from ethos_hil.suites.lab.bench.campaign.user import HarnessUser, UserAnswer
+from ethos_hil.suites.lab.damage.loop import DamageEnding
 from ethos_hil.suites.lab.leftovers import is_held, marked, still_marked
 
 GRACE_SECONDS = 6.0
 """That a run may take beyond its time limit, to leave everything in order. The machine does other things as well."""
 WELL_SECONDS = 30.0
 """Within which a run on a board without faults is verified, with the load of a firmware."""
-HANG_SECONDS = 240.0
-"""For a whole scenario, after which it counts as lost."""
 _ANSWER_SECONDS = 0.01
 _DYING_SECONDS = 5.0
 """Within which what a process has started ends after it."""
@@ -42,69 +40,6 @@ _ENDING = {
     Human.SIGKILL: signal.SIGKILL,
     Human.SERVER_KILLED: signal.SIGKILL,
 }
-
-
-@dataclass(frozen=True)
-class ScenarioEnding:
-    """How a scenario ended.
-
-    Attributes:
-        number: of the scenario.
-        title: it, in words.
-        troubles: what happened to it.
-        endings: of the runs in trouble; "lost" where the campaign itself failed.
-        said: what their failures said.
-        seconds: that the run in trouble took.
-        well_seconds: that the run afterwards took.
-        violations: what is wrong with it.
-    """
-
-    number: int
-    title: str
-    troubles: tuple[Trouble, ...]
-    endings: tuple[str, ...]
-    said: tuple[str, ...] = ()
-    seconds: float = 0.0
-    well_seconds: float = 0.0
-    violations: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CampaignJob:
-    """Scenarios in a row, for a worker, which has one bench board for them.
-
-    Attributes:
-        scenarios: them.
-        folder: an empty one, of this job alone.
-    """
-
-    scenarios: tuple[Scenario, ...]
-    folder: Path
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self.scenarios)
-
-    def prepare(self) -> Callable[[int], ScenarioEnding]:
-        """Start the board. It ends with the last scenario."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.scenarios[0].runs[0].image()  # what all processes share is made once
-        bench = CampaignBench(self.folder / str(os.getpid()))
-
-        def do(item: int) -> ScenarioEnding:
-            try:
-                return ScenarioTrial(bench, self.scenarios[item]).ending()
-            finally:
-                if item == self.count - 1:
-                    bench.board.close()
-
-        return do
-
-    def lost(self, item: int, reason: str) -> ScenarioEnding:
-        """Return the ending of a scenario that crashed or hung."""
-        scenario = self.scenarios[item]
-        return ScenarioEnding(scenario.number, str(scenario), scenario.troubles, ("lost",), violations=(reason,))
 
 
 class CampaignBench:
@@ -199,7 +134,7 @@ class ScenarioTrial:
         self._violations: list[str] = []
         self._users: list[HarnessUser] = []
 
-    def ending(self) -> ScenarioEnding:
+    def ending(self) -> DamageEnding:
         """Play it."""
         bench, scenario = self._bench, self._scenario
         board_file = bench.begin(scenario)
@@ -215,16 +150,10 @@ class ScenarioTrial:
         finally:
             self._end_users()
         self._violations += (f"left behind: {text}" for text in bench.left_behind(board_file, self._mark))
-        return ScenarioEnding(
-            scenario.number,
-            str(scenario),
-            scenario.troubles,
-            tuple(answer.ending for answer in answers),
-            tuple(answer.said for answer in answers),
-            answers[0].seconds,
-            well.seconds,
-            tuple(self._violations),
-        )
+        message = "; ".join((*map(str, answers), f"then {well}"))
+        finding = " / ".join(self._violations)
+        row, outcome = str(scenario.troubles[0]), answers[0].ending
+        return DamageEnding(scenario.number, str(scenario), row, outcome, answers[0].seconds, message, finding)
 
     def _in_trouble(self, user: HarnessUser, board_file: Path) -> list[UserAnswer]:
         """Make the run, or the two, that the trouble happens to."""
@@ -284,7 +213,7 @@ class ScenarioTrial:
         if answer is None:
             user.signal(signal.SIGKILL)
             user.end(GRACE_SECONDS)
-            answer = UserAnswer("no end", timeout + GRACE_SECONDS)
+            answer = UserAnswer(NO_END, timeout + GRACE_SECONDS)
         elif answer.seconds > timeout + GRACE_SECONDS:
             self._violations.append(f"{what} took {answer.seconds:.1f} s, and had {timeout:g} s")
         return answer

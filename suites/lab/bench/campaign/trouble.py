@@ -13,6 +13,8 @@ VERIFIED = "verified"
 """The run ended with the right answer."""
 KILLED = "killed"
 """The process of the run was ended before it had an answer."""
+NO_END = "no end"
+"""The run did not end in time, nor within its grace."""
 
 
 class Human(StrEnum):

@@ -15,14 +15,14 @@ from ethos_hil.harness.boards.lease import lease_file, set_aside
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.targets.base import Target
-from ethos_hil.suites.lab.bench.campaign.command import play, table
+from ethos_hil.suites.lab.bench.campaign.command import Campaign
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun, answers
 from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario, draw
-from ethos_hil.suites.lab.bench.campaign.trial import CampaignJob
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, RIGHT, TROUBLES, VERIFIED, Human
 from ethos_hil.suites.lab.bench.faults import FaultSpec
 from ethos_hil.suites.lab.bench.gdb_port import GdbLies
-from ethos_hil.suites.lab.crew import Crew
+from ethos_hil.suites.lab.damage import loop
+from ethos_hil.suites.lab.damage.loop import CRASHED
 
 DATA = bytes(range(256)) * 4
 AT_ONCE = Moment(0, 0)
@@ -70,14 +70,20 @@ HUMANS = {
 }
 
 
+def sample(number: int) -> Scenario:
+    """The scenario of a number, in the workers too."""
+    return next(scenario for scenario in (*SAMPLE, *HUMANS) if scenario.number == number)
+
+
 @pytest.mark.proof
-@pytest.mark.parametrize("sample", [SAMPLE, HUMANS])
-def test_a_run_in_trouble_ends_rightly_and_the_board_is_well_afterwards(sample: dict[Scenario, set[str]]) -> None:
-    endings = sorted(play(tuple(sample), 1), key=lambda ending: ending.number)
-    assert [(ending.title, ending.violations) for ending in endings if ending.violations] == []
-    for ending, right in zip(endings, sample.values(), strict=True):
-        assert set(ending.endings) <= right, ending
-    assert table(endings).row_count == len({trouble for scenario in sample for trouble in scenario.troubles})
+@pytest.mark.parametrize("scenarios", [SAMPLE, HUMANS])
+def test_a_run_in_trouble_ends_rightly_and_the_board_is_well_afterwards(
+    scenarios: dict[Scenario, set[str]], tmp_path: Path
+) -> None:
+    right = {scenario.number: endings for scenario, endings in scenarios.items()}
+    endings = list(loop.run(Campaign(tmp_path, sample), list(right), 1))
+    assert [(ending.case, ending.finding) for ending in endings if ending.finding] == []
+    assert {ending.number for ending in endings if ending.outcome in right[ending.number]} == right.keys()
 
 
 def test_the_sample_has_every_trouble() -> None:
@@ -105,9 +111,9 @@ def damage() -> None:
 
 @pytest.mark.slow
 def test_a_harness_that_lies_and_leaves_everything_is_found(tmp_path: Path) -> None:
-    (ending,) = Crew(1, 60, begin=damage).run([CampaignJob((scenario(11, human=Human.TERMINAL),), tmp_path)])
-    text = " / ".join(ending.violations)
-    assert ending.endings == (VERIFIED,)
+    campaign = Campaign(tmp_path, sample)
+    (ending,) = loop.run(campaign, [12], 1, seconds=60, begin=damage)
+    assert ending.outcome == VERIFIED
     for what in (
         "1 executions were verified, and the NPU had 0 jobs",
         "ended as it must not: verified",
@@ -116,9 +122,9 @@ def test_a_harness_that_lies_and_leaves_everything_is_found(tmp_path: Path) -> N
         "left behind: a lease that is held",
         "left behind: a file: ",
     ):
-        assert what in text, ending
-    lost = CampaignJob((scenario(11),), tmp_path).lost(0, "no end")
-    assert (lost.endings, lost.violations) == (("lost",), ("no end",))
+        assert what in ending.finding, ending
+    lost = campaign.lost(12, "no end")
+    assert (lost.outcome, lost.row, lost.finding) == (CRASHED, "terminal", "no end")
 
 
 def outcome(run: CampaignRun, *, wrong: int | None = None) -> Outcome:
