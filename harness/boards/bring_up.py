@@ -107,15 +107,11 @@ _MISMATCH = (
 )
 
 
+@dataclass(frozen=True)
 class _StageTeller:
     """Hands on what a run tells of its stages."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-
-    def stage(self, text: str) -> None:
-        """Tell that a stage starts."""
-        self._tell(text)
+    stage: Callable[[str], None]
 
     def step(self, done: int, total: int) -> None:
         """Tell nothing: the executions take no time."""

@@ -19,6 +19,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up_report import StepFinding
 from ethos_hil.harness.boards.gdb_server import board_remote
+from ethos_hil.harness.boards.loader import NVIC_ICPR, NVIC_WORDS
 from ethos_hil.harness.gdb.remote import GdbRemote
 
 CPUID = 0xE000ED00
@@ -33,7 +34,7 @@ PRIVILEGED = 1 << 0
 """For RESET: the NPU is privileged and secure then."""
 STOP = 0xFFFF0000
 """A command stream's last word, NPU_OP_STOP with all bits of its mask."""
-NVIC_ISPR, NVIC_ICPR, NVIC_WORDS = 0xE000E200, 0xE000E280, 16
+NVIC_ISPR = 0xE000E200
 """Pending interrupts, a bit each; writing a bit to ICPR clears it."""
 DEMCR, TRCENA = 0xE000EDFC, 1 << 24
 DWT_CTRL, CYCCNTENA, NOCYCCNT = 0xE0001000, 1 << 0, 1 << 25
@@ -136,65 +137,53 @@ _EXTERNAL_PORT = 2
 """The selector in QCONFIG that leads to all memories, as in firmware/npu/driver.cc."""
 
 
-@dataclass(frozen=True)
-class InterruptSeen:
-    """What was seen.
-
-    Attributes:
-        status: the NPU's STATUS in the end.
-        before, after: numbers of the interrupts that were pending.
-    """
-
-    status: int
-    before: frozenset[int]
-    after: frozenset[int]
-
-    @property
-    def came(self) -> tuple[int, ...]:
-        """Those that became pending."""
-        return tuple(sorted(self.after - self.before))
-
-
 def interrupt(board: Board) -> StepFinding:
     """Let the NPU raise its interrupt while the firmware, which gave it clocks and power, is halted."""
     with board_remote(board.loading) as remote:
         remote.halt()
         try:
-            seen = _look(remote, board)
+            status, before, after = _look(remote, board)
         finally:
             if remote.usable:
                 with contextlib.suppress(TargetError):
                     remote.resume()
                     remote.detach()
-    return check_interrupt(board.soc.npu_irq, seen)
+    return check_interrupt(board.soc.npu_irq, status, before, after)
 
 
-def check_interrupt(number: int, seen: InterruptSeen) -> StepFinding:
-    """Compare what was seen with the number of the board's file."""
+def check_interrupt(number: int, status: int, before: set[int], after: set[int]) -> StepFinding:
+    """Compare what was seen with the number of the board's file.
+
+    Args:
+        number: the file's.
+        status: the NPU's STATUS in the end.
+        before, after: numbers of the interrupts that were pending.
+    """
     values: dict[str, object] = {
-        "status": f"0x{seen.status:08x}",
+        "status": f"0x{status:08x}",
         "stated": number,
-        "pending_before": sorted(seen.before),
-        "pending_after": sorted(seen.after),
+        "pending_before": sorted(before),
+        "pending_after": sorted(after),
     }
-    if not seen.status & IRQ_RAISED:
+    came = sorted(after - before)
+    if not status & IRQ_RAISED:
         return StepFinding.failed(
             FailureKind.TIMEOUT,
-            f"the NPU does not end a program of one word within {_NPU_SECONDS:g} s: STATUS 0x{seen.status:08x}",
+            f"the NPU does not end a program of one word within {_NPU_SECONDS:g} s: STATUS 0x{status:08x}",
             "switch the board off and on; does the NPU have its clock, and does it reach the package's memory?",
             values,
         )
-    if number in seen.came:
-        return StepFinding(f"the NPU's interrupt arrives as number {number}: STATUS 0x{seen.status:08x}", values)
-    if seen.came:
-        others = " and ".join(map(str, seen.came))
+    if number in came:
+        return StepFinding(f"the NPU's interrupt arrives as number {number}: STATUS 0x{status:08x}", values)
+    if came:
+        others = " and ".join(map(str, came))
         return StepFinding.failed(
             FailureKind.WRONG_BOARD,
             f"the NPU raises its interrupt, and number {others} becomes pending; the file says {number}",
-            f"correct soc.npu.irq to {seen.came[0]}",
+            f"correct soc.npu.irq to {came[0]}",
             values,
         )
-    already = ", which was pending before" if number in seen.before else ""
+    already = ", which was pending before" if number in before else ""
     return StepFinding.failed(
         FailureKind.WRONG_BOARD,
         f"the NPU raises its interrupt, and none arrives at the processor; the file says number {number}{already}",
@@ -203,7 +192,8 @@ def check_interrupt(number: int, seen: InterruptSeen) -> StepFinding:
     )
 
 
-def _look(remote: GdbRemote, board: Board) -> InterruptSeen:
+def _look(remote: GdbRemote, board: Board) -> tuple[int, set[int], set[int]]:
+    """Return the NPU's STATUS after a program, and the interrupts that were pending before and after it."""
     base, stream = board.soc.npu_registers.base, board.soc.firmware.package.base
     remote.write_word(base + NPU_RESET, PRIVILEGED)
     _await(remote, base, RESETTING, 0)
@@ -213,12 +203,12 @@ def _look(remote: GdbRemote, board: Board) -> InterruptSeen:
         remote.write_word(base + register, value)
     remote.write_word(base + NPU_CMD, RUN)
     status = _await(remote, base, IRQ_RAISED, IRQ_RAISED)
-    seen = InterruptSeen(status, before, _pending(remote))
+    after = _pending(remote)
     remote.write_word(base + NPU_CMD, CLEAR_IRQ)
     remote.write_word(base + NPU_RESET, PRIVILEGED)  # also ends a program that does not end
-    for number in seen.came:
+    for number in after - before:
         remote.write_word(NVIC_ICPR + number // 32 * 4, 1 << number % 32)
-    return seen
+    return status, before, after
 
 
 def _await(remote: GdbRemote, base: int, mask: int, wanted: int) -> int:
@@ -229,6 +219,6 @@ def _await(remote: GdbRemote, base: int, mask: int, wanted: int) -> int:
     return status
 
 
-def _pending(remote: GdbRemote) -> frozenset[int]:
+def _pending(remote: GdbRemote) -> set[int]:
     words = [remote.read_word(NVIC_ISPR + 4 * index) for index in range(NVIC_WORDS)]
-    return frozenset(32 * index + bit for index, word in enumerate(words) for bit in range(32) if word >> bit & 1)
+    return {32 * index + bit for index, word in enumerate(words) for bit in range(32) if word >> bit & 1}

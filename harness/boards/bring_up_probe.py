@@ -79,19 +79,6 @@ class MemorySpan:
         return f"{self.name} (0x{self.base:08x}, {format_size(self.size)})"
 
 
-@dataclass(frozen=True)
-class MemoryTest:
-    """A test without a fault.
-
-    Attributes:
-        tested: bytes that were written and read back, each several times.
-        restored: whether they have again what was there before.
-    """
-
-    tested: int
-    restored: bool
-
-
 def format_size(size: int) -> str:
     """Return a number of bytes in the unit that fits it: "512 KiB"."""
     for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
@@ -120,7 +107,7 @@ def spans(soc: Soc) -> tuple[MemorySpan, ...]:
     return tuple(sorted(memories, key=lambda span: span.base))
 
 
-def examine_memory(remote: GdbRemote, span: MemorySpan, tell: Callable[[int, int], None]) -> MemoryTest:
+def examine_memory(remote: GdbRemote, span: MemorySpan, tell: Callable[[int, int], None]) -> tuple[int, bool]:
     """Test a memory of a halted processor.
 
     Args:
@@ -128,26 +115,22 @@ def examine_memory(remote: GdbRemote, span: MemorySpan, tell: Callable[[int, int
         span: the memory.
         tell: gets the parts that are done, and how many there are.
 
+    Returns:
+        How many bytes were written and read back, each several times, and whether they were put back.
+
     Raises:
         TargetError: kind "readback": it does not keep what is written, or the server refuses to write or read it. Kind
             "probe": the connection is lost.
     """
-    blocks = tuple(_blocks(span))
-    parts = 1 + len(blocks)
-    tested, restored = _test_lines(remote, span)
-    tell(1, parts)
-    for done, (address, size) in enumerate(blocks, start=2):
-        restored = _test_block(remote, span, address, size) and restored
-        tested += size
-        tell(done, parts)
-    return MemoryTest(tested, restored)
-
-
-def _blocks(span: MemorySpan) -> Iterator[tuple[int, int]]:
-    """Yield addresses and sizes of the blocks: at the start, in the middle and at the end."""
     size = min(BLOCK, span.size // 3 // _WORD * _WORD)
-    for offset in (0, (span.size - size) // 2 // _WORD * _WORD, (span.size - size) // _WORD * _WORD):
-        yield span.base + offset, size
+    offsets = [(span.size - size) * part // 2 // _WORD * _WORD for part in range(3)]  # start, middle and end
+    tested, restored = _test_lines(remote, span)
+    tell(1, 1 + len(offsets))
+    for done, offset in enumerate(offsets, start=2):
+        restored = _test_block(remote, span, span.base + offset, size) and restored
+        tested += size
+        tell(done, 1 + len(offsets))
+    return tested, restored
 
 
 def _test_lines(remote: GdbRemote, span: MemorySpan) -> tuple[int, bool]:
@@ -357,16 +340,16 @@ def memory(probed: ParkedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
     port = probed.board.soc.firmware.port
     with probed.park() as remote:
         try:
-            test = examine_memory(remote, span, lambda done, parts: tell(f"{done} of {parts} parts"))
+            tested, restored = examine_memory(remote, span, lambda done, parts: tell(f"{done} of {parts} parts"))
         except TargetError as error:
             later = port not in _READY_PORTS and _FOR_PROGRAMS.issuperset(span.uses)
             if error.kind is not FailureKind.READBACK or not later:
                 raise
             why = "This part may power it only once the firmware runs: the convolution is its test"
             return StepFinding.left_out(f"{error.message}. {why}", values)
-    note = "" if test.restored else "; they could not be read before, and are not put back"
-    text = f"{span}: {test.tested:,} bytes keep walking bits and their addresses{note}"
-    values |= {"tested_bytes": test.tested, "restored": test.restored}
+    note = "" if restored else "; they could not be read before, and are not put back"
+    text = f"{span}: {tested:,} bytes keep walking bits and their addresses{note}"
+    values |= {"tested_bytes": tested, "restored": restored}
     return StepFinding(text, values)
 
 
@@ -466,52 +449,35 @@ def clock(board: Board, stated: int, tell: Tell) -> StepFinding:
         after = remote.read_word(DWT_CYCCNT)
         remote.resume()
         remote.detach()
-    return check_clock(stated, CountedTime((after - before) % (1 << 32), inner, outer), control)
+    return check_clock(stated, (after - before) % (1 << 32), (inner, outer), control)
 
 
-@dataclass(frozen=True)
-class CountedTime:
-    """Cycles, and how long they took: `inner` seconds at least and `outer` at most."""
-
-    cycles: int
-    inner: float
-    outer: float
-
-    @property
-    def least(self) -> float:
-        """The lowest clock that this may be, Hz."""
-        return self.cycles / self.outer
-
-    @property
-    def most(self) -> float:
-        """The highest clock that this may be, Hz."""
-        return self.cycles / self.inner
-
-
-def check_clock(stated: int, counted: CountedTime, control: int) -> StepFinding:
+def check_clock(stated: int, cycles: int, seconds: tuple[float, float], control: int) -> StepFinding:
     """Compare what was counted with the clock that the firmware says.
 
     Args:
         stated: that clock, Hz.
-        counted: the cycles.
+        cycles: what was counted.
+        seconds: how long that took, at least and at most.
         control: DWT_CTRL, which says whether there is a counter.
     """
+    most, least = (cycles / bound for bound in seconds)
     values = {
-        "cycles": counted.cycles,
-        "seconds_least": round(counted.inner, 6),
-        "seconds_most": round(counted.outer, 6),
+        "cycles": cycles,
+        "seconds_least": round(seconds[0], 6),
+        "seconds_most": round(seconds[1], 6),
         "stated_hz": stated,
         "dwt_ctrl": f"0x{control:08x}",
     }
-    if control & NOCYCCNT or counted.cycles == 0:
+    if control & NOCYCCNT or cycles == 0:
         return StepFinding.failed(
             FailureKind.FAULT,
             f"the cycle counter stands still while the processor runs (DWT_CTRL 0x{control:08x})",
             "cycles of this board cannot be trusted; may the debugger see secure trace (DAUTHCTRL)?",
             values,
         )
-    shown = f"{counted.least / 1e6:.3f} to {counted.most / 1e6:.3f} MHz"
-    if not counted.least * (1 - _TOLERANCE) <= stated <= counted.most * (1 + _TOLERANCE):
+    shown = f"{least / 1e6:.3f} to {most / 1e6:.3f} MHz"
+    if not least * (1 - _TOLERANCE) <= stated <= most * (1 + _TOLERANCE):
         return StepFinding.failed(
             FailureKind.WRONG_BOARD,
             f"the processor's clock is {shown} by the host's; the firmware says {stated / 1e6:g} MHz",

@@ -158,7 +158,7 @@ class BringUpReport:
         lines = [
             f"# Bring-up of {self.board.name}",
             "",
-            f"{_cell(one_line(self.board.description))}. {_sentence(self.summary)}",
+            f"{_cell(one_line(self.board.description))}. {self.summary}.",
             "",
         ]
         lines += ["| step | | found | seconds |", "|---|---|---|---|"]
@@ -196,10 +196,6 @@ def _fence(values: Mapping[str, Any]) -> list[str]:
 
 def _cell(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
-
-
-def _sentence(text: str) -> str:
-    return f"{text}."
 
 
 def _is_private(key: str) -> bool:

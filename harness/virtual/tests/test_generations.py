@@ -14,14 +14,10 @@ from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.virtual.device import RegisterLayout, Unmodelled
 from ethos_hil.harness.virtual.tests.test_device import (
     BASEP0,
-    CHANNEL,
-    CHANNELS,
     CMD,
     CONFIG,
     END,
     ID,
-    INTERFACE,
-    IRQ,
     PROT,
     QBASE0,
     QBASE1,
@@ -115,19 +111,6 @@ def test_the_upper_bit_chooses_the_port_on_u55_and_u65(npu: str) -> None:
     bench.device.write(REGIONCFG, 0b11_10_01_00)
     bench.start()
     assert [bench.jobs[0].ports[region] for region in range(4)] == [0, 0, 1, 1]
-
-
-@pytest.mark.parametrize(("register", "channel"), CHANNELS)
-@pytest.mark.parametrize("port", [0, 1])
-def test_a_bus_error_of_a_u85_names_interface_and_channel(register: str, channel: int, port: int) -> None:
-    bench = Bench(U85)
-    bench.device.write(MEM_ATTR0 + 4, port << 2)
-    bench.device.write(REGIONCFG, 1 << 4)
-    bench.device.write(QCONFIG, 1)
-    bench.answer = Fault(FailureKind.BUS, 24, "CONV", register, 1, "is wrong", region=2)
-    bench.start()
-    expected = {"DMA0_IDX": 6}.get(register, channel)  # RD_MEM2MEM_IDX in the driver's header
-    assert bench.device.read(STATUS) == IRQ | 1 << 2 | port << INTERFACE | expected << CHANNEL
 
 
 class Driven(Bench):

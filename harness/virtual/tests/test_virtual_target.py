@@ -57,12 +57,10 @@ def fails(image: Image, target: VirtualTarget | None = None, timeout: float = TI
     return caught.value
 
 
-@pytest.mark.parametrize("name", ["add", "convolutions"])
-def test_outputs_equal_the_reference(make_image: MakeImage, name: str) -> None:
-    recorded = load(name)
-    (only,) = run(make_image(name)).runs
-    for output, expected in zip(only.outputs, recorded.outputs, strict=True):
-        np.testing.assert_array_equal(output, expected, strict=True)
+def test_outputs_of_a_delegate_are_the_references(make_image: MakeImage) -> None:
+    """Those of the program are compared by the contract of targets."""
+    recorded = load("convolutions")
+    (only,) = run(make_image("convolutions")).runs
     (call,) = only.delegates
     for output, expected in zip(call.outputs, recorded.delegate_outputs, strict=True):
         np.testing.assert_array_equal(output, expected, strict=True)
@@ -70,12 +68,8 @@ def test_outputs_equal_the_reference(make_image: MakeImage, name: str) -> None:
 
 def test_every_run_of_the_plan_comes_back_with_its_operations(make_image: MakeImage) -> None:
     image = make_image("convolutions", input_sets=3, repeat=2)
-    progress: list[tuple[int, int]] = []
     target = VirtualTarget(NPU)
-    target.load(image)
-    outcome = target.run(timeout=TIMEOUT, progress=lambda done, planned: progress.append((done, planned)))
-    assert [(run.input_set, run.repeat) for run in outcome.runs] == [(s, r) for s in range(3) for r in range(2)]
-    assert progress == [(i, 6) for i in range(1, 7)]
+    outcome = run(image, target)
     assert {Capability.OP_EVENTS, Capability.STAYS_UP} <= target.capabilities()
     for execution in outcome.runs:
         (call,) = execution.delegates
@@ -86,10 +80,8 @@ def test_every_run_of_the_plan_comes_back_with_its_operations(make_image: MakeIm
         assert call.events[0] == 0
         assert all(count for count in call.events[1:4])
         assert call.events[4] is None
-    assert (outcome.run_id, outcome.image_hash) == (image.run_id, image.image_hash)
     assert outcome.npu_config & 0xF == 7
     assert outcome.memory["delegates"] == 1
-    assert 0 < outcome.seconds["launch"] < outcome.seconds["total"]
     assert 0 < outcome.seconds["npu"] < outcome.seconds["total"]
 
 
@@ -97,13 +89,6 @@ def test_delegate_outputs_are_not_sent_unless_asked_for(make_image: MakeImage) -
     (only,) = run(make_image("add", send_delegate_outputs=False)).runs
     assert only.delegates[0].outputs == ()
     assert only.delegates[0].op_events
-
-
-def test_another_npu_size_is_refused_by_the_firmware(make_image: MakeImage) -> None:
-    error = fails(make_image("add"), VirtualTarget("ethos-u55-256"))
-    assert error.kind == "npu-mismatch"
-    assert "128" in error.message
-    assert "256" in error.message
 
 
 def test_an_unknown_npu_is_a_usage_error() -> None:
@@ -191,26 +176,16 @@ def test_a_defect_of_the_model_is_no_fault_of_the_guest(make_image: MakeImage) -
         run(make_image("add"), VirtualTarget(NPU, engine=BrokenEngine))
 
 
-class FlippingWire:
-    """Flips one bit, counted from the start of the conversation."""
+def test_one_bit_flipped_on_the_wire_is_noticed(make_image: MakeImage) -> None:
+    """Bytes everywhere in a conversation: see below."""
+    before = 200  # bytes that come as they are
 
-    def __init__(self, bit: int) -> None:
-        self._bit = bit
-        self._position = 0
+    def flip(data: bytes) -> bytes:
+        nonlocal before
+        start, before = before, before - len(data)
+        return data[:start] + bytes([data[start] ^ 8]) + data[start + 1 :] if 0 <= start < len(data) else data
 
-    def __call__(self, data: bytes) -> bytes:
-        damaged = bytearray(data)
-        byte = self._bit // 8 - self._position
-        if 0 <= byte < len(damaged):
-            damaged[byte] ^= 1 << self._bit % 8
-        self._position += len(data)
-        return bytes(damaged)
-
-
-@pytest.mark.parametrize("byte", [60, 200, 400])
-def test_one_bit_flipped_on_the_wire_is_noticed(make_image: MakeImage, byte: int) -> None:
-    target = VirtualTarget(NPU, wire=FlippingWire(8 * byte + 3))
-    assert fails(make_image("add"), target).kind == "link"
+    assert fails(make_image("add"), VirtualTarget(NPU, wire=flip)).kind == "link"
 
 
 def test_an_npu_fault_is_explained(make_image: MakeImage) -> None:
