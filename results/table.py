@@ -35,8 +35,10 @@ TEXT, INTEGER, NUMBER = "VARCHAR", "BIGINT", "DOUBLE"
 class Fit(StrEnum):
     """How cells fit a terminal that is too narrow for them."""
 
-    NUMBER = "right"
-    """Not at all, but for the title, and they end below one another."""
+    NUMBER = "number"
+    """Not at all, and they end below one another."""
+    TITLED_NUMBER = "titled number"
+    """The same, below a title that may break."""
     WHOLE = "whole"
     """Not at all."""
     CLIPPED = "clipped"
@@ -48,7 +50,8 @@ class Fit(StrEnum):
 
 
 _LOOKS: Mapping[Fit, Mapping[str, Any]] = MappingProxyType({
-    Fit.NUMBER: {"justify": "right"},
+    Fit.NUMBER: {"justify": "right", "no_wrap": True},
+    Fit.TITLED_NUMBER: {"justify": "right"},
     Fit.WHOLE: {"no_wrap": True},
     Fit.CLIPPED: {"no_wrap": True, "overflow": "ellipsis"},
     Fit.FOLDED: {"overflow": "fold"},
@@ -72,6 +75,7 @@ class TableColumn(Generic[Row]):
         fit: of its cells on a terminal.
         show: returns a value as people read it.
         total: what stands below all cells; "" for nothing.
+        most: the most characters that it takes on a terminal; None for no limit.
     """
 
     name: str
@@ -80,6 +84,7 @@ class TableColumn(Generic[Row]):
     fit: Fit = Fit.WORDS
     show: Callable[[Any], str | Text] = _shown
     total: str = ""
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -107,23 +112,27 @@ class ResultTable(Generic[Row]):
         """Return the table as a Parquet file; see `as_parquet`."""
         return as_parquet({column.name: column.kind for column in self.columns}, self.records())
 
-    def to_text(self, top: int | None = None, **looks: Any) -> Table:
+    def to_text(self, top: int | None = None, *, rest: Sequence[str] = (), **looks: Any) -> Table:
         """Return the table for a terminal.
 
         Args:
-            top: the most rows to show; the last row says how many more there are.
+            top: the most rows to show.
+            rest: cells of a last row, in place of one that says how many more there are than `top`.
             looks: of the table, as `ethos_hil.base.console.table_of` takes them.
         """
         from rich.table import Column  # late: rich takes 0.1 s, and files do not need it
 
         from ethos_hil.base.console import add_row, plain, table_of
 
-        titles = [Column(plain(column.name), column.total, **_LOOKS[column.fit]) for column in self.columns]
+        titles = [Column(plain(column.name), column.total, max_width=column.most, **_LOOKS[column.fit])
+                  for column in self.columns]  # fmt: skip
         table = table_of(*titles, footer=any(column.total for column in self.columns), **looks)
         for row in self.rows[:top]:
             add_row(table, *(column.show(column.value(row)) for column in self.columns))
-        if top is not None and len(self.rows) > top:
-            add_row(table, f"and {len(self.rows) - top:,} more")
+        if not rest and top is not None and len(self.rows) > top:
+            rest = (f"and {len(self.rows) - top:,} more",)
+        if rest:
+            add_row(table, *rest)
         return table
 
     def to_html(self) -> str:

@@ -173,7 +173,7 @@ def answer(figures: Sequence[PointFigures], budget: Budget) -> BudgetAnswer:
     labels = tuple(dict.fromkeys(point.label for point in figures))
     by_place: dict[tuple[str, str, str, str], dict[str, PointFigures]] = {}
     for point in figures:
-        by_place.setdefault((point.npu, point.memory_mode, point.system_config, point.target), {})[point.label] = point
+        by_place.setdefault(point.place, {})[point.label] = point
     places = [_place(key, points, labels, budget) for key, points in by_place.items()]
     return BudgetAnswer(budget, labels, tuple(sorted(places, key=_order)))
 

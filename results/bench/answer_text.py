@@ -10,6 +10,7 @@ from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.wording import duration, list_of, per_second
 from ethos_hil.results.bench.answer import BudgetAnswer, BudgetPlace, Margin
 from ethos_hil.results.bench.budget import QUANTITIES, Quantity
+from ethos_hil.results.bench.figures import clocks_of, npus_by_clock, short_name
 
 SRAM = (
     "sram is what the NPU's program takes: its scratch with its inputs and outputs, the cache of Dedicated_Sram, and "
@@ -56,7 +57,7 @@ def explain(answer: BudgetAnswer) -> Iterator[str]:
     points = [point for place in answer.places for point in place.points]
     provenances = dict.fromkeys(point.provenance for point in points if point.provenance)
     if provenances:
-        clocks = dict.fromkeys(f"{frequency(point.clock_hz)} ({point.clock_of})" for point in points if point.clock_hz)
+        clocks = npus_by_clock(points)
         verdicts = dict.fromkeys(point.verdict for point in points)
         alone = "" if all(point.total_s is not None for point in points) else "; times are of the NPU alone"
         yield f"{', '.join(verdicts)}; cycles are {', '.join(provenances)}; clock {', '.join(clocks)}{alone}"
@@ -141,7 +142,7 @@ def worst(place: BudgetPlace, quantity: Quantity) -> str:
 
 def clock(place: BudgetPlace) -> str:
     """Return the clock that a place's times are made with; "" where none is known."""
-    return ", ".join(dict.fromkeys(frequency(point.clock_hz) for point in place.points if point.clock_hz))
+    return clocks_of(place.points)
 
 
 def verdicts(place: BudgetPlace) -> str:
@@ -156,7 +157,7 @@ def refused_places(answer: BudgetAnswer, most: int) -> Iterator[tuple[str, str]]
         if place.refused:
             reasons.setdefault(place.refused.replace(place.npu, "*"), []).append(place)
     for places in reasons.values():
-        names = [f"{place.npu.removeprefix('ethos-')} in {place.memory_mode}" for place in places]
+        names = [f"{short_name(place.npu)} in {place.memory_mode}" for place in places]
         yield list_of(names, most), one_line(places[0].refused)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.clock import StatedClock, frequency
 from ethos_hil.base.ending import is_refusal
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.record import Metric, Record
@@ -95,9 +95,38 @@ class PointFigures:
     operations: int | None = None
 
     @property
+    def place(self) -> tuple[str, str, str, str]:
+        """Where it ran: NPU, memory mode, system configuration, target."""
+        return self.npu, self.memory_mode, self.system_config, self.target
+
+    @property
     def standing(self) -> Standing:
         """How the point stands."""
         return Standing.REFUSED if self.refused else Standing(self.verdict)
+
+
+def clocks_of(points: Iterable[PointFigures]) -> str:
+    """Return the clocks that some points' times are made with; "" where none is known."""
+    return ", ".join(dict.fromkeys(frequency(point.clock_hz) for point in points if point.clock_hz > 0))
+
+
+def npus_by_clock(points: Iterable[PointFigures]) -> dict[str, list[str]]:
+    """Return the short names of the NPUs that have each clock, which is in words with whose it is."""
+    clocks: dict[str, dict[str, None]] = {}
+    for point in points:
+        if point.clock_hz > 0:
+            clocks.setdefault(f"{frequency(point.clock_hz)} ({point.clock_of})", {})[short_name(point.npu)] = None
+    return {clock: list(npus) for clock, npus in clocks.items()}
+
+
+def short_name(npu: str) -> str:
+    """Return an NPU's name without what all have in common: "u55-128"."""
+    return npu.removeprefix("ethos-")
+
+
+def npu_order(npu: str) -> tuple[str, int, str]:
+    """Return what sorts NPUs by family and size."""
+    return family_of(npu), macs_of(npu), npu
 
 
 def macs_of(npu: str) -> int:

@@ -10,14 +10,13 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from ethos_hil.base.clock import frequency
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.base.wording import count_of, list_of
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
 from ethos_hil.results.bench.budget import AskedBudget, budgets_of
-from ethos_hil.results.bench.figures import figures_of
+from ethos_hil.results.bench.figures import figures_of, npus_by_clock, short_name
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.bench_point import PlottedPoint, memory_modes, npus
 from ethos_hil.results.report.bench_table import (
@@ -97,7 +96,7 @@ def _heat_map(mode: str, target: str, points: Sequence[PlottedPoint]) -> HeatMap
     return HeatMap(
         mode,
         target,
-        tuple(name.removeprefix("ethos-") for name in columns),
+        tuple(short_name(name) for name in columns),
         _heat_rows(medians, columns),
         _heat_rows({name: row for name, row in cases.items() if row}, columns),
         tuple(name for name, row in cases.items() if not row),
@@ -280,10 +279,6 @@ def _facts(points: Sequence[PlottedPoint], timed: Sequence[PlottedPoint]) -> Ite
     yield "answers", f"{stands or 'none'}{unseen}"
     whence = Counter(point.figures.provenance for point in timed)
     yield "cycles are", ", ".join(f"{name} ({count:,})" for name, count in whence.items()) or "not known"
-    clocks: dict[str, dict[str, None]] = {}
-    for point in sorted(timed, key=lambda point: (point.size[1], point.size)):
-        if point.figures.clock_hz > 0:
-            clock = f"{frequency(point.figures.clock_hz)} ({point.figures.clock_of})"
-            clocks.setdefault(clock, {})[point.npu] = None
-    for clock, names in clocks.items():
+    by_size = sorted(timed, key=lambda point: (point.size[1], point.size))
+    for clock, names in npus_by_clock(point.figures for point in by_size).items():
         yield "clock", f"{clock}: {', '.join(names)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,10 +9,9 @@ from markupsafe import Markup
 
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.verdict import Standing
-from ethos_hil.results.bench.figures import PointFigures
+from ethos_hil.results.bench.figures import PointFigures, family_of, macs_of, short_name
 from ethos_hil.results.report.chart import element, number
 
-_NPU = re.compile(r"ethos-(u\d\d)-(\d{1,5})")
 _MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
 _FAMILIES = [family.name for family in FAMILIES]
 _LONGEST = 1e15
@@ -34,20 +32,18 @@ class PlottedPoint:
 
     @property
     def family(self) -> str:
-        """The NPU without its size: "u55"; a name of another form as it is."""
-        match = _NPU.fullmatch(self.figures.npu)
-        return match[1] if match is not None else self.figures.npu
+        """The NPU without its size: "u55"."""
+        return short_name(family_of(self.figures.npu))
 
     @property
     def macs(self) -> int:
         """Products a cycle of the NPU, 0 where its name does not tell."""
-        match = _NPU.fullmatch(self.figures.npu)
-        return int(match[2]) if match is not None else 0
+        return macs_of(self.figures.npu)
 
     @property
     def npu(self) -> str:
         """The NPU's short name."""
-        return self.figures.npu.removeprefix("ethos-")
+        return short_name(self.figures.npu)
 
     @property
     def cycles(self) -> int:

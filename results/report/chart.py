@@ -211,8 +211,7 @@ class PlotFrame:
     ) -> Iterator[Markup]:
         """Yield a level line at each tick with its value on the left, and the title above."""
         places = [(axis.at(tick), tick) for tick in ticks]
-        lines = (f"M{number(self.left)} {number(y)}H{number(self.right)}" for y, _ in places)
-        yield element("path", d=Markup("".join(lines)), class_="grid")
+        yield _grid(f"M{number(self.left)} {number(y)}H{number(self.right)}" for y, _ in places)
         yield from (text(self.left - 6, y + 3.5, show(tick), "tick", "end") for y, tick in places)
         if title:
             yield text(4, self.top - 10, title, "tick", "start")
@@ -222,9 +221,12 @@ class PlotFrame:
     ) -> Iterator[Markup]:
         """Yield an upright line at each tick with its value below, and the title at the right."""
         places = [(axis.at(tick), tick) for tick in ticks]
-        lines = (f"M{number(x)} {number(self.top)}V{number(self.bottom)}" for x, _ in places)
-        yield element("path", d=Markup("".join(lines)), class_="grid")
+        yield _grid(f"M{number(x)} {number(self.top)}V{number(self.bottom)}" for x, _ in places)
         yield from (self.below(x, show(tick)) for x, tick in places)
+        yield from self.title_below(title)
+
+    def title_below(self, title: str) -> Iterator[Markup]:
+        """Yield the title of the axis below the plot, if there is one."""
         if title:
             yield text(self.right, self.bottom + 30, title, "tick", "end")
 
@@ -259,6 +261,15 @@ class PlotFrame:
                 chosen = min(free, key=lambda box: sum(_meet(box, (a - 4, b - 4, a + 4, b + 4)) for a, b in marks))
                 taken.append(chosen)
                 yield text(chosen[0], chosen[3] - 2, name, "strong", "start")
+
+
+def _grid(lines: Iterable[str]) -> Markup:
+    return element("path", d=Markup("".join(lines)), class_="grid")
+
+
+def polyline(points: Iterable[tuple[float, float]], class_: str) -> Markup:
+    """Return a line through points."""
+    return element("path", d=Markup("M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)), class_=class_)
 
 
 def _meet(box: _Box, other: _Box) -> bool:

@@ -166,7 +166,7 @@ def _plot(memory: str, used: Sequence[int], starts: Sequence[float], peak: int) 
         *_FRAME.levels(y, ticks, show=memory_size),
         *(_FRAME.below(x.at(tick), amount(tick)) for tick in x.ticks(4)),
     ]
-    parts.append(text(_FRAME.right, _FRAME.bottom + 30, "cycles of the NPU", "tick", "end"))
+    parts += _FRAME.title_below("cycles of the NPU")
     levels = [(x.at(begin), y.at(count)) for count, begin in zip(used, starts, strict=False)]
     area = f"{steps(levels, x.at(starts[-1]))}V{number(_FRAME.bottom)}H{number(x.at(starts[0]))}z"
     parts.append(element("path", d=Markup(area), class_="area"))

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from ethos_hil.base.wording import TIMES
 from ethos_hil.results.report.bench_point import PlottedPoint, family_class, family_order, memory_modes
-from ethos_hil.results.report.chart import LogAxis, PlotFrame, element, line, number, text
+from ethos_hil.results.report.chart import LogAxis, PlotFrame, element, line, polyline, text
 
 _FRAME = PlotFrame(left=44.0, top=40.0)
 _GAP = 26.0
@@ -110,7 +110,7 @@ def scaling_plot(name: str, lines: Sequence[ScalingLine]) -> Markup:
     y = LogAxis(min(1.0, *reached) / 1.1, max(most, *reached) * 1.1, _FRAME.bottom, _FRAME.top)
     width = (_FRAME.right - _FRAME.left - _GAP * (len(families) - 1)) / len(families)
     parts = [text(4, 12, "speed-up over the smallest of the family", "tick", "start"),
-             text(_FRAME.right, _FRAME.bottom + 30, "MACs of the NPU", "tick", "end")]  # fmt: skip
+             *_FRAME.title_below("MACs of the NPU")]  # fmt: skip
     for at, family in enumerate(families):
         begin = _FRAME.left + at * (width + _GAP)
         panel = replace(_FRAME, left=begin, right=begin + width)
@@ -131,7 +131,6 @@ def _panel(family: str, lines: Sequence[ScalingLine], panel: PlotFrame, y: LogAx
     yield line(x.at(sizes[0]), y.at(1), x.at(sizes[-1]), y.at(sizes[-1] / sizes[0]), "ideal")
     for curve in lines:
         places = [(x.at(macs), y.at(value)) for macs, value in curve.speed_ups.items()]
-        path = Markup("M" + "L".join(f"{number(a)} {number(b)}" for a, b in places))
-        yield element("path", d=path, class_=f"scaling mode-{min(curve.style, 5)} {family_class(family)}")
+        yield polyline(places, f"scaling mode-{min(curve.style, 5)} {family_class(family)}")
         yield element("circle", cx=x.at(curve.knee), cy=y.at(curve.speed_ups[curve.knee]), r=3.5,
                       class_=f"knee {family_class(family)}")  # fmt: skip

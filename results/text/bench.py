@@ -15,15 +15,23 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from ethos_hil.base.clock import frequency
 from ethos_hil.base.console import add_row, clipped, plain, right, table_of, whole
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.base.wording import count_of, duration, percent
 from ethos_hil.results.bench import answer_text
 from ethos_hil.results.bench.answer import BudgetAnswer
-from ethos_hil.results.bench.figures import PointFigures, family_of, macs_of
+from ethos_hil.results.bench.figures import (
+    PointFigures,
+    clocks_of,
+    family_of,
+    macs_of,
+    npu_order,
+    npus_by_clock,
+    short_name,
+)
 from ethos_hil.results.bench.table import scaling
+from ethos_hil.results.table import Fit, ResultTable, TableColumn
 
 _NAME, _PLACE, _LAST, _REASON = 30, 20, 11, 160
 """Characters of a name and of a reason that are shown."""
@@ -72,7 +80,7 @@ def _head(figures: Sequence[PointFigures]) -> Text:
     counts = Counter(point.standing for point in figures)
     ends = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
     cases = len({point.label for point in figures})
-    places = len({(point.npu, point.memory_mode, point.system_config, point.target) for point in figures})
+    places = len({point.place for point in figures})
     return plain(f"{count_of(len(figures), 'point')}, {count_of(cases, 'case')} in {count_of(places, 'place')}: {ends}")
 
 
@@ -82,11 +90,7 @@ def _facts(figures: Sequence[PointFigures]) -> Table:
     provenances = Counter(point.provenance for point in figures if point.provenance)
     if provenances:
         add_row(facts, "cycles", ", ".join(f"{name} of {count:,} points" for name, count in provenances.most_common()))
-    clocks: dict[str, dict[str, None]] = {}
-    for point in figures:
-        if point.clock_hz:
-            clocks.setdefault(f"{frequency(point.clock_hz)} ({point.clock_of})", {})[_short(point.npu)] = None
-    for text, npus in clocks.items():
+    for text, npus in npus_by_clock(figures).items():
         add_row(facts, "clock", f"{text}: {', '.join(npus)}")
     return facts
 
@@ -125,7 +129,7 @@ def _matrix(
     top: int,
 ) -> Table:
     """Return a table of rows by NPU."""
-    npus = sorted({point.npu for point in figures}, key=_npu_order)
+    npus = sorted({point.npu for point in figures}, key=npu_order)
     rows: dict[str, dict[str, list[PointFigures]]] = {}
     for point in figures:
         rows.setdefault(row_of(point), {}).setdefault(point.npu, []).append(point)
@@ -145,7 +149,7 @@ def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
     """Return a table with a row for each NPU and memory mode."""
     places: dict[tuple[str, str, str, str], list[PointFigures]] = {}
     for point in figures:
-        places.setdefault((point.npu, point.memory_mode, point.system_config, point.target), []).append(point)
+        places.setdefault(point.place, []).append(point)
     gains = {id(step.point): step.speed_up for step in scaling(figures)}
     varying = [index for index in (2, 3) if len({key[index] for key in places}) > 1 and _tells(places, index)]
     verified = any(point.verdict == Verdict.VERIFIED for point in figures)
@@ -157,15 +161,15 @@ def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
         *clipped("", most=_LAST),
         padding=(0, 1, 0, 0),
     )
-    ordered = sorted(places.items(), key=lambda item: (_npu_order(item[0][0]), *item[0]))
+    ordered = sorted(places.items(), key=lambda item: (npu_order(item[0][0]), *item[0]))
     for key, points in ordered[:top]:
         timed = [point for point in points if point.cycles is not None]
         slow = max(timed, key=lambda point: point.cycles or 0, default=None)
         add_row(
-            table, _short(key[0]), key[1], *(key[index] for index in varying), f"{len(points):,}",
+            table, short_name(key[0]), key[1], *(key[index] for index in varying), f"{len(points):,}",
             *(f"{sum(point.standing == end for point in points):,}" for end in ends),
-            _clocks(timed),
-            _median_of([point.utilisation for point in timed], lambda value: f"{percent(value)} %"),
+            clocks_of(timed),
+            _median_of([point.utilisation for point in timed], _use),
             _median_of([gains.get(id(point)) for point in timed], lambda value: f"{value:.2g}"),
             "" if slow is None else _time(slow), "" if slow is None else _name(slow.label, _LAST),
         )  # fmt: skip
@@ -182,21 +186,29 @@ def _tells(places: Iterable[tuple[str, str, str, str]], index: int) -> bool:
     return any(len(values) > 1 for values in values.values())
 
 
+def _use(part: float | None) -> str:
+    """Return a part of the MAC engine in percent; "" for None."""
+    return "" if part is None else f"{percent(part)} %"
+
+
 def _slowest(timed: Sequence[PointFigures]) -> Table:
     """Return a table of the slowest cases, each at its slowest place."""
-    numbers = right("cycles", "clock", "time", "MAC use")
-    table = table_of(
-        *clipped("case", most=_NAME), *whole("NPU", "memory mode"), *numbers, *whole("bound by"), padding=_WIDE
-    )
     worst: dict[str, PointFigures] = {}
     for point in sorted(timed, key=lambda point: -_seconds(point)):
         worst.setdefault(point.label, point)
-    for point in list(worst.values())[:_SLOWEST]:
-        use = "" if point.utilisation is None else f"{percent(point.utilisation)} %"
-        time = duration(point.npu_s) if point.npu_s else ""
-        add_row(table, _name(point.label), _short(point.npu), point.memory_mode, f"{point.cycles:,}", _clocks([point]),
-                time, use, point.bound_by)  # fmt: skip
-    return table
+    return ResultTable(_SLOW_COLUMNS, list(worst.values())[:_SLOWEST]).to_text(padding=_WIDE)
+
+
+_SLOW_COLUMNS: tuple[TableColumn[PointFigures], ...] = (
+    TableColumn("case", lambda point: _name(point.label), fit=Fit.CLIPPED, most=_NAME),
+    TableColumn("NPU", lambda point: short_name(point.npu), fit=Fit.WHOLE),
+    TableColumn("memory mode", lambda point: point.memory_mode, fit=Fit.WHOLE),
+    TableColumn("cycles", lambda point: point.cycles, fit=Fit.NUMBER),
+    TableColumn("clock", lambda point: clocks_of([point]), fit=Fit.NUMBER),
+    TableColumn("time", lambda point: duration(point.npu_s) if point.npu_s else "", fit=Fit.NUMBER),
+    TableColumn("MAC use", lambda point: point.utilisation, fit=Fit.NUMBER, show=_use),
+    TableColumn("bound by", lambda point: point.bound_by, fit=Fit.WHOLE),
+)
 
 
 def _reasons(figures: Sequence[PointFigures]) -> Table:
@@ -228,7 +240,7 @@ def _where(points: Sequence[PointFigures]) -> Iterator[str]:
     """Yield what a reason's points have in common, in a few words."""
     for values, word in (
         ([point.label for point in points], "cases"),
-        ([_short(point.npu) for point in points], "NPUs"),
+        ([short_name(point.npu) for point in points], "NPUs"),
         ([point.memory_mode for point in points if point.memory_mode], "modes"),
     ):
         distinct = list(dict.fromkeys(values))
@@ -249,10 +261,6 @@ def _fastest(points: Sequence[PointFigures]) -> Iterator[PointFigures]:
 def _median_of(values: Sequence[float | None], text: Callable[[float], str]) -> str:
     known = [value for value in values if value is not None]
     return text(statistics.median(known)) if known else ""
-
-
-def _clocks(points: Sequence[PointFigures]) -> str:
-    return ", ".join(dict.fromkeys(frequency(point.clock_hz) for point in points if point.clock_hz))
 
 
 def _seconds(point: PointFigures) -> float:
@@ -279,17 +287,9 @@ def _name(text: str, most: int = _NAME) -> str:
     return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
-def _short(npu: str) -> str:
-    return npu.removeprefix("ethos-")
-
-
 def _heading(npu: str) -> Text:
     """Return an NPU's name on two lines."""
-    return Text(f"{escape(_short(family_of(npu)))}\n{macs_of(npu)}") if macs_of(npu) else plain(_short(npu))
-
-
-def _npu_order(npu: str) -> tuple[str, int, str]:
-    return family_of(npu), macs_of(npu), npu
+    return Text(f"{escape(short_name(family_of(npu)))}\n{macs_of(npu)}") if macs_of(npu) else plain(short_name(npu))
 
 
 _TABLES: dict[BenchBy, Callable[[Sequence[PointFigures], int], Table]] = {

@@ -9,11 +9,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.console import add_row, clipped, plain, right, table_of, whole
+from ethos_hil.base.console import add_row, plain
 from ethos_hil.base.inference_profile import INSTRUCTIONS, WAIT, Buffer, CpuRow, InferenceProfile
 from ethos_hil.base.record import Op, Record
+from ethos_hil.base.wording import share
 from ethos_hil.results.ledger.summary import Rules, confidence
 from ethos_hil.results.profile_view import By, Group, MemoryUse, Sort, bounds, groups, memory_use
+from ethos_hil.results.table import Fit, ResultTable, TableColumn
 from ethos_hil.results.text.record import head, latency_rows
 
 _BAR = 20
@@ -83,61 +85,73 @@ def _add_account(facts: Table, record: Record, profile: InferenceProfile, total:
     add_row(facts, "CPU", f"{busy:,} {first.unit}{named}")
     if busy + total:
         when = "if both have one clock" + (" and an instruction takes one cycle" if first.unit == INSTRUCTIONS else "")
-        share = total / (busy + total)
-        add_row(facts, "idle", f"CPU {share:.0%} of the time, NPU {1 - share:.0%}, {when}")
+        part = total / (busy + total)
+        add_row(facts, "idle", f"CPU {part:.0%} of the time, NPU {1 - part:.0%}, {when}")
 
 
 def cpu_table(rows: Sequence[CpuRow], top: int) -> Table:
     """Return a table with the CPU's costliest rows, without waiting."""
-    table = table_of(*clipped("operator"), *whole("part"), *clipped("source"), *right(rows[0].unit, "share"))
     working = sorted((row for row in rows if row.part != WAIT), key=lambda row: -(row.count or 0))
     total = sum(row.count or 0 for row in working)
-    for row in working[:top]:
-        add_row(table, row.operator, row.part, row.source, f"{row.count or 0:,}", f"{(row.count or 0) / total:.1%}")
+    columns: tuple[TableColumn[CpuRow], ...] = (
+        TableColumn("operator", lambda row: row.operator, fit=Fit.CLIPPED),
+        TableColumn("part", lambda row: row.part, fit=Fit.WHOLE),
+        TableColumn("source", lambda row: row.source, fit=Fit.CLIPPED),
+        TableColumn(rows[0].unit, lambda row: row.count or 0, fit=Fit.NUMBER),
+        TableColumn("share", lambda row: share(row.count or 0, total), fit=Fit.NUMBER),
+    )
     rest = working[top:]
-    if rest:
-        count = sum(row.count or 0 for row in rest)
-        add_row(table, plain(f"and {len(rest):,} more"), "", "", f"{count:,}", f"{count / total:.1%}")
-    return table
+    count = sum(row.count or 0 for row in rest)
+    more = (f"and {len(rest):,} more", "", "", f"{count:,}", share(count, total)) if rest else ()
+    return ResultTable(columns, working).to_text(top, rest=more)
 
 
 def groups_table(shown: Sequence[Group], total: int, top: int, by: By) -> Table:
     """Return a table with one row for each group."""
-    table = table_of(*clipped(str(by)), *right("rows", "cycles", "share"), "")
-    for group in shown[:top]:
-        share = group.cycles / total if total else 0.0
-        bar = "█" * round(share * _BAR)
-        name = "  " * group.depth + group.name
-        add_row(table, name, f"{len(group.ops):,}", f"{group.cycles:,}", f"{share:.1%}", bar)
-    _add_rest(table, shown[top:], total)
-    return table
+    columns: tuple[TableColumn[Group], ...] = (
+        TableColumn(str(by), lambda group: "  " * group.depth + group.name, fit=Fit.CLIPPED),
+        TableColumn("rows", lambda group: len(group.ops), fit=Fit.NUMBER),
+        TableColumn("cycles", lambda group: group.cycles, fit=Fit.NUMBER),
+        TableColumn("share", lambda group: share(group.cycles, total) or share(0, 1), fit=Fit.NUMBER),
+        TableColumn("", lambda group: _bar(group.cycles, total)),
+    )
+    return ResultTable(columns, shown).to_text(top, rest=_rest(shown[top:], total))
+
+
+def _bar(part: int, whole: int) -> str:
+    return "█" * round(part / whole * _BAR) if whole else ""
 
 
 def ops_table(shown: Sequence[Group], total: int, top: int, profile: InferenceProfile | None) -> Table:
-    """Return a table with one row for each operation."""
+    """Return a table with one row for each operation; each group has one."""
     costs = profile.costs if profile is not None else {}
-    spread = any(op.spread for group in shown for op in group.ops)
-    numbers = right("cycles", "share", *(["spread"] if spread else []))
-    table = table_of(*clipped("NPU op", "TOSA op", "module", "source"), *numbers, *(whole("bound by") if costs else []))
-    for group in shown[:top]:
-        (op,) = group.ops
-        cycles = f"with {op.merged_with}" if op.merged_with else f"{group.cycles:,}"
-        share = "" if op.merged_with or not total else f"{group.cycles / total:.1%}"
-        cells = [op.npu_op, op.tosa_op, op.module, op.source, cycles, share]
-        bound = [cost.bound_by if (cost := costs.get(op.id)) is not None else ""] if costs else []
-        add_row(table, *cells, *([f"{op.spread:,}"] if spread else []), *bound)
-    _add_rest(table, shown[top:], total, before=3)
-    return table
+    spread: tuple[TableColumn[Op], ...] = (TableColumn("spread", lambda op: op.spread, fit=Fit.NUMBER),)
+    bound: tuple[TableColumn[Op], ...] = (
+        TableColumn("bound by", lambda op: costs[op.id].bound_by if op.id in costs else "", fit=Fit.WHOLE),
+    )
+    ops = [op for group in shown for op in group.ops]
+    columns: tuple[TableColumn[Op], ...] = (
+        TableColumn("NPU op", lambda op: op.npu_op, fit=Fit.CLIPPED),
+        TableColumn("TOSA op", lambda op: op.tosa_op, fit=Fit.CLIPPED),
+        TableColumn("module", lambda op: op.module, fit=Fit.CLIPPED),
+        TableColumn("source", lambda op: op.source, fit=Fit.CLIPPED),
+        TableColumn(
+            "cycles", lambda op: f"with {op.merged_with}" if op.merged_with else op.cycles or 0, fit=Fit.NUMBER
+        ),
+        TableColumn("share", lambda op: "" if op.merged_with else share(op.cycles or 0, total), fit=Fit.NUMBER),
+        *(spread if any(op.spread for op in ops) else ()),
+        *(bound if costs else ()),
+    )
+    return ResultTable(columns, ops).to_text(top, rest=_rest(shown[top:], total, before=3))
 
 
-def _add_rest(table: Table, rest: Sequence[Group], total: int, before: int = 1) -> None:
+def _rest(rest: Sequence[Group], total: int, before: int = 1) -> tuple[str, ...]:
+    """Return the cells of a row for what is not shown: how much it is, each cycle once."""
     if not rest:
-        return
+        return ()
     least = min(group.depth for group in rest)
-    outer = [group for group in rest if group.depth == least]
-    cycles = sum(group.cycles for group in outer)
-    share = f"{cycles / total:.1%}" if total else ""
-    add_row(table, plain(f"and {len(rest):,} more"), *[""] * before, f"{cycles:,}", share)
+    cycles = sum(group.cycles for group in rest if group.depth == least)
+    return f"and {len(rest):,} more", *[""] * before, f"{cycles:,}", share(cycles, total)
 
 
 def _provenance(ops: Sequence[Op]) -> str:
@@ -182,26 +196,32 @@ def tables(used: Sequence[MemoryUse], top: int) -> list[RenderableType]:
 
 
 def _rows(used: MemoryUse, top: int) -> Table:
-    table = table_of(*whole("row"), *clipped("NPU op", "module", "source"), *right("bytes"), "")
+    columns: tuple[TableColumn[tuple[Op, int]], ...] = (
+        TableColumn("row", lambda row: row[0].id, fit=Fit.WHOLE),
+        TableColumn("NPU op", lambda row: row[0].npu_op, fit=Fit.CLIPPED),
+        TableColumn("module", lambda row: row[0].module, fit=Fit.CLIPPED),
+        TableColumn("source", lambda row: row[0].source, fit=Fit.CLIPPED),
+        TableColumn("bytes", lambda row: row[1], fit=Fit.NUMBER),
+        TableColumn("", lambda row: _bar(row[1], used.peak)),
+    )
     largest = sorted(range(len(used.rows)), key=lambda at: -used.rows[at][1])[:top]
-    for at in sorted(largest):
-        op, size = used.rows[at]
-        bar = "█" * round(size / (used.peak or 1) * _BAR)
-        add_row(table, op.id, op.npu_op, op.module, op.source, f"{size:,}", bar)
-    if len(used.rows) > top:
-        add_row(table, plain(f"and {len(used.rows) - top:,} with less"), "", "", "", "", "")
-    return table
+    rest = (f"and {len(used.rows) - top:,} with less",) if len(used.rows) > top else ()
+    return ResultTable(columns, [used.rows[at] for at in sorted(largest)]).to_text(rest=rest)
 
 
 def _living(used: MemoryUse, top: int) -> Table:
-    table = table_of(*whole("written by"), *clipped("tensor"), *right("bytes"), *whole("lives from", "to"))
-    ids = [op.id for op, _ in used.rows]
-    for buffer in used.living[:top]:
-        first, last = (ids[max(0, min(at, len(ids) - 1))] for at in (buffer.first, buffer.last))
-        add_row(table, buffer.row or _INPUT, buffer.tensor, f"{buffer.size:,}", first, last)
-    if len(used.living) > top:
-        add_row(table, plain(f"and {len(used.living) - top:,} more"), "", "", "", "")
-    return table
+    def row(at: int) -> str:
+        """Return the id of a row. A damaged record has tensors that outlive all of them."""
+        return used.rows[max(0, min(at, len(used.rows) - 1))][0].id
+
+    columns: tuple[TableColumn[Buffer], ...] = (
+        TableColumn("written by", lambda buffer: buffer.row or _INPUT, fit=Fit.WHOLE),
+        TableColumn("tensor", lambda buffer: buffer.tensor, fit=Fit.CLIPPED),
+        TableColumn("bytes", lambda buffer: buffer.size, fit=Fit.NUMBER),
+        TableColumn("lives from", lambda buffer: row(buffer.first), fit=Fit.WHOLE),
+        TableColumn("to", lambda buffer: row(buffer.last), fit=Fit.WHOLE),
+    )
+    return ResultTable(columns, used.living).to_text(top)
 
 
 _MODELLED = "modelled"

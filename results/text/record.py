@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import frequency
-from ethos_hil.base.console import add_row, plain, right, table_of
+from ethos_hil.base.console import add_row, plain
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
@@ -165,11 +164,14 @@ def accuracy_text(accuracy: Accuracy) -> str:
 
 def checks_table(checks: tuple[Check, ...]) -> Table:
     """Return a table with one row per check of a preflight."""
-    table = table_of("check", "needed", "available", "", "what would help")
-    for check in checks:
-        colour = _CHECK_COLOURS.get(check.status, "")
-        add_row(table, check.name, check.needed, check.available, Text(check.status, colour), check.fix or "")
-    return table
+    columns: tuple[TableColumn[Check], ...] = (
+        TableColumn("check", lambda check: check.name),
+        TableColumn("needed", lambda check: check.needed),
+        TableColumn("available", lambda check: check.available),
+        TableColumn("", lambda check: check.status, show=lambda status: Text(status, _CHECK_COLOURS.get(status, ""))),
+        TableColumn("what would help", lambda check: check.fix or ""),
+    )
+    return ResultTable(columns, checks).to_text()
 
 
 def _lines(sources: tuple[str, ...]) -> str:
@@ -195,8 +197,8 @@ def ops_table(ops: tuple[Op, ...]) -> ResultTable[Op]:
         TableColumn("aten ops", lambda op: ", ".join(name.removeprefix("aten.") for name in op.aten_ops)),
         TableColumn("module", lambda op: op.module),
         TableColumn("source", lambda op: _lines(op.sources or (op.source,))),
-        TableColumn(f"cycles ({provenance})", lambda op: op.cycles, fit=Fit.NUMBER, total=totals[1]),
-        TableColumn("share", lambda op: share(op.cycles or 0, total) if op.cycles is not None else "", fit=Fit.NUMBER,
+        TableColumn(f"cycles ({provenance})", lambda op: op.cycles, fit=Fit.TITLED_NUMBER, total=totals[1]),
+        TableColumn("share", lambda op: "" if op.cycles is None else share(op.cycles, total), fit=Fit.TITLED_NUMBER,
                     total=totals[2]),
     )  # fmt: skip
     return ResultTable(columns, ops)
@@ -204,17 +206,19 @@ def ops_table(ops: tuple[Op, ...]) -> ResultTable[Op]:
 
 def cpu_table(calls: tuple[CpuOp, ...]) -> Table:
     """Return a table with the operators on the CPU; equal ones at one line are one row with their number."""
-    counts = Counter(call for call in calls if call.kind == "operator")
-    why = ("why it is not on the NPU", "what would help")
-    table = table_of("CPU op", "module", "source", *right("calls"), *why)
-    rows: dict[tuple[str, ...], list[tuple[CpuOp, int]]] = {}
-    for call, count in counts.items():
-        rows.setdefault((call.operator, call.reason, call.remedy), []).append((call, count))
-    for (operator, reason, remedy), group in rows.items():
-        module = group[0][0].module if len(group) == 1 else _several([call.module for call, _ in group])
-        source = _several([call.source for call, _ in group])
-        add_row(table, operator, module, source, f"{sum(count for _, count in group):,}", reason, remedy)
-    return table
+    alike: dict[tuple[str, ...], list[CpuOp]] = {}
+    for call in calls:
+        if call.kind == "operator":
+            alike.setdefault((call.operator, call.reason, call.remedy), []).append(call)
+    columns: tuple[TableColumn[list[CpuOp]], ...] = (
+        TableColumn("CPU op", lambda group: group[0].operator),
+        TableColumn("module", lambda group: _several([call.module for call in group])),
+        TableColumn("source", lambda group: _several([call.source for call in group])),
+        TableColumn("calls", len, fit=Fit.NUMBER),
+        TableColumn("why it is not on the NPU", lambda group: group[0].reason),
+        TableColumn("what would help", lambda group: group[0].remedy),
+    )
+    return ResultTable(columns, list(alike.values())).to_text()
 
 
 def _several(places: list[str]) -> str:
