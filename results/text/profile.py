@@ -112,7 +112,7 @@ def groups_table(shown: Sequence[Group], total: int, top: int, by: By) -> Table:
         TableColumn(str(by), lambda group: "  " * group.depth + group.name, fit=Fit.CLIPPED),
         TableColumn("rows", lambda group: len(group.ops), fit=Fit.NUMBER),
         TableColumn("cycles", lambda group: group.cycles, fit=Fit.NUMBER),
-        TableColumn("share", lambda group: share(group.cycles, total) or share(0, 1), fit=Fit.NUMBER),
+        TableColumn("share", lambda group: share(group.cycles, total or 1), fit=Fit.NUMBER),
         TableColumn("", lambda group: _bar(group.cycles, total)),
     )
     return ResultTable(columns, shown).to_text(top, rest=_rest(shown[top:], total))
@@ -135,14 +135,16 @@ def ops_table(shown: Sequence[Group], total: int, top: int, profile: InferencePr
         TableColumn("TOSA op", lambda op: op.tosa_op, fit=Fit.CLIPPED),
         TableColumn("module", lambda op: op.module, fit=Fit.CLIPPED),
         TableColumn("source", lambda op: op.source, fit=Fit.CLIPPED),
-        TableColumn(
-            "cycles", lambda op: f"with {op.merged_with}" if op.merged_with else op.cycles or 0, fit=Fit.NUMBER
-        ),
+        TableColumn("cycles", _cycles, fit=Fit.NUMBER),
         TableColumn("share", lambda op: "" if op.merged_with else share(op.cycles or 0, total), fit=Fit.NUMBER),
         *(spread if any(op.spread for op in ops) else ()),
         *(bound if costs else ()),
     )
     return ResultTable(columns, ops).to_text(top, rest=_rest(shown[top:], total, before=3))
+
+
+def _cycles(op: Op) -> int | str:
+    return f"with {op.merged_with}" if op.merged_with else op.cycles or 0
 
 
 def _rest(rest: Sequence[Group], total: int, before: int = 1) -> tuple[str, ...]:
