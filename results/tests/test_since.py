@@ -19,7 +19,7 @@ from ethos_hil.results.since import NumberNow, Since, red_since, value_since
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.subject import Subject, subject_of
 from ethos_hil.results.testing.synthetic_year import nights
-from ethos_hil.results.tests.test_history import as_before
+from ethos_hil.results.tests.test_history_series import as_before
 
 _FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
 
