@@ -37,7 +37,7 @@ demo: setup ## Train a digit classifier and run it, verified, on the virtual Cor
 
 test: setup lint ## All tests of the product but the proofs, with a sample of the suites on the strict virtual board
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not proof and not lab" --one-in 32 \
-	  --strict-board --if-changed
+	  --strict-board --if-changed --longest-first
 
 check: setup ## Lint, types, and the fast tests of what changed since the last commit on main: a minute at most
 	@$(BIN)/python -m ethos_hil.suites.lab check

@@ -15,6 +15,26 @@ from ethos_hil.base.testing.once import Once
 from ethos_hil.harness.testing.command import Run, run_command
 from ethos_hil.harness.testing.small_model import MODEL
 
+LONGEST = (
+    "docs/tests/test_site.py",
+    "firmware/tests/test_board_elfs.py",
+    "harness/cli/tests/test_ends.py",
+    "firmware/tests/test_strict_board.py",
+    "harness/tests/test_repository.py",
+    "harness/tests/test_examples.py",
+    "harness/tests/test_wheel.py",
+    "docs/tests/test_code_blocks.py",
+    "suites/tests/test_known.py",
+    "harness/tests/test_gate_on_runs.py",
+    "harness/tests/test_api.py",
+    "harness/cli/tests/test_bench_command.py",
+    "firmware/tests/test_kernels_elementwise.py",
+    "harness/tests/test_against_pytorch.py",
+    "suites/tests/test_bundle_of_a_test.py",
+)
+"""Files of more than ten CPU seconds. A worker takes one file after another, so that what a file's tests share is made
+once; one of these at the end would leave the other workers without work."""
+
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
@@ -39,10 +59,14 @@ def ethos_hil(here: Path) -> Run:
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "leave out tests of the environment if nothing that they read has changed since they passed"
     parser.addoption("--if-changed", action="store_true", help=text)
+    parser.addoption("--longest-first", action="store_true", help="start with the files that take longest")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let tests share one cache of lowered models, which outlasts the session and is not the user's own."""
+    # Python is to clear all of it at its end: extension modules complain of what is left. It is the last cleanup, after
+    # pytest's own, which looks for garbage five times.
+    config.add_cleanup(gc.unfreeze)
     config.pluginmanager.register(EnvironmentTests(config.rootpath, config.getoption("--if-changed")))
     os.environ.setdefault("ETHOS_HIL_CACHE", str(Path(__file__).parent / "build/test-cache"))
     # torch's threads wait asleep, as for the commands: those of one worker would spin on the other worker's processor.
@@ -60,6 +84,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("the pytest plugin of ethos-hil is not installed: run make setup")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--longest-first"):
+        ranks = {config.rootpath / name: rank for rank, name in enumerate(LONGEST)}
+        if absent := [str(path) for path in ranks if not path.is_file()]:
+            raise pytest.UsageError(f"{', '.join(absent)} of LONGEST in conftest.py: no such file")
+        items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage in what is collected: all of it stays, and each search takes as long as many tests."""
@@ -69,8 +101,3 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """Let Python clear all of it at its end: extension modules complain of what is left."""
-    gc.unfreeze()

@@ -32,6 +32,12 @@ ALLOWED = {
     "suites": set(ROOMS),
     **{name: {"base", "harness", name} for name in EXTRAS},
 }
+LABORATORY = (
+    "ethos_hil.suites.lab",
+    "ethos_hil.base.testing",
+    "ethos_hil.lowering.testing",
+    "ethos_hil.harness.testing",
+)
 LIGHT = ("base", "results")
 """Rooms that need neither a model nor a board."""
 HEAVY = ("torch", "executorch", "torchao", "ethosu.vela", "pandas", "sklearn")
@@ -101,18 +107,12 @@ def test_an_import_against_the_flow_is_found() -> None:
 
 def test_the_product_does_not_need_its_laboratory() -> None:
     """It is not in the wheel."""
-    laboratory = (
-        "ethos_hil.suites.lab",
-        "ethos_hil.base.testing",
-        "ethos_hil.lowering.testing",
-        "ethos_hil.harness.testing",
-    )
     wrong = [
         f"{name} imports {other}"
         for name, path in NAMES.items()
-        if not name.startswith(laboratory)
+        if not name.startswith(LABORATORY)
         for other in imported(path)
-        if other.startswith(laboratory)
+        if other.startswith(LABORATORY)
     ]
     assert not wrong
 
@@ -337,13 +337,18 @@ def annotated(node: ast.expr | None) -> str:
     return "" if node is None else ast.unparse(node).removesuffix(" | None").strip("'\"")
 
 
-TREES = {
-    name: ast.parse(path.read_text()) for name, path in NAMES.items() if not name.startswith("ethos_hil.suites.lab")
-}
-FUNCTIONS = [node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-RETURN_RECORDS = {node.name for node in FUNCTIONS if annotated(node.returns) == "Record"} - {
-    node.name for node in FUNCTIONS if annotated(node.returns) != "Record"
-}
+@cache
+def trees() -> Mapping[str, ast.Module]:
+    """Each module of the product, parsed: not while tests are collected, which every worker does."""
+    return {name: ast.parse(path.read_text()) for name, path in NAMES.items() if not name.startswith(LABORATORY[0])}
+
+
+@cache
+def return_records() -> set[str]:
+    """The names of functions that return a record, all that have this name."""
+    functions = [node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    others = {node.name for node in functions if annotated(node.returns) != "Record"}
+    return {node.name for node in functions} - others
 
 
 def is_record(node: ast.expr, names: set[str]) -> bool:
@@ -351,9 +356,8 @@ def is_record(node: ast.expr, names: set[str]) -> bool:
     if isinstance(node, ast.Name):
         return node.id in names
     if isinstance(node, ast.Call):
-        return (
-            ast.unparse(node.func).rpartition(".")[2] in RETURN_RECORDS or ast.unparse(node.func) == "Record.from_json"
-        )
+        called = ast.unparse(node.func)
+        return called == "Record.from_json" or called.rpartition(".")[2] in return_records()
     return isinstance(node, ast.Attribute) and node.attr == "record"
 
 
@@ -400,7 +404,7 @@ def beside_the_judge(tree: ast.AST) -> list[str]:
 
 def test_one_function_makes_records_and_one_chooses_verdicts() -> None:
     """docs/decisions/0034-one-judge.md."""
-    places = {name: beside_the_judge(tree) for name, tree in TREES.items()}
+    places = {name: beside_the_judge(tree) for name, tree in trees().items()}
     assert places.pop(JUDGE), "the judge itself is seen"
     assert not {name: where for name, where in places.items() if where}
 
