@@ -62,6 +62,12 @@ def _kernels() -> str:
     return kernel_table.markdown()
 
 
+def _tiers() -> str:
+    import tiers_table
+
+    return tiers_table.markdown()
+
+
 def _npu_operations() -> str:
     """Each operation, without its forms, on one NPU of each generation."""
     from ethos_hil.suites.lab.prove.conformance import coverage
@@ -223,6 +229,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "fuzzing-sessions": _fuzzing_sessions,
     "fuzzing-boots": _fuzzing_boots,
     "mutation-scores": _mutation_scores,
+    "tiers": _tiers,
 }
 
 
