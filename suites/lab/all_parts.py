@@ -5,7 +5,6 @@ It is for nightly use and takes hours. Exit status: 0 all parts ended well, 1 so
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -13,18 +12,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.console import console
+from ethos_hil.base.console import console, right, table_of
 from ethos_hil.base.errors import UsageError
+from ethos_hil.suites.lab.options import CORES, Jobs
 from ethos_hil.suites.lab.parts import LAB, PARTS
-
-ROOT = Path(__file__).resolve().parents[2]
+from ethos_hil.suites.lab.shared import ROOT
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def main(
     parts: Annotated[
         list[str] | None, typer.Argument(metavar="[PART]...", help=f"{', '.join(LAB)}; default: all.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    jobs: Jobs = CORES,
     seed: Annotated[
         int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
     ] = None,
@@ -99,11 +97,7 @@ def words_of(command: str) -> list[str]:
 
 def table(endings: Sequence[PartEnding]) -> Table:
     """Return a table with a row for each part. Parts that failed are red on a terminal."""
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    grid.add_column("part")
-    grid.add_column("ended")
-    grid.add_column("took", justify="right")
-    grid.add_column("failed command")
+    grid = table_of("part", "ended", *right("took"), "failed command")
     for ending in endings:
         ended = f"failed, status {ending.status}" if ending.failed else "passed"
         minutes, seconds = divmod(round(ending.seconds), 60)

@@ -1,14 +1,12 @@
-"""What the commands of the laboratory share: options, jobs whose progress is shown, and what they write."""
+"""What the commands of the laboratory share: jobs whose progress is shown, and what they write."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -20,9 +18,6 @@ from ethos_hil.suites.lab.crew import Crew, Job
 Result = TypeVar("Result")
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout."""
-CORES = os.cpu_count() or 1
-Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every result there.")]
 MANY = 200
 """Items that take longer than the two seconds after which a user should see progress."""
 

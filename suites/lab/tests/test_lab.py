@@ -15,8 +15,9 @@ from rich.console import Console
 
 from ethos_hil.suites.lab import all_parts
 from ethos_hil.suites.lab.__main__ import main
-from ethos_hil.suites.lab.all_parts import ROOT, PartEnding, commands_of, words_of
+from ethos_hil.suites.lab.all_parts import PartEnding, commands_of, words_of
 from ethos_hil.suites.lab.parts import LAB, PARTS
+from ethos_hil.suites.lab.shared import ROOT
 from ethos_hil.suites.lab.tests.running import assert_refused, run_part
 
 

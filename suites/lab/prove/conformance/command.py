@@ -15,10 +15,11 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.suites.lab.crew import Crew
+from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 from ethos_hil.suites.lab.prove.conformance import coverage, report
 from ethos_hil.suites.lab.prove.conformance import random_graphs as forms
 from ethos_hil.suites.lab.prove.conformance.check import LIMIT_SECONDS, CheckJob, CheckResult, catalogued
-from ethos_hil.suites.lab.shared import CORES, MANY, Jobs, JsonFile, npus_of, run_jobs, show, write_json
+from ethos_hil.suites.lab.shared import MANY, npus_of, run_jobs, show, write_json
 
 
 def main(

@@ -32,8 +32,8 @@ from ethos_hil.suites.lab.prove.fvp_check.examination import (
     operators,
 )
 from ethos_hil.suites.lab.prove.fvp_check.parcel import Privacy, parcel
+from ethos_hil.suites.lab.shared import ROOT
 
-ROOT = Path(__file__).resolve().parents[4]
 PLACE = Path("build/fvp-check.zip")
 _OF_SUITES = {npu.family: npu.name for npu in EthosU.usual()}
 """The configurations of the suites."""

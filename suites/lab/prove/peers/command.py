@@ -25,8 +25,8 @@ from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.npu_network import NetworkTensor, read_tflite
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
+from ethos_hil.suites.lab.shared import ROOT
 
-ROOT = Path(__file__).resolve().parents[4]
 PROGRAM = ROOT / "build" / "peers" / "bin" / "mlia"
 BACKENDS = (
     ("ethos-u55-256", "corstone-300"),

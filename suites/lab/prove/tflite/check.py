@@ -19,8 +19,8 @@ from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.lowering.testing.tflite_graph import Array
 from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, CheckResult, differences, fault_name
 from ethos_hil.suites.lab.prove.conformance.coverage import kinds_of
+from ethos_hil.suites.lab.shared import ROOT
 
-ROOT = Path(__file__).resolve().parents[4]
 PYTHON = ROOT / "build" / "tflite-micro" / "bin" / "python"
 _SCRIPT = Path(__file__).with_name("tflm.py")
 _LAST = 200  # characters of an error

@@ -25,10 +25,11 @@ from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering.formats.npu_network import read_ends
 from ethos_hil.lowering.testing.compile_tflite import Generator
 from ethos_hil.suites.lab.crew import Crew
+from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 from ethos_hil.suites.lab.prove.conformance import report
 from ethos_hil.suites.lab.prove.tflite.check import Place, Sets, TfliteJob, TflmAnswer, answers, drawn
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS, SETS
-from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, npus_of, run_jobs, show, write_json
+from ethos_hil.suites.lab.shared import npus_of, run_jobs, show, write_json
 
 RECORDED = Path(__file__).with_name("answers.json")
 SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")

@@ -18,10 +18,11 @@ from typing import Annotated
 import typer
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 from ethos_hil.suites.lab.prove.upstream import session, table
 from ethos_hil.suites.lab.prove.upstream.records import NPUS, TestResult, diagnosis_of, load, npu_of, read, spread
 from ethos_hil.suites.lab.prove.upstream.setting import PACKAGES, REPOSITORY, Setting
-from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, show, write_json
+from ethos_hil.suites.lab.shared import show, write_json
 
 _WITHOUT = "without.jsonl"
 

@@ -16,12 +16,12 @@ import typer
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
-from ethos_hil.suites.lab.command import start
 
 _SECONDS = 60.0
 
@@ -64,4 +64,6 @@ def _say(**words: object) -> None:
 
 
 if __name__ == "__main__":
-    start(main)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command()(main)
+    guard(lambda: app(standalone_mode=False))
