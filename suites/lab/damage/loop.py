@@ -6,7 +6,6 @@ another one ended (`--first`). A finding is shown with as few steps of damage as
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
@@ -20,9 +19,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.crew import Crew
+from ethos_hil.suites.lab.shared import show, write_json
 
 CRASHED = "crashed"
 """The outcome of a case that ended its process, did not end, or raised what no one expects."""
@@ -175,12 +174,9 @@ def damage(
             endings.append(ending)
             live.step(len(endings), len(numbers))
     endings.sort(key=lambda ending: ending.number)
-    for ending in endings if only else ():
-        console().print(Text(f"{ending.number}: {ending.case}\n  {ending.outcome}. {ending.message}"))
-    console().print(report(subject, endings, monotonic() - started))
-    if json_file is not None:
-        content = {"command": subject.command, "endings": [asdict(ending) for ending in endings]}
-        json_file.write_text(json.dumps(content, indent=1) + "\n")
+    shown = [f"{ending.number}: {ending.case}\n  {ending.outcome}. {ending.message}" for ending in endings if only]
+    show(*shown, report(subject, endings, monotonic() - started))
+    write_json(json_file, {"command": subject.command, "endings": [asdict(ending) for ending in endings]})
     if any(ending.finding for ending in endings):
         raise typer.Exit(1)
 

@@ -5,7 +5,6 @@ A row may have other cycles than the model's where a transfer outlasts the kerne
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -15,15 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
-from ethos_hil.base.console import console
-from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.crew import Crew
-from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, npus_of, run_jobs, show, write_json
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool
@@ -186,6 +181,7 @@ class ProfileJob:
 def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | None = None) -> ProfileTrial:
     """Lower a network, run it on the virtual board with both methods, and compare the rows."""
     from ethos_hil.base.errors import UsageError
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.base.question import Question
     from ethos_hil.harness.profile.options import ProfileMethod
     from ethos_hil.harness.run import run_artifact
@@ -250,22 +246,15 @@ def main(
     """Profile networks on virtual boards by prefixes, and compare each row with the model of time, each output with the
     reference, and all sums.
     """
-    npus = [EthosU.parse(name).name for name in npu or NPUS]
+    npus = npus_of(npu, NPUS)
     networks: list[str | int] = [*(models or MODELS), *range(seed, seed + count)]
-    trials: list[ProfileTrial] = []
-    with Live() as live:
-        live.stage(f"Profiling {len(networks)} networks on {len(npus)} NPUs")
-        for done in Crew(jobs, LIMIT_SECONDS).run([ProfileJob(network, npus) for network in networks]):
-            trials.append(done)
-            live.step(len(trials), len(networks) * len(npus))
-    if json_file is not None:
-        json_file.write_text(json.dumps([asdict(trial) for trial in trials], indent=1) + "\n")
-    console().print(summary(trials))
-    for title in ("refused", "problem"):
-        for done in trials:
-            if getattr(done, title):
-                console().print(Text(f"{title}: {done.network} on {done.npu}: {getattr(done, title)}"))
-    if any(done.problem for done in trials):
+    what = f"Profiling {len(networks)} networks on {len(npus)} NPUs"
+    trials = run_jobs(Crew(jobs, LIMIT_SECONDS), [ProfileJob(network, npus) for network in networks], what)
+    write_json(json_file, [asdict(trial) for trial in trials])
+    refused = [f"refused: {done.network} on {done.npu}: {done.refused}" for done in trials if done.refused]
+    wrong = [f"problem: {done.network} on {done.npu}: {done.problem}" for done in trials if done.problem]
+    show(summary(trials), *refused, *wrong)
+    if wrong:
         raise typer.Exit(1)
 
 

@@ -6,7 +6,6 @@ a program is not verified.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections import Counter
@@ -36,6 +35,7 @@ from ethos_hil.suites.lab.measure.baselines.page import page
 from ethos_hil.suites.lab.measure.baselines.plan import is_booted, plan_of, use_zoo
 from ethos_hil.suites.lab.measure.baselines.point import BaselinePoint, left_to_cpu
 from ethos_hil.suites.lab.prove.upstream.setting import REPOSITORY
+from ethos_hil.suites.lab.shared import CORES, Jobs
 
 PAGE, JSON, CSV = "baselines.md", "data/baselines.json", "data/baselines.csv"
 RUNS = REPOSITORY / "build/baselines"
@@ -45,7 +45,7 @@ _SHOWN = 20
 def main(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NETWORK]...", help="With --check: only these.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; say what is not as it is written.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    jobs: Jobs = CORES,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with this run, which ended early.")] = None,
     docs: Annotated[Path, typer.Option(metavar="DIR", help="The folder of baselines.md.")] = REPOSITORY / "docs",
 ) -> None:

@@ -27,6 +27,7 @@ from ethos_hil.suites.lab.measure.mutants import firmware, session
 from ethos_hil.suites.lab.measure.mutants.changes import EQUIVALENT, CodeChange, draw, why_equivalent
 from ethos_hil.suites.lab.measure.mutants.rooms import FIRMWARE, ROOMS, ROOT, Room
 from ethos_hil.suites.lab.measure.mutants.session import KILLED, NOT_REACHED, SURVIVED, MutantFate, MutationJob
+from ethos_hil.suites.lab.shared import CORES, Jobs
 
 _SLOW = 20  # times as long a slow test may take, where they take part
 
@@ -62,7 +63,7 @@ def main(
     rooms: Annotated[list[str], typer.Argument(metavar="ROOM...", help=f"{', '.join(ROOMS)}, or all.")],
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Mutants of each room.")] = 200,
     seed: Annotated[int, typer.Option(help="The same seed draws the same mutants of the same sources.")] = 1,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once.")] = os.cpu_count() or 1,
+    jobs: Jobs = CORES,
     slowest: Annotated[float, typer.Option(help="CPU seconds above which a test is left out.")] = 5.0,
     budget: Annotated[
         float, typer.Option(help="CPU seconds of tests for a mutant, as they take while they are watched.")
