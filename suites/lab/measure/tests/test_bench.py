@@ -22,7 +22,7 @@ from ethos_hil.suites.lab.measure.cost.evaluation import Rates
 from ethos_hil.suites.lab.measure.cost.figure import SHORT, BenchPart, Figure, at_least, at_most, table
 from ethos_hil.suites.lab.measure.cost.npu_speed import Speed
 from ethos_hil.suites.lab.measure.cost.suites_time import Sessions
-from ethos_hil.suites.lab.measure.cost.timing_model import CycleComparison
+from ethos_hil.suites.lab.measure.cost.timing_model import CycleComparison, Published
 
 GOOD = Figure("a good one", 99.5, "ms", "wall, median of 7", at_most(100))
 BAD = Figure("a bad one", 6.0, "times", "wall", at_least(8))
@@ -108,6 +108,7 @@ def test_a_terminal_shows_it_in_colour() -> None:
 SESSIONS = Sessions(one_worker=100, two_workers=52, listing=1.0, filling=200, cached=100, jobs=2)
 FAST = Speed("network", "ethos-u55-128", 5, reference=1.0, cold=0.5, warm=0.1)
 RATES = Rates(500, 2, 41.0, 100.0, 66.0, 0.9)
+PUBLISHED = Published("a network", "somewhere", 100, 110)
 
 
 def row(npu: str, ratio: float) -> CycleComparison:
@@ -137,9 +138,9 @@ def row(npu: str, ratio: float) -> CycleComparison:
             lambda: npu_speed.part([replace(FAST, program="MobileNetV2", cold=0.06, warm=0.05)], [FAST]),
             "MobileNetV2, ethos-u55-128, warm: tosa_reference_model's time / NPU model's",
         ),
-        (lambda: timing_model.part([row("ethos-u55-128", 1.2), row("ethos-u55-32", 9)], []), ""),
+        (lambda: timing_model.part([row("ethos-u55-128", 1.2), row("ethos-u55-32", 9)], [], [PUBLISHED]), ""),
         (
-            lambda: timing_model.part([row("ethos-u55-128", 0.5)], []),
+            lambda: timing_model.part([row("ethos-u55-128", 0.5)], [], []),
             "Conv2D, ethos-u55-128: modelled and Vela's cycles, larger / smaller",
         ),
         (lambda: evaluation.part(RATES), ""),
