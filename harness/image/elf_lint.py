@@ -11,13 +11,18 @@ segments in the order of their addresses); AAPCS (the stack's alignment); harnes
 from __future__ import annotations
 
 import enum
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
 from ethos_hil.base.record import Check
-from ethos_hil.harness.image.elf_program import ElfProgram
-from ethos_hil.harness.image.segments import Segment
+from ethos_hil.harness.image.segments import Segment, contents, segments
+from ethos_hil.harness.image.symbols import Symbols
 from ethos_hil.harness.socs.soc import Memory, Soc, Window
 
 
@@ -63,6 +68,80 @@ _MOST_VECTORS = 496
 """Of an Armv8-M processor, the exceptions included."""
 _STATUS = {Severity.ERROR: "fail", Severity.WARNING: "note"}
 _LINK = "correct the addresses in the linker script"
+_MOST_SYMBOLS = 500_000
+
+
+class _Program:
+    """An ELF as a system on chip would get it: its bytes in memory, and names for its addresses.
+
+    Attributes:
+        soc: the system.
+        segments: what is loaded, in the order of the file.
+    """
+
+    def __init__(self, elf: bytes, soc: Soc) -> None:
+        """Read an ELF.
+
+        Raises:
+            ElfError: a Cortex-M cannot run it.
+        """
+        self.soc = soc
+        file = io.BytesIO(elf)
+        self.segments: Sequence[Segment] = segments(file)
+        self._loaded = contents(file, self.segments)
+        self._sections, self._sizes = _names(Symbols(elf).file)
+
+    def word(self, address: int) -> int | None:
+        """Return the word that is loaded to `address` or to its alias, or None where nothing is."""
+        for at in self.aliases(address):
+            for begin, data in self._loaded:
+                if begin <= at and at + 4 <= begin + len(data):
+                    return int.from_bytes(data[at - begin : at - begin + 4], "little")
+        return None
+
+    def aliases(self, address: int) -> tuple[int, ...]:
+        """Return all addresses of the byte at `address`."""
+        memory = self.soc.memory_at(address)
+        offset = None if memory is None else memory.offset_of(address)
+        return (address,) if memory is None or offset is None else tuple(base + offset for base in memory.bases)
+
+    def is_code(self, address: int) -> bool:
+        """Return whether `address`, or an alias of it, is in a segment that may be executed."""
+        return any(
+            segment.executable and segment.address <= at < segment.address + segment.memory_size
+            for at in self.aliases(address)
+            for segment in self.segments
+        )
+
+    def size_at(self, address: int) -> int:
+        """Return the largest size that a symbol states for what starts at `address` or its alias, or 0."""
+        return max(self._sizes.get(at, 0) for at in self.aliases(address))
+
+    def section(self, address: int) -> str | None:
+        """Return the name of the section that has `address`, or None."""
+        return next((name for name, begin, size in self._sections if begin <= address < begin + size), None)
+
+
+def _names(file: ELFFile | None) -> tuple[list[tuple[str, int, int]], dict[int, int]]:
+    """Return the sections that are in memory (name, address, size), and by address the largest size of a symbol."""
+    sections: list[tuple[str, int, int]] = []
+    sizes: dict[int, int] = {}
+    if file is None:
+        return sections, sizes
+    try:
+        for section in file.iter_sections():
+            if section["sh_flags"] & 2:  # SHF_ALLOC
+                sections.append((section.name, section["sh_addr"], section["sh_size"]))
+        table = file.get_section_by_name(".symtab")
+        if isinstance(table, SymbolTableSection) and table.num_symbols() <= _MOST_SYMBOLS:
+            for symbol in table.iter_symbols():
+                kind = symbol["st_info"]["type"]
+                if kind in ("STT_FUNC", "STT_OBJECT") and symbol["st_shndx"] != "SHN_UNDEF":
+                    address = symbol["st_value"] & (~1 if kind == "STT_FUNC" else ~0)
+                    sizes[address] = max(sizes.get(address, 0), symbol["st_size"])
+    except (ELFError, ValueError, KeyError, IndexError, OverflowError, AttributeError):  # only the names are lost
+        pass
+    return sections, sizes
 
 
 def lint(elf: bytes, soc: Soc, emulated: Sequence[Window] = ()) -> tuple[Flaw, ...]:
@@ -76,7 +155,7 @@ def lint(elf: bytes, soc: Soc, emulated: Sequence[Window] = ()) -> tuple[Flaw, .
     Raises:
         ElfError: a Cortex-M cannot run it.
     """
-    program = ElfProgram(elf, soc)
+    program = _Program(elf, soc)
     return (*_vectors(program), *_placement(program, emulated))
 
 
@@ -94,7 +173,7 @@ def lint_rows(flaws: Sequence[Flaw]) -> tuple[Check, ...]:
     return tuple(rows)
 
 
-def _vectors(program: ElfProgram) -> Iterator[Flaw]:
+def _vectors(program: _Program) -> Iterator[Flaw]:
     """Check the vector table that the processor starts from."""
     boot = program.soc.boot
     stack, reset = program.word(boot), program.word(boot + 4)
@@ -128,7 +207,7 @@ def _vectors(program: ElfProgram) -> Iterator[Flaw]:
     yield from _others(program, table)
 
 
-def _others(program: ElfProgram, table: str) -> Iterator[Flaw]:
+def _others(program: _Program, table: str) -> Iterator[Flaw]:
     boot = program.soc.boot
     wrong: dict[str, list[int]] = {}
     for number in range(2, _table_words(program)):
@@ -145,13 +224,13 @@ def _others(program: ElfProgram, table: str) -> Iterator[Flaw]:
         yield Flaw(VECTORS, WARNING, f"{which} {what}", table, "give it a handler, or zero")
 
 
-def _table_words(program: ElfProgram) -> int:
+def _table_words(program: _Program) -> int:
     """Return the number of words in the vector table: what its symbol says, or those of the core's exceptions."""
     words = program.size_at(program.soc.boot) // 4
     return min(words, _MOST_VECTORS) if words >= _EXCEPTIONS else _EXCEPTIONS
 
 
-def _placement(program: ElfProgram, emulated: Sequence[Window]) -> Iterator[Flaw]:
+def _placement(program: _Program, emulated: Sequence[Window]) -> Iterator[Flaw]:
     """Check that a part has memory for every segment, and that they do not disturb one another."""
     for number, segment in enumerate(program.segments):
         yield from _memory(program, number, segment, emulated)
@@ -159,7 +238,7 @@ def _placement(program: ElfProgram, emulated: Sequence[Window]) -> Iterator[Flaw
     yield from _overlaps(program)
 
 
-def _memory(program: ElfProgram, number: int, segment: Segment, emulated: Sequence[Window]) -> Iterator[Flaw]:
+def _memory(program: _Program, number: int, segment: Segment, emulated: Sequence[Window]) -> Iterator[Flaw]:
     extents = {(segment.address, segment.memory_size): "runs"}
     if segment.file_size and segment.load_address != segment.address:
         extents[(segment.load_address, segment.file_size)] = "is loaded"
@@ -180,7 +259,7 @@ def _memory(program: ElfProgram, number: int, segment: Segment, emulated: Sequen
                           f"it {what}, but only the board writes the {memory.name}", place, _LINK)  # fmt: skip
 
 
-def _missing(program: ElfProgram, address: int, size: int, emulated: Sequence[Window]) -> tuple[Severity, str] | None:
+def _missing(program: _Program, address: int, size: int, emulated: Sequence[Window]) -> tuple[Severity, str] | None:
     """Return how bad it is that the part has no memory for all of `size` bytes, and why; None if it has."""
     name = program.soc.name
     memory = program.soc.memory_at(address)
@@ -207,7 +286,7 @@ def _kib(size: int) -> str:
     return f"{size >> 10:,} KiB"
 
 
-def _order(program: ElfProgram) -> Iterator[Flaw]:
+def _order(program: _Program) -> Iterator[Flaw]:
     for number, (lower, following) in enumerate(pairwise(program.segments), start=1):
         if following.address < lower.address:
             yield Flaw(
@@ -220,7 +299,7 @@ def _order(program: ElfProgram) -> Iterator[Flaw]:
             )
 
 
-def _overlaps(program: ElfProgram) -> Iterator[Flaw]:
+def _overlaps(program: _Program) -> Iterator[Flaw]:
     """Find segments that share memory. That two of them are loaded to one place, `segments` refuses."""
     placed = sorted(enumerate(program.segments), key=lambda item: item[1].address)
     for (_, earlier), (number, following) in pairwise(placed):
@@ -251,6 +330,6 @@ def _overlaps(program: ElfProgram) -> Iterator[Flaw]:
                 )
 
 
-def _place_of(program: ElfProgram, number: int, address: int) -> str:
+def _place_of(program: _Program, number: int, address: int) -> str:
     section = program.section(address)
     return f"segment {number}" + (f", section {section}" if section is not None else "")
