@@ -194,7 +194,8 @@ def depends_on(*files: str | os.PathLike[str], variables: Iterable[str] = (), fr
     reads = Reads({str(path) for path in paths}, declared=bool(paths))
     reads.variables = {name: digest_of_value(os.environ.get(name)) for name in variables}
     if fresh:
-        reads.unknown.add("it asks for that: depends_on(fresh=True)")
+        asks = Path(sys._getframe(1).f_code.co_filename).name
+        reads.unknown.add(f"{asks} asks for that: depends_on(fresh=True)")
     WATCH.note(reads)
 
 
@@ -220,6 +221,8 @@ def _path(named: object) -> str | None:
     if isinstance(named, int):
         link = Path(f"/proc/self/fd/{named}")
         named = link.readlink() if link.is_symlink() else None
+        if named is None or not named.is_absolute():  # a pipe or a socket
+            return None
     if not isinstance(named, str | bytes | os.PathLike):
         return None
     path = os.fsdecode(named)

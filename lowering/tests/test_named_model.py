@@ -65,7 +65,7 @@ KNOWN = {
     "elsewhere": "factor = 2",
 }
 UNKNOWN = {
-    "fresh": ("depends_on(fresh=True); factor = 2", "it asks for that: depends_on(fresh=True)"),
+    "fresh": ("depends_on(fresh=True); factor = 2", "net.py asks for that: depends_on(fresh=True)"),
     "native": (
         "import h5py; factor = 2",
         "uses h5py, which reads files unseen: name them with ethos_hil.depends_on",

@@ -204,6 +204,15 @@ def test_what_is_not_a_file_is_not_known(project: Path) -> None:
     assert fingerprint([project / "test_net.py"], built).unknown == (f"{project / 'pipe'} is not a file",)
 
 
+def test_a_pipe_is_not_a_file_of_the_project(project: Path) -> None:
+    with WATCH.building() as built:
+        reader, writer = os.pipe()
+        os.close(writer)
+        with os.fdopen(reader, "rb") as stream:
+            stream.read()
+    assert not {path for path in fingerprint([project / "test_net.py"], built).files if "pipe:" in path}
+
+
 def test_the_values_of_variables_are_not_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be secrets."""
     monkeypatch.setenv("KNOWN_SECRET", "hunter2")

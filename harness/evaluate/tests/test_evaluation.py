@@ -193,7 +193,7 @@ def test_a_device_that_answers_otherwise_is_no_success(
 
     monkeypatch.setattr(named_model, "lower", sabotaged)
     report = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1, model="fresh")
-    assert any("it asks for that: depends_on(fresh=True)" in note for note in report["notes"])
+    assert any("data.py asks for that: depends_on(fresh=True)" in note for note in report["notes"])
     assert report["verdict"] == "failed"
     assert report["failure"]["kind"] == "mismatch"
     assert report["items"] == 6
