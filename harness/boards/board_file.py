@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ethos_hil.base.checked_toml import CheckedToml, problem_of, read_checked
 from ethos_hil.base.errors import UsageError
@@ -28,16 +28,15 @@ from ethos_hil.harness.boards.board import (
     Quirk,
     ResetWords,
     Server,
-    WordWrite,
 )
 from ethos_hil.harness.boards.board_rules import Complaint, check_board
 from ethos_hil.harness.boards.board_schema import PLACES, board_schema
-from ethos_hil.harness.gdb.remote import ServerDialect
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import FirmwareBoard, Memory, NpuChoice, Soc, Window
 
 SEE = "docs/boards.md has all keys and an example"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_T = TypeVar("_T")
 _SAYINGS = ("extends", "sources", "tried")
 """Keys that say something about the others."""
 Finder = Callable[[str, Path], Path]
@@ -166,7 +165,7 @@ class _BoardReader:
                 f"{owner.file.line_of('soc')}: soc: {owner.name} is shipped with another [soc]",
                 hint=f"give the file another name than {owner.path.name}; without [soc] it may keep it",
             )
-        memories = tuple(Memory(**memory, name=name) for name, memory in data["memories"].items())
+        memories = tuple(_typed(Memory, {**memory, "name": name}) for name, memory in data["memories"].items())
         names = [memory.name for memory in memories]
         for part in PLACES:
             if data["firmware"][part] not in names:
@@ -181,10 +180,10 @@ class _BoardReader:
             peripheral_hz=data["peripheral_hz"],
             memories=memories,
             npus=self._choices(),
-            npu_registers=_window(data["npu"]),
+            npu_registers=_typed(Window, data["npu"]),
             npu_irq=data["npu"]["irq"],
-            uarts=(_window(data["uart"]),),
-            firmware=_firmware(data["firmware"], owner.name),
+            uarts=(_typed(Window, data["uart"]),),
+            firmware=_typed(FirmwareBoard, {**data["firmware"], "name": owner.name}),
             secure_bit=data.get("secure_bit", 1 << 28),
             uart=data["uart"]["driver"],
             uart_options=tuple(data["uart"].get("options", {}).items()),
@@ -229,32 +228,22 @@ class _BoardReader:
         return names
 
     def _loading(self) -> Loading:
-        data = dict(self._data["loading"])
-        server = Server(data.pop("server"))
+        data = self._data["loading"]
+        server = Server(data["server"])
         own = server.value if server not in (Server.NONE, Server.RUNNING) else None
-        dialect = data.pop("dialect", own)
-        command = tuple(data.pop("command", SERVER_COMMANDS.get(server, ())))
-        return Loading(server, None if dialect is None else ServerDialect(dialect), command=command, **data)
+        return _typed(Loading, {"dialect": own, "command": SERVER_COMMANDS.get(server, ()), **data})
 
     def _link(self) -> LinkSettings:
         data = self._data["link"]
-        return LinkSettings(**{"url": None, "fastest_baud": data["baud"], **data})
+        return _typed(LinkSettings, {"url": None, "fastest_baud": data["baud"], **data})
 
     def _reset(self) -> ResetWords:
-        data = self._data.get("reset", {})
         dialect = self._loading().dialect
         usual = () if dialect is None else dialect.reset_and_halt
-        before, after = (tuple(WordWrite(**word) for word in data.get(when, ())) for when in ("before", "after"))
-        return ResetWords(tuple(data.get("commands", usual)), before, after)
+        return _typed(ResetWords, {"commands": usual, **self._data.get("reset", {})})
 
     def _power(self) -> Power | None:
-        data = self._data.get("power")
-        if data is None:
-            return None
-        words: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
-        }
-        return Power(**words)
+        return _typed(Power, self._data["power"]) if "power" in self._data else None
 
     def _values(self, soc: Soc) -> Iterator[BoardValue]:
         """Yield all values. The file that a value is from says its source: another's source is not this one's."""
@@ -360,18 +349,8 @@ def _nearest(texts: Mapping[str, str], key: str) -> str | None:
     return None
 
 
-def _window(data: Mapping[str, Any]) -> Window:
-    return Window(data["base"], data["size"], data.get("alias"))
+def _typed(kind: type[_T], data: Mapping[str, Any]) -> _T:
+    """Return what a table of the file stands for. The schema has seen to its types."""
+    from ethos_hil.base.typed_json import from_json  # late: `doctor` names the boards' folders without any package
 
-
-def _firmware(data: Mapping[str, Any], name: str) -> FirmwareBoard:
-    package = Window(data["package"]["base"], data["package"]["size"])
-    return FirmwareBoard(
-        name=name,
-        port=data["port"],
-        driver=data["driver"],
-        package=package,
-        without=tuple(data.get("without", ())),
-        cpu=data.get("cpu", "cortex-m55"),
-        **{part: data[part] for part in PLACES},
-    )
+    return from_json(kind, data)
