@@ -41,6 +41,7 @@ class Selected:
         operator, case, profile: what a test is of; `case` is "" for a model.
         npu: what it is compiled for, or "".
         target: where it runs; "" where the part does not say.
+        planned: digest of the question, where one is planned (`RunInfo.planned`); "" for a test of pytest's.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Selected:
     profile: str = ""
     npu: str = ""
     target: str = ""
+    planned: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ class Selection:
             BadSelection: what is there is damaged.
         """
         before = read_selection(folder, self.part)
-        tests = {test.id: test for test in (*(before.tests if before is not None else ()), *self.tests)}
+        # A plan is known whole, and written whole; pytest may choose a part of its tests at a time.
+        kept = [test for test in before.tests if not test.planned] if before is not None else []
+        tests = {(test.id, test.planned): test for test in (*kept, *self.tests)}
         functions = dict.fromkeys((*(before.functions if before is not None else ()), *self.functions))
         document = {**asdict(self), "tests": [_short(test) for test in tests.values()], "functions": list(functions)}
         _write(_path(folder, _CHOSEN, self.part), document)

@@ -70,18 +70,18 @@ class RunFolder:
                 self.path.rmdir()  # a run folder without its manifest is incomplete
             raise
 
-    def append(self, record: Record, *, part: str = "", attempt: int = 1) -> None:
+    def append(self, record: Record, *, part: str = "", attempt: int = 1, planned: str = "") -> None:
         """Add one complete line, which names this run; it is on disk when this returns.
 
         Args:
             record: what to add.
-            part, attempt: see `RunInfo`.
+            part, attempt, planned: see `RunInfo`.
 
         Raises:
             OSError: the line could not be written; the file is unchanged.
         """
         path = self.path / f"records-{os.getpid()}.jsonl"
-        append_line(path, record.dumps(replace(self.info, part=part, attempt=attempt)))
+        append_line(path, record.dumps(replace(self.info, part=part, attempt=attempt, planned=planned)))
 
 
 def mend(folder: Path) -> None:

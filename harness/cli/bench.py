@@ -11,7 +11,7 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.cli.asking import option_of
-from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option, word_of
+from ethos_hil.harness.cli.common_options import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, file_option, word_of
 
 _GRID = "What is benchmarked"
 _grid = partial(typer.Option, rich_help_panel=_GRID)
@@ -87,15 +87,6 @@ REPEAT = Annotated[
 WARM_UP = Annotated[int, _run(metavar="N", help="Executions before them that are compared, but not counted.")]
 TIMEOUT = Annotated[float, _of_run("timeout", help="Limit for each run of a booted point on its target.")]
 JOBS = Annotated[int | None, _run(metavar="N", help="Processes. Default: one for each processor.")]
-RUN_NAME = Annotated[str | None, _run(metavar="NAME", help="Name of the run folder. Default: a new one.")]
-RESUME = Annotated[
-    str | None,
-    _run(
-        metavar="RUN",
-        help="Resume this run, which ended early, and ask again what failed. The other options must be those of that "
-        "run.",
-    ),
-]
 BY = Annotated[
     str | None,
     _out(
@@ -138,6 +129,8 @@ def bench(
     jobs: JOBS = None,
     run_name: RUN_NAME = None,
     resume: RESUME = None,
+    shard: SHARD = None,
+    merge: MERGE = None,
     runs: RUNS = Path("results/runs"),
     clock: CLOCK = None,
     by: BY = None,
@@ -167,6 +160,7 @@ def bench(
     """
     from ethos_hil.harness.bench.order import BenchOrder
     from ethos_hil.harness.bench.points import PointSettings
+    from ethos_hil.harness.campaign.place import RunPlace
     from ethos_hil.harness.cli.bench_run import BenchOutput, run
     from ethos_hil.results.bench.budget import Budget
     from ethos_hil.results.bench.energy import read_energy
@@ -174,8 +168,7 @@ def bench(
 
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs is {jobs}", hint="give 1 or more")
-    if run_name is not None and resume is not None:
-        raise UsageError("--run-name and --resume are both given", hint="--resume continues a run that has a name")
+    place = RunPlace.of(runs, run_name, resume, shard, merge)
     order = BenchOrder(
         tuple(models or ()),
         grid,
@@ -193,4 +186,4 @@ def bench(
     rows = word_of("--by", by, BenchBy) if by is not None else None
     output = BenchOutput(json_file, csv, parquet, budget, energies, rows, top)
     jobs = jobs or os.cpu_count() or 1
-    raise typer.Exit(run(order, output, runs=runs, name=run_name, resume=resume, jobs=jobs))
+    raise typer.Exit(run(order, output, place, jobs=jobs))

@@ -17,9 +17,13 @@ from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.base.wording import count_of
-from ethos_hil.harness.bench.bench import BenchPlan, new_run, recorded_keys, resumed_run, run_bench
-from ethos_hil.harness.bench.case import key_of
+from ethos_hil.harness.bench.bench import PlannedPoint, make_points
 from ethos_hil.harness.bench.order import BenchOrder
+from ethos_hil.harness.campaign.engine import CampaignCrew
+from ethos_hil.harness.campaign.place import CampaignAnswers, RunPlace
+from ethos_hil.harness.campaign.planned import share_of, write_plan
+from ethos_hil.harness.campaign.recorded import final_answers
+from ethos_hil.harness.campaign.run_folder import Campaign
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
@@ -28,7 +32,6 @@ from ethos_hil.results.bench.budget import AskedBudget, Budget, keep_budget
 from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import PointFigures, figures_of
 from ethos_hil.results.bench.table import bench_table
-from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read_run
 from ethos_hil.results.text.bench import BenchBy, bench_text, budget_text
 
 SCHEMA_VERSION = 1
@@ -120,15 +123,13 @@ def describe_ends(records: Sequence[Record]) -> str:
     return f"{count_of(len(records), 'point')}: {', '.join(words)}"
 
 
-def run(order: BenchOrder, output: BenchOutput, *, runs: Path, name: str | None, resume: str | None, jobs: int) -> int:
-    """Make a benchmark's points, and show them. Return the exit status.
+def run(order: BenchOrder, output: BenchOutput, place: RunPlace, *, jobs: int) -> int:
+    """Make a benchmark's points, or read those of its shards, and show them. Return the exit status.
 
     Args:
         order: what is asked.
         output: what is written and shown.
-        runs: the folder of run folders.
-        name: of the run folder; None for a new one.
-        resume: name of a run folder to resume, or None.
+        place: where records are kept, and which of them are made here.
         jobs: processes.
 
     Raises:
@@ -137,49 +138,40 @@ def run(order: BenchOrder, output: BenchOutput, *, runs: Path, name: str | None,
     output.check({"--grid": order.grid, "--vela-ini": order.settings.vela_ini})
     plan = order.plan()
     try:
-        folder = new_run(plan, runs, name) if resume is None else resumed_run(plan, runs, resume)
-        with Live() as live:
-            _make_points(plan, folder, jobs, live)
-        records = records_of(plan, folder.path)
-        met = output.put(records, folder.path, plan.settings.grid)
+        with place.opened(plan.subject(place.shard)) as run:
+            planned = share_of(plan.planned, place.shard)
+            if run.campaign is not None:
+                _make_points(planned, run.campaign, jobs)
+            answers = run.answers(planned)
+            met = output.put(answers.records, run.folders[0], plan.settings.grid)
     except OSError as error:
-        raise unwritable(error, error.filename or runs) from error
-    sys.stderr.write(one_line(f"{describe_ends(records)}; records are in {folder.path}") + "\n")
-    return status_of_unrecorded(plan, records) or status_of(records) or (0 if met else 1)
+        raise unwritable(error, error.filename or place.root) from error
+    folders = ", ".join(map(str, run.folders))
+    sys.stderr.write(one_line(f"{describe_ends(answers.records)}; records are in {folders}") + "\n")
+    return status_of_gaps(planned, answers) or status_of(answers.records) or (0 if met else 1)
 
 
-def _make_points(plan: BenchPlan, folder: RunFolder, jobs: int, live: Live) -> None:
+def _make_points(planned: Sequence[PlannedPoint], campaign: Campaign, jobs: int) -> None:
     """Make the points; where that is interrupted, say how to resume it."""
+    write_plan(campaign.folder, planned, campaign.state.shard)
     try:
-        run_bench(plan, folder, jobs=jobs, reporter=live)
+        with Live() as live:
+            make_points(planned, CampaignCrew(campaign.run_folder, jobs, live))
     except KeyboardInterrupt:
-        done, name = len(recorded_keys(folder.path)), folder.path.name
-        sys.stderr.write(f"{done:,} of {len(plan.points):,} points are made; --resume {name} makes the rest\n")
+        done = len(final_answers(campaign.folder))
+        sys.stderr.write(f"{done:,} of {len(planned):,} points are made; --resume {campaign.name} makes the rest\n")
         raise
 
 
-def records_of(plan: BenchPlan, folder: Path) -> list[Record]:
-    """Return the records of a plan's points, in the order of the plan. Raises OSError."""
-    order = {point.key: number for number, point in enumerate(plan.points)}
-    by_number: dict[int, Record] = {}
-    item: StoredRecord | Skipped
-    for item in read_run(folder):
-        record = item.record if isinstance(item, StoredRecord) else None
-        if record is not None and (key := key_of(record)) in order:
-            by_number[order[key]] = record
-    return [by_number[number] for number in sorted(by_number)]
-
-
-def status_of_unrecorded(plan: BenchPlan, records: Sequence[Record]) -> int:
-    """Return the exit status for points without a record, which are told: no one knows how they ended."""
-    there = {key_of(record) for record in records}
-    lost = [point for point in plan.points if point.key not in there]
-    if not lost:
-        return 0
-    first = lost[0]
-    sys.stderr.write(one_line(f"without a record: {len(lost):,} points, such as {first.case.name} on {first.npu} in "
-                              f"{first.memory_mode}, {first.target}") + "\n")  # fmt: skip
-    return 1
+def status_of_gaps(planned: Sequence[PlannedPoint], answers: CampaignAnswers) -> int:
+    """Return the exit status for what is red beside the answers, which is told."""
+    for problem in answers.problems:
+        sys.stderr.write(one_line(f"red: {problem}") + "\n")
+    if answers.lost:
+        point = next(it.point for it in planned if it.digest == answers.lost[0].digest)
+        sys.stderr.write(one_line(f"without a record: {len(answers.lost):,} points, such as {point.case.name} on "
+                                  f"{point.npu} in {point.memory_mode}, {point.target}") + "\n")  # fmt: skip
+    return int(bool(answers.problems or answers.lost))
 
 
 def status_of(records: Sequence[Record]) -> int:

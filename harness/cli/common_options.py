@@ -13,7 +13,34 @@ from ethos_hil.base.errors import UsageError
 Word = TypeVar("Word", bound=StrEnum)
 DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+_CAMPAIGN: dict[str, Any] = {"rich_help_panel": "How"}
 RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
+
+SHARD = Annotated[
+    str | None,
+    typer.Option(metavar="I/N", help="Ask one part of N, such as 2/4: for one of several machines.", **_CAMPAIGN),
+]
+MERGE = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="DIR",
+        help="Ask nothing; put all shards below this folder together. May be repeated. The other options must be those "
+        "of the shards.",
+        **_CAMPAIGN,
+    ),
+]
+RUN_NAME = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the run folder. Default: a new one.", **_CAMPAIGN)
+]
+RESUME = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN",
+        help="Resume this run, which ended early, and ask again what failed. The other options must be those of that "
+        "run.",
+        **_CAMPAIGN,
+    ),
+]
 
 
 def file_option(flag: str, what: str, *, instead: str = "the table", **attributes: Any) -> Any:

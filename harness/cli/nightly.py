@@ -70,9 +70,9 @@ def nightly(
 
     Example: ethos-hil nightly nightly.toml --merge shards
     """
+    from ethos_hil.harness.campaign.shard import Shard
     from ethos_hil.harness.nightly.config import read_config
     from ethos_hil.harness.nightly.plan import plan_of
-    from ethos_hil.harness.nightly.shard import Shard
 
     words = {"--resume": resume, "--fresh": fresh, "--merge": bool(merge), "--check": check}
     both = [name for name, value in words.items() if value]
@@ -93,7 +93,7 @@ def nightly(
     part = Shard.parse(shard) if shard is not None else None
     if check:
         raise typer.Exit(_check(config, plan, json_file))
-    from ethos_hil.harness.nightly.night import Start
+    from ethos_hil.harness.campaign.run_folder import Start
     from ethos_hil.harness.nightly.nightly import merge_nightly, run_nightly
     from ethos_hil.harness.terminal.progress import Live
 

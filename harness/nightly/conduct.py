@@ -11,26 +11,28 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+from ethos_hil.base.ending import is_settled
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.process import end_child, start_child
 from ethos_hil.base.record import Record
 from ethos_hil.base.regular_file import read_text
-from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
-from ethos_hil.harness.bench.bench import BenchPlan, run_bench
-from ethos_hil.harness.bench.case import BenchPoint
+from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.bench.bench import PlannedPoint, make_points
+from ethos_hil.harness.campaign.engine import AnswerProgress, CampaignCrew, may_repeat
+from ethos_hil.harness.campaign.merging import Conducted
+from ethos_hil.harness.campaign.planned import write_plan
+from ethos_hil.harness.campaign.question_job import jobs_of
+from ethos_hil.harness.campaign.recorded import is_audited, of_part, of_today, records_of
+from ethos_hil.harness.campaign.run_folder import SESSIONS, Campaign
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import NightlyConfig
-from ethos_hil.harness.nightly.model_worker import ModelJob, run_models
-from ethos_hil.harness.nightly.night import SESSIONS, Night
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, npu_for
-from ethos_hil.harness.nightly.recorded import is_audited, of_part, of_today, records_of, settled_names
-from ethos_hil.harness.nightly.shard import Shard
-from ethos_hil.harness.targets.registry import find_plugin, kind_of, name_in_records
+from ethos_hil.harness.targets.registry import find_plugin, kind_of
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.results.gate.account import AUDIT, attempt_of, part_of
 from ethos_hil.results.selection import Selected, Selection, forget_end, read_end, read_selection
@@ -43,31 +45,18 @@ _END = 30.0
 _MOST_LOG = 64 << 20
 
 
-@dataclass
-class Conducted:
-    """What happened beside the records.
-
-    Attributes:
-        down: targets that cannot be used, and why.
-        problems: sessions that did not run whole, and why, by the part's name.
-    """
-
-    down: dict[str, str] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
-
-
 class Conductor:
     """Runs what a night has no records of."""
 
     def __init__(
-        self, config: NightlyConfig, plan: NightlyPlan, night: Night, shard: Shard | None, reporter: Reporter
+        self, config: NightlyConfig, plan: NightlyPlan, night: Campaign, shard: Shard | None, reporter: Reporter
     ) -> None:
         self._config = config
         self._plan = plan
         self._night = night
         self._shard = shard
         self._reporter = reporter
-        self._run_folder = night.run_folder
+        self._crew = CampaignCrew(night.run_folder, config.jobs, reporter, config.folder)
         self._done = Conducted()
 
     def run(self) -> Conducted:
@@ -88,22 +77,15 @@ class Conductor:
         for number, part in enumerate(self._plan.suites, 1):
             if part.target not in self._done.down:
                 self._suite(number, part)
-        self._models([part for part in self._plan.models if self._runs_here(part)])
+        self._models()
         self._sweeps()
         return self._done
 
     def _choose(self) -> None:
         """Keep what the parts have that pytest does not choose, before anything runs: it has to leave a record."""
         parts: tuple[ModelPart | SweepPart, ...] = (*self._plan.known, *self._plan.models, *self._plan.sweeps)
-        for part in parts:
-            names = part.share_of(self._shard)
-            target = name_in_records(part.target)
-            chosen = tuple(Selected(name, npu=part.npu, target=target) for name in names)
-            if chosen:
-                Selection(part.name, tests=chosen, shard=self._night.state.shard).write(self._night.folder)
-
-    def _runs_here(self, part: ModelPart) -> bool:
-        return part.target not in self._done.down and bool(part.share_of(self._shard))
+        planned = [planned for part in parts for planned in part.planned_of(self._shard, self._config.timeout)]
+        write_plan(self._night.folder, planned, self._night.state.shard)
 
     def _try_known(self) -> None:
         """Run the known model on each target that has not verified it yet."""
@@ -114,15 +96,14 @@ class Conductor:
             before = list(of_part(records_of(self._night.folder), part.name))
             if not any(record.verdict == Verdict.VERIFIED for record in of_today(before)):
                 attempt = 1 + max(map(attempt_of, before), default=0)
-                jobs.append(self._job(part, attempt))
-        self._crew("Verifying the known model", jobs)
+                jobs += jobs_of(part.planned_of(None, self._config.timeout), attempt)
+        if jobs:
+            self._crew.run(jobs, AnswerProgress("Verifying the known model", 0, len(jobs), self._reporter))
         for job in jobs:
-            (record,) = of_part(records_of(self._night.folder), job.part, job.attempt)
+            (planned,) = job.planned
+            (record,) = of_part(records_of(self._night.folder), planned.part, job.attempt)
             if record.verdict != Verdict.VERIFIED:
-                self._done.down[job.question.target] = f"{job.question.label} is not verified there: {record.why}"
-
-    def _job(self, part: ModelPart, attempt: int) -> ModelJob:
-        return ModelJob(part.name, part.question.but(timeout=self._config.timeout), attempt)
+                self._done.down[planned.question.target] = f"{planned.name} is not verified there: {record.why}"
 
     def _suite(self, number: int, part: SuitePart) -> None:
         self._session(number, part, part.name)
@@ -186,41 +167,20 @@ class Conductor:
         selection = read_selection(self._night.folder, name)
         return len(selection.tests) if selection is not None else 0
 
-    def _models(self, parts: Sequence[ModelPart]) -> None:
-        for attempt in (1, 2):
-            jobs = [
-                self._job(part, attempt)
-                for part in parts
-                if (attempt == 1 or self._to_repeat(part.name, part.target))
-                and not settled_names(self._night.folder, part.name, attempt)
-            ]
-            self._crew("Running models" if attempt == 1 else "Repeating what could not be tried of models", jobs)
-
-    def _crew(self, stage: str, jobs: Sequence[ModelJob]) -> None:
-        if jobs:
-            self._reporter.stage(stage)
-            tick = self._counter(lambda: len(jobs))
-            run_models(jobs, self._run_folder, folder=self._config.folder, processes=self._config.jobs, tick=tick)
+    def _models(self) -> None:
+        parts = [part for part in self._plan.models if part.target not in self._done.down]
+        planned = [planned for part in parts for planned in part.planned_of(self._shard, self._config.timeout)]
+        self._crew.ask(planned, jobs_of, is_settled, "Running models")
 
     def _sweeps(self) -> None:
         """Make the points of all sweeps, one sweep after the other: its points share what is lowered."""
-        for prefix, parts in groupby(self._plan.sweeps, key=lambda part: part.prefix):
-            mine = [part for part in parts if part.target not in self._done.down]
+        for _, parts in groupby(self._plan.sweeps, key=lambda part: part.prefix):
             # Case by case, as a benchmark makes them.
-            by_case: dict[str, list[BenchPoint]] = {}
-            for point in (point for part in mine for point in part.points):
-                if self._shard is None or self._shard.takes(point.case.name):
-                    by_case.setdefault(point.case.name, []).append(point)
-            points = tuple(point for group in by_case.values() for point in group)
-            if points:
-                run_bench(
-                    BenchPlan(points, mine[0].settings),
-                    self._run_folder,
-                    jobs=self._config.jobs,
-                    reporter=self._reporter,
-                    prefix=prefix,
-                    folder=self._config.folder,
-                )
+            by_case: dict[str, list[PlannedPoint]] = {}
+            for part in parts:
+                for planned in part.planned_of(self._shard) if part.target not in self._done.down else ():
+                    by_case.setdefault(planned.name, []).append(planned)
+            make_points([planned for group in by_case.values() for planned in group], self._crew)
 
     def _to_repeat(self, part: str, target: str) -> list[str]:
         return to_repeat(of_part(records_of(self._night.folder), part), kind_of(target))
@@ -248,15 +208,8 @@ class Conductor:
 
 
 def to_repeat(records: Iterable[Record], kind: str) -> list[str]:
-    """Return the names of what could not be tried, and was tried once.
-
-    Args:
-        records: those of a part.
-        kind: the target's. On a virtual one nothing is repeated: what fails there fails for a reason of ours.
-    """
-    if kind == "virtual":
-        return []
-    return [record.name for record in final(records) if record.kind in NOT_ATTEMPTED and attempt_of(record) == 1]
+    """Return the names of what could not be tried, and was tried once, of a part's records on a kind of target."""
+    return [record.name for record in final(records) if may_repeat(record, kind)]
 
 
 def final(records: Iterable[Record]) -> list[Record]:

@@ -7,9 +7,10 @@ from datetime import date
 
 from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.verdict import Standing
-from ethos_hil.harness.nightly.conduct import Conducted, down_parts
+from ethos_hil.harness.campaign.merging import Conducted
+from ethos_hil.harness.campaign.shard import Shard
+from ethos_hil.harness.nightly.conduct import down_parts
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, Part, SuitePart, SweepPart
-from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, part_of, take_account
 from ethos_hil.results.run_results import RunResults
@@ -66,7 +67,7 @@ def _of_part(part: Part, results: RunResults, conducted: Conducted, shards: Sequ
         where = f"shard {shard}, {part.name}" if shard is not None else part.name
         selection = chosen.get(str(shard or ""))
         if isinstance(part, ModelPart | SweepPart):
-            if selection is None and part.share_of(shard):
+            if selection is None and part.planned_of(shard):
                 yield Problem(f"{where}: nothing says what it chose")
             continue
         if where in conducted.problems:

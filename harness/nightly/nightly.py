@@ -14,12 +14,14 @@ from typing import Any
 
 from ethos_hil.base import environment
 from ethos_hil.base.file_error import readable
+from ethos_hil.harness.campaign.merging import put_together
+from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Start, has_state, opened, read_state
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.aftermath import follow_up
 from ethos_hil.harness.nightly.conduct import Conductor
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.judgement import account_of_night
-from ethos_hil.harness.nightly.night import STATE, Start, opened, read_state
-from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart
+from ethos_hil.harness.nightly.plan import KNOWN, ModelPart, NightlyPlan, SuitePart
 from ethos_hil.harness.nightly.preparation import (
     before,
     check_named,
@@ -28,8 +30,6 @@ from ethos_hil.harness.nightly.preparation import (
     read_quarantine_of,
     today,
 )
-from ethos_hil.harness.nightly.shard import Shard
-from ethos_hil.harness.nightly.shards_together import put_together
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.results.gate.account import Account, Accounted
@@ -160,8 +160,8 @@ def run_nightly(
     if shard is None:
         check_written(config)
         before(config, "")  # what cannot be compared with is said now
-    state = provenance_of(config.folder, plan)
-    with opened(config.into, plan.digest, config.path.name, str(shard or ""), state, start) as night:
+    subject = _subject(config, plan, provenance_of(config.folder, plan), shard)
+    with opened(config.into, subject, start) as night:
         with watch.of("run"):
             conducted = Conductor(config, plan, night, shard, reporter).run()
         results = _results([night.folder])
@@ -194,7 +194,7 @@ def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Pat
     check_written(config)
     watch = _Steps()
     reporter.stage("Reading the shards")
-    together = put_together(places, plan)
+    together = put_together(places, _subject(config, plan, {}), everywhere=KNOWN)
     results = replace(_results(together.folders), name=together.name)
     problems = [*together.problems, *_strangers(results)]
     account = account_of_night(plan, results, together.conducted, quarantine, today(), together.shards, problems)
@@ -203,6 +203,12 @@ def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Pat
             config, results, account, before(config, together.name, together.folders), policy, reporter
         )
     return NightOutcome(together.name, "", together.folders, False, aftermath.account, aftermath.files, watch.seconds)
+
+
+def _subject(
+    config: NightlyConfig, plan: NightlyPlan, made_with: Mapping[str, str], shard: Shard | None = None
+) -> CampaignSubject:
+    return CampaignSubject(NIGHTLY, plan.digest, made_with, config.path.name, str(shard or ""))
 
 
 def _results(folders: Sequence[Path]) -> RunResults:
@@ -270,7 +276,7 @@ def _of_suite(folder: Path, path: Path) -> Iterator[str]:
 
 def _is_left_out(folder: Path) -> bool:
     """Return whether a folder has no tests: a hidden one, an environment of Python, a night's run folder."""
-    return folder.name[0] == "." or any((folder / name).exists() for name in ("pyvenv.cfg", STATE))
+    return folder.name[0] == "." or (folder / "pyvenv.cfg").exists() or has_state(folder)
 
 
 def _changes(folder: Path) -> str:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
-from ethos_hil.base.question import Question
+from ethos_hil.base.question import DEFAULTS, Question
 from ethos_hil.base.suffix import HOST_SUFFIXES, NPU_SUFFIXES, SUFFIXES, parse_suffix
+from ethos_hil.harness.bench.bench import BenchPlan, PlannedPoint
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of
+from ethos_hil.harness.campaign.planned import Planned, share_of
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry
-from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
@@ -89,10 +91,10 @@ class ModelPart:
         """Where it runs."""
         return self.question.target
 
-    def share_of(self, shard: Shard | None) -> tuple[str, ...]:
-        """Return what a shard has to run of it, by the names of records. Each shard runs a known model."""
-        model = self.question.label
-        return (model,) if shard is None or self.known or shard.takes(model) else ()
+    def planned_of(self, shard: Shard | None, timeout: float = DEFAULTS["timeout"]) -> tuple[Planned, ...]:
+        """Return what a shard has to run of it, within a time limit. Each shard runs a known model."""
+        planned = Planned(self.question.but(timeout=timeout), self.question.label, self.name)
+        return (planned,) if self.known else share_of((planned,), shard)
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,9 @@ class SweepPart:
         place = (self.npu, self.memory_mode, self.system_config, self.target)
         return tuple(BenchPoint(case, *place) for case in self.cases)
 
-    def share_of(self, shard: Shard | None) -> tuple[str, ...]:
-        """Return the cases that a shard has to make."""
-        return tuple(case.name for case in self.cases if shard is None or shard.takes(case.name))
+    def planned_of(self, shard: Shard | None, _: float = 0) -> tuple[PlannedPoint, ...]:
+        """Return the points that a shard has to make."""
+        return share_of(BenchPlan(self.points, self.settings, self.prefix).planned, shard)
 
 
 Part = SuitePart | ModelPart | SweepPart

@@ -19,8 +19,8 @@ from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
 from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.campaign.run_folder import nights, read_state
 from ethos_hil.harness.nightly.config import SEE, NightlyConfig
-from ethos_hil.harness.nightly.night import nights, read_state
 from ethos_hil.results.run_name import MANIFEST
 
 if TYPE_CHECKING:

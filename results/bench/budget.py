@@ -190,13 +190,13 @@ class AskedBudget:
 
 
 def keep_budget(folder: Path, asked: AskedBudget) -> None:
-    """Add a budget to those of a run folder that has a benchmark.
+    """Add a budget to those that a run folder with a benchmark was asked about.
 
     Raises:
         OSError: its file cannot be read or written.
         UsageError: its file is damaged.
     """
-    data = _state(folder)
+    data: dict[str, Any] = _state(folder) if (folder / STATE).exists() else {"schema_version": 1}
     entry = {"budget": str(asked.budget), "energy": None if asked.energy is None else asked.energy.to_json()}
     before = data.get(_WHICH, [])
     if entry not in before:
@@ -204,7 +204,7 @@ def keep_budget(folder: Path, asked: AskedBudget) -> None:
 
 
 def budgets_of(folder: Path) -> tuple[AskedBudget, ...]:
-    """Return the budgets that a run folder's benchmark was asked about; none where it has no benchmark.
+    """Return the budgets that a run folder's benchmark was asked about.
 
     Raises:
         OSError: its file cannot be read.

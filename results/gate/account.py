@@ -262,7 +262,8 @@ def is_audit(record: Record) -> bool:
 
 
 def _attempts(records: Iterable[Record]) -> list[list[Record]]:
-    """Return the records of each test together: in a part of a plan by its name, else by all that tells its place.
+    """Return the records of each test together: in a part of a plan by its name, else by the planned question that they
+    answer, else by all that tells its place.
 
     What stopped before it had a place is an attempt at the only test of its name and NPU that has one.
     """
@@ -270,9 +271,10 @@ def _attempts(records: Iterable[Record]) -> list[list[Record]]:
     places: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for record in records:
         name = part_of(record), record.name, record.label, record.npu
-        place = () if part_of(record) else _place_of(record)
+        planned = record.run.planned if record.run is not None else ""
+        place = () if part_of(record) else (planned,) if planned else _place_of(record)
         by_place.setdefault((*name, *place), []).append(record)
-        if _has_place(record):
+        if _has_place(record) and not planned:
             places.setdefault(name, set()).add(place)
     for key in list(by_place):
         known = places.get(key[:4], set())
@@ -329,10 +331,12 @@ def _place(record: Record, parts: Mapping[str, str] | None) -> tuple[tuple[str, 
 def _without_record(results: RunResults, parts: Mapping[str, str] | None) -> Iterator[tuple[Selection, Selected]]:
     """Yield what was chosen and has no record, with its part."""
     there = {(part_of(record), record.name) for record in results.records}
+    answered = {record.run.planned for record in results.records if record.run is not None}
     for selection in results.selections:
         if parts is None or selection.part.removesuffix(AUDIT) in parts:
             for test in selection.tests:
-                if (selection.part, test.id) not in there and not selection.part.endswith(AUDIT):
+                is_there = test.planned in answered if test.planned else (selection.part, test.id) in there
+                if not is_there and not selection.part.endswith(AUDIT):
                     yield selection, test
 
 

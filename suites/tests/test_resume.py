@@ -11,7 +11,7 @@ from ethos_hil.base.environment import versions
 from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.nightly.recorded import records_of
+from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complaints_of, read_end, read_selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.suites.tests.session import SAMPLE, Session, session

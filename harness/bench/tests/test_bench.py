@@ -19,23 +19,16 @@ from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.base.writing import wait_for_writers
-from ethos_hil.harness.bench.bench import (
-    ASKED_AGAIN,
-    LOGS,
-    BenchPlan,
-    is_settled,
-    new_run,
-    recorded_keys,
-    resumed_run,
-    run_bench,
-    set_aside,
-)
+from ethos_hil.harness.bench.bench import BenchPlan, is_settled, make_points
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, facts_of
+from ethos_hil.harness.campaign.engine import ASKED_AGAIN, CampaignCrew, set_aside
+from ethos_hil.harness.campaign.place import RunPlace
+from ethos_hil.harness.campaign.recorded import final_answers
+from ethos_hil.harness.campaign.run_folder import STATE
 from ethos_hil.harness.terminal.progress import Silent
-from ethos_hil.results.bench.budget import STATE
 from ethos_hil.results.bench.tests import samples
-from ethos_hil.results.store import StoredRecord, read_run
+from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 
 GRID = """
 schema_version = 1
@@ -79,7 +72,7 @@ def records(folder: Path) -> list[Record]:
 
 def wait_for_records(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
     until = time.monotonic() + 120
-    while not folder.exists() or len(recorded_keys(folder)) < count:
+    while not folder.exists() or len(final_answers(folder)) < count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -158,13 +151,19 @@ def plan(model: str) -> BenchPlan:
     return BenchPlan(points, PointSettings("models"))
 
 
+def opened(wanted: BenchPlan, root: Path, name: str, *, resume: bool = False) -> RunFolder:
+    with RunPlace(root, name, resume).opened(wanted.subject()) as run:
+        assert run.campaign is not None
+        return run.campaign.run_folder
+
+
 @pytest.mark.slow
 def test_a_point_that_ends_its_process_has_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("net.py").write_text(DYING)
     wanted = plan("net.py:net")
-    folder = new_run(wanted, tmp_path / "runs")
-    run_bench(wanted, folder, jobs=1, reporter=Silent())
+    folder = opened(wanted, tmp_path / "runs", "one")
+    make_points(wanted.planned, CampaignCrew(folder, 1, Silent()))
     rows = records(folder.path)
     assert len(rows) == 3
     for row in rows:
@@ -172,9 +171,11 @@ def test_a_point_that_ends_its_process_has_a_record(tmp_path: Path, monkeypatch:
         assert row.failure.kind == FailureKind.INTERNAL
         assert "its process ended with signal 9" in row.failure.message
 
-    run_bench(wanted, folder, jobs=1, reporter=Silent())  # asked again: there is one record of each all the same
+    make_points(
+        wanted.planned, CampaignCrew(folder, 1, Silent())
+    )  # asked again: there is one record of each all the same
     assert len(records(folder.path)) == 3
-    aside = (folder.path / LOGS / ASKED_AGAIN).read_text().splitlines()
+    aside = (folder.path / ASKED_AGAIN).read_text().splitlines()
     assert [Record.from_json(json.loads(line)) for line in aside] == rows
 
 
@@ -199,47 +200,56 @@ def test_only_what_asking_again_would_not_change_is_done(
 ) -> None:
     """A resumed run asks again what failed, was not verified, or lacked a tool; the record before is kept beside."""
     wanted = plan("nothing:here")
-    folder = new_run(wanted, tmp_path)
-    for point in wanted.points[:2]:
-        folder.append(replace(samples.point(), **facts_of(point, wanted.settings)))
+    folder = RunFolder(tmp_path, name="one")
+    for planned in wanted.planned[:2]:
+        row = replace(samples.point(), **facts_of(planned.point, wanted.settings))
+        folder.append(row, planned=planned.digest)
     failure = None if kind is None else Failure(kind, "why")
-    odd = replace(samples.point(verdict=verdict, failure=failure), **facts_of(wanted.points[2], wanted.settings))
-    folder.append(odd, part="a sweep: here")
-    folder.append(replace(odd, bench=None), part="a sweep: here")  # a night's model is not a point
-    assert set_aside(folder.path, "another sweep") == 0
+    last = wanted.planned[2]
+    odd = replace(samples.point(verdict=verdict, failure=failure), **facts_of(last.point, wanted.settings))
+    folder.append(odd, planned=last.digest)
+    folder.append(replace(odd, bench=None), part="a model")  # a night's model is not a point
+    assert set_aside(folder.path, wanted.planned[:2], is_settled) == 0
     assert is_settled(odd) is done
-    assert set_aside(folder.path, "a sweep") == (0 if done else 1)
+    assert set_aside(folder.path, wanted.planned, is_settled) == (0 if done else 1)
     assert len(records(folder.path)) == (4 if done else 3)
-    assert recorded_keys(folder.path) == {point.key for point in wanted.points[: 3 if done else 2]}
-    assert (folder.path / LOGS / ASKED_AGAIN).exists() is not done
+    assert set(final_answers(folder.path)) == {planned.digest for planned in wanted.planned[: 3 if done else 2]}
+    assert (folder.path / ASKED_AGAIN).exists() is not done
 
 
 def test_another_state_of_the_tools_is_refused(tmp_path: Path) -> None:
     wanted = plan("nothing:here")
-    folder = new_run(wanted, tmp_path, "one")
-    assert resumed_run(wanted, tmp_path, "one").path == folder.path
+    folder = opened(wanted, tmp_path, "one")
+    assert opened(wanted, tmp_path, "one", resume=True).path == folder.path
     path = folder.path / STATE
     state = json.loads(path.read_text())
-    state["tools"]["ethos-u-vela version"] = "4.0.0"
+    state["made_with"]["ethos-u-vela version"] = "4.0.0"
     path.write_text(json.dumps(state))
     with pytest.raises(UsageError, match=r"made with other tools: ethos-u-vela version was 4\.0\.0 and is"):
-        resumed_run(wanted, tmp_path, "one")
+        opened(wanted, tmp_path, "one", resume=True)
     with pytest.raises(UsageError, match="there is a run one"):
-        new_run(wanted, tmp_path, "one")
+        opened(wanted, tmp_path, "one")
     with pytest.raises(UsageError, match=r"'\.\./one' is not a name for a run"):
-        new_run(wanted, tmp_path, "../one")
+        opened(wanted, tmp_path, "../one")
     path.write_text("{}")
-    with pytest.raises(UsageError, match="cannot be read: 'schema_version'"):
-        resumed_run(wanted, tmp_path, "one")
+    with pytest.raises(UsageError, match="says of no campaign: 'schema_version'"):
+        opened(wanted, tmp_path, "one", resume=True)
     with pytest.raises(UsageError, match="two has no benchmark to resume"):
-        resumed_run(wanted, tmp_path, "two")
+        opened(wanted, tmp_path, "two", resume=True)
+
+
+def test_a_run_of_an_earlier_version_is_refused_in_one_line(tmp_path: Path) -> None:
+    RunFolder(tmp_path, name="old")
+    (tmp_path / "old/bench.json").write_text('{"schema_version": 1, "grid": "models"}')
+    with pytest.raises(UsageError, match="old has no benchmark to resume: an earlier version started it"):
+        opened(plan("nothing:here"), tmp_path, "old", resume=True)
 
 
 def test_a_model_that_changed_is_another_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("net.py").write_text(DYING)
     wanted = plan("net.py:net")
-    new_run(wanted, tmp_path, "one")
+    opened(wanted, tmp_path, "one")
     Path("net.py").write_text(DYING + "\n")
     with pytest.raises(UsageError, match="other cases of the grid models, or they have changed"):
-        resumed_run(wanted, tmp_path, "one")
+        opened(wanted, tmp_path, "one", resume=True)

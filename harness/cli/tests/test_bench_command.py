@@ -13,11 +13,13 @@ import pytest
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.bench.bench import BenchPlan, new_run
+from ethos_hil.harness.bench.bench import BenchPlan
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.points import PointSettings, facts_of, refuse
-from ethos_hil.harness.cli.bench_run import records_of, status_of, status_of_unrecorded
+from ethos_hil.harness.campaign.place import OpenRun, RunPlace
+from ethos_hil.harness.campaign.shard import Shard
+from ethos_hil.harness.cli.bench_run import status_of, status_of_gaps
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import RunFolder
@@ -89,9 +91,11 @@ CHEAP = ("bench", "--grid", "mine.toml", "--case", "linear*", "--no-boot", "--re
 def write_run(grid: str, **changes: Any) -> None:
     """A run of the grid's first case that has its one record, so that nothing has to be made."""
     plan = BenchOrder(grid=Path(grid), cases=("linear*",), settings=PointSettings(boot=False)).plan()
-    folder = new_run(plan, Path("results/runs"), "made")
-    (point,) = plan.points
-    folder.append(replace(samples.point(**changes), **facts_of(point, plan.settings)))
+    with RunPlace(Path("results/runs"), "made").opened(plan.subject()) as run:
+        assert run.campaign is not None
+        (planned,) = plan.planned
+        row = replace(samples.point(**changes), **facts_of(planned.point, plan.settings))
+        run.campaign.run_folder.append(row, planned=planned.digest)
 
 
 @pytest.mark.parametrize(("budget", "status"), [("fps>=124k", 2), ("fps>=124000", 0), ("fps>=125001", 1)])
@@ -216,13 +220,36 @@ def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
     (tmp_path / "mine.toml").write_text('extends = "alif-e8-hp"\n[link]\nurl = "/dev/nothing-is-plugged-in"\n')
     target = f"board:{tmp_path}/mine.toml"
     cases = (BenchCase(name, name, (), ()) for name in ("first", "second"))
-    first, second = (BenchPoint(case, "ethos-u55-256", "Shared_Sram", "", target) for case in cases)
-    plan = BenchPlan((first, second), PointSettings("mine"))
+    points = tuple(BenchPoint(case, "ethos-u55-256", "Shared_Sram", "", target) for case in cases)
+    first, second = BenchPlan(points, PointSettings("mine")).planned
     folder = RunFolder(tmp_path / "runs")
     error = TargetNotAvailable("nothing is plugged in")
-    folder.append(refuse(first, PointSettings("mine"), error).record)
-    (record,) = records_of(plan, folder.path)
+    folder.append(refuse(first.point, first.settings, error).record, planned=first.digest)
+    answers = OpenRun((folder.path,)).answers((first, second))
+    (record,) = answers.records
     assert (record.target.name, record.verdict) == ("board:mine", Verdict.FAILED)
     # And a point without a record is never passed over.
-    assert status_of_unrecorded(plan, [record]) == 1
+    assert status_of_gaps((first, second), answers) == 1
     assert "without a record: 1 points, such as second on ethos-u55-256" in capsys.readouterr().err
+
+
+def test_shards_are_put_together_and_a_lost_record_file_is_red_and_named(command_line: Call, grid: str) -> None:
+    command = ("bench", "--grid", grid, "--no-boot", "--case", "linear*", "--merge", "results/runs")
+    plan = BenchOrder(grid=Path(grid), cases=("linear*",), settings=PointSettings(boot=False)).plan()
+    (planned,) = plan.planned
+    for number in (1, 2):
+        shard = Shard(number, 2)
+        with RunPlace(Path("results/runs"), "made", shard=shard).opened(plan.subject(shard)) as run:
+            assert run.campaign is not None
+            if shard.takes(planned.name):
+                row = replace(samples.point(), **facts_of(planned.point, plan.settings))
+                run.campaign.run_folder.append(row, planned=planned.digest)
+            run.answers([planned] if shard.takes(planned.name) else [])
+    status, out, error = command_line(*command, "--json", "-")
+    assert status == 0, error
+    assert len(json.loads(out)["points"]) == 1
+    (path,) = Path("results/runs").rglob("records-*.jsonl")
+    path.unlink()
+    status, out, error = command_line(*command, "--json", "-")
+    assert status == 1
+    assert "without a record: 1 points, such as linear_64_to_8 on ethos-u55-128" in error

@@ -13,9 +13,9 @@ from ethos_hil.base.ending import standing_of
 from ethos_hil.base.record import ArtifactInfo, Metric, Record, TargetInfo
 from ethos_hil.base.record_context import RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.nightly.night import Start, opened
+from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Start, opened
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
-from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.results.gate.account import part_of
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
@@ -109,8 +109,8 @@ def night(plan: NightlyPlan, *records: Record, shard: Shard | None = None) -> Ru
             failed = [row for row in mine if standing_of(row).red]
             complaints = tuple(ReportedFailure(row.name, "call", "") for row in failed)
             sessions.append(SessionEnd(part.name, 1, int(bool(failed)), complaints, shard=text))
-        elif part.share_of(shard):
-            tests = tuple(Selected(name, npu=part.npu, target=part.target) for name in part.share_of(shard))
+        elif asked := part.planned_of(shard):
+            tests = tuple(Selected(planned.name, npu=part.npu, target=part.target) for planned in asked)
             selections.append(Selection(part.name, tests=tests, shard=text))
     return RunResults("r", now, answers, selections=tuple(selections), sessions=tuple(sessions))
 
@@ -123,7 +123,8 @@ def ended(results: RunResults, **changes: Any) -> RunResults:
 def write_shard(into: Path, plan: NightlyPlan, shard: Shard, *records: Record) -> Path:
     """Write a finished shard that has these records, as `night`. Return its run folder."""
     results = night(plan, *records, shard=shard)
-    with opened(into, plan.digest, "nightly.toml", str(shard), {"commit": "a"}, Start.FRESH) as run:
+    subject = CampaignSubject(NIGHTLY, plan.digest, {"commit": "a"}, "nightly.toml", str(shard))
+    with opened(into, subject, Start.FRESH) as run:
         for row in results.records:
             run.run_folder.append(row, part=part_of(row))
         for chosen in results.selections:

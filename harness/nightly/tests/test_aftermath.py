@@ -13,11 +13,11 @@ from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.campaign.merging import Conducted
+from ethos_hil.harness.campaign.run_folder import NIGHTLY, STATE, CampaignSubject, Start, opened
 from ethos_hil.harness.nightly.aftermath import Aftermath, follow_up
-from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import ExportEntry, NightlyConfig, read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
-from ethos_hil.harness.nightly.night import STATE, Start, opened
 from ethos_hil.harness.nightly.nightly import NightOutcome
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import before, read_policy_of, today
@@ -161,7 +161,8 @@ def test_without_a_history_last_is_a_whole_night_in_the_folder_of_runs(
     config = read_config(write(tmp_path, '[[suite]]\npaths = ["t.py"]\n[compare]\nagainst = "last"\n'))
 
     def run_folder(plan: str = "nightly.toml", shard: str = "", *, finished: bool = True, whole: bool = True) -> Path:
-        with opened(config.into, plan_of(config).digest, plan, shard, {}, Start.FRESH) as night:
+        subject = CampaignSubject(NIGHTLY, plan_of(config).digest, {}, plan, shard)
+        with opened(config.into, subject, Start.FRESH) as night:
             night.run_folder.append(record("t"), part=PART)
             if finished:
                 night.finish({"down": {}, "problems": {}}, whole=whole)

@@ -13,7 +13,7 @@ from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.harness.nightly.conduct import Conducted
+from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of

@@ -11,13 +11,14 @@ import pytest
 from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.harness.nightly.conduct import Conducted, final, to_repeat
+from ethos_hil.harness.campaign.merging import Conducted
+from ethos_hil.harness.campaign.shard import Shard
+from ethos_hil.harness.nightly.conduct import final, to_repeat
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.nightly import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.preparation import today
-from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
 from ethos_hil.results.gate.account import AUDIT, Account
 from ethos_hil.results.run_results import RunResults

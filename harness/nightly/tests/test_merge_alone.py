@@ -17,9 +17,9 @@ from packaging.utils import canonicalize_name
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
-from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements-merge.lock"
@@ -91,9 +91,9 @@ def shards(folder: Path, plan: NightlyPlan, cycles: float) -> None:
     for number in (1, 2):
         shard = Shard(number, 2)
         records: list[Record] = [record(f"test_plus.py::test_{number}_U55_BI", cycles=cycles)]
-        for name in model.share_of(shard):
-            records.append(replace(record(name, model.name, npu=model.npu), test=None))
-        for case in sweep.share_of(shard):
+        for planned in model.planned_of(shard):
+            records.append(replace(record(planned.name, model.name, npu=model.npu), test=None))
+        for case in (planned.name for planned in sweep.planned_of(shard)):
             point = replace(record(case, sweep.name, npu=sweep.npu), test=None, bench=BenchInfo("grid", case, "group"))
             records.append(point)
         write_shard(folder / "shards", plan, shard, *records)

@@ -13,13 +13,13 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import FailureKind, Standing
-from ethos_hil.harness.nightly.conduct import Conducted
+from ethos_hil.harness.campaign.merging import Conducted
+from ethos_hil.harness.campaign.recorded import records_of
+from ethos_hil.harness.campaign.run_folder import nights
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
-from ethos_hil.harness.nightly.night import nights
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import today
-from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.tests.plans import night, nightly, record, write
 
 GRID = """

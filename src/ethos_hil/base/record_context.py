@@ -58,6 +58,8 @@ class RunInfo:
         part: which part of a nightly's plan asked for it (docs/nightly.md); "" outside a nightly.
         attempt: which attempt it is: 2 where the first one could not be made, and was repeated.
         job: the CI's job, by its number or address; "" outside a CI.
+        planned: digest of the planned question that it answers, which a campaign that is resumed looks for; "" where
+            pytest ran it, and outside a campaign.
     """
 
     name: str
@@ -67,3 +69,4 @@ class RunInfo:
     part: str = ""
     attempt: int = 1
     job: str = ""
+    planned: str = ""

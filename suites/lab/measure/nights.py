@@ -201,7 +201,7 @@ def _left(folder: Path, names: Sequence[str], records: int) -> Iterator[str]:
     deadline = Deadline(_DYING)
     for name in names:
         yield from (f"process {command}" for command in still_marked(f"{folder}/{name}", deadline).values())
-        yield from (f"{lock} is held" for lock in (folder / name).glob("*/nightly.lock") if is_held(lock))
+        yield from (f"{lock} is held" for lock in (folder / name).glob("*/campaign.lock") if is_held(lock))
     runs = {run["run"]: run["records"] for run in History(folder / "history").runs()}
     wanted = {path.name: records for name in names for path in (folder / name).iterdir() if path.name[0] != "."}
     if runs != wanted:

@@ -22,13 +22,15 @@ from ethos_hil.base.files import write_all
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Verdict
-from ethos_hil.harness.bench.bench import new_run, resumed_run, run_bench
+from ethos_hil.harness.bench.bench import make_points
 from ethos_hil.harness.bench.case import BenchPoint
+from ethos_hil.harness.campaign.engine import CampaignCrew
+from ethos_hil.harness.campaign.place import RunPlace
+from ethos_hil.harness.campaign.planned import write_plan
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.store import StoredRecord, read_run
 from ethos_hil.suites.lab.measure.baselines.baseline_table import BaselineTable, LeftToCpu, differences
 from ethos_hil.suites.lab.measure.baselines.networks import NETWORKS
 from ethos_hil.suites.lab.measure.baselines.page import page
@@ -90,11 +92,14 @@ def measured_table(
         ToolError: a point has no record, or is not verified.
     """
     plan = plan_of(networks, npus)
-    folder = new_run(plan, runs) if resume is None else resumed_run(plan, runs, resume)
-    with Live() as live:
-        run_bench(plan, folder, jobs=jobs, reporter=live)
-    sys.stderr.write(f"{folder.path}\n")
-    return table_of(plan.points, [item.record for item in read_run(folder.path) if isinstance(item, StoredRecord)])
+    place = RunPlace(runs, resume, resume is not None)
+    with place.opened(plan.subject()) as run, Live() as live:
+        assert run.campaign is not None
+        write_plan(run.campaign.folder, plan.planned)
+        make_points(plan.planned, CampaignCrew(run.campaign.run_folder, jobs, live))
+        answers = run.answers(plan.planned)
+    sys.stderr.write(f"{run.campaign.folder}\n")
+    return table_of(plan.points, answers.records)
 
 
 def _checked(docs: Path, measured: BaselineTable, text: str, *, whole: bool) -> int:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.harness.campaign.merging import put_together
+from ethos_hil.harness.campaign.run_folder import NIGHTLY, STATE, CampaignSubject, Start, opened
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.night import STATE, Start, opened
 from ethos_hil.harness.nightly.nightly import merge_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
-from ethos_hil.harness.nightly.shard import Shard
-from ethos_hil.harness.nightly.shards_together import put_together
 from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
 from ethos_hil.harness.terminal.progress import Silent
 
@@ -28,7 +28,8 @@ def plan(tmp_path: Path) -> NightlyPlan:
 def shard(
     folder: Path, plan: NightlyPlan, text: str, *names: str, finished: bool = True, tools: dict[str, str] = TOOLS
 ) -> Path:
-    with opened(folder / "shards", plan.digest, "nightly.toml", text, tools, Start.FRESH) as night:
+    subject = CampaignSubject(NIGHTLY, plan.digest, tools, "nightly.toml", text)
+    with opened(folder / "shards", subject, Start.FRESH) as night:
         for name in names:
             night.run_folder.append(record(name), part="suite 1: virtual")
         if finished:
@@ -39,7 +40,7 @@ def shard(
 def test_whole_shards_are_one_run(tmp_path: Path, plan: NightlyPlan) -> None:
     second = shard(tmp_path, plan, "2/2", "b")
     first = shard(tmp_path, plan, "1/2", "a", "cut")
-    run = put_together([tmp_path], plan)
+    run = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {}))
     assert run.folders == (first, second)
     assert run.problems == ()
     assert run.name == first.name.removesuffix("-1of2")
@@ -50,7 +51,7 @@ def test_what_is_missing_doubled_unfinished_or_other_is_named(tmp_path: Path, pl
     first = shard(tmp_path, plan, "1/3", "a")
     again = shard(tmp_path, plan, "1/3", finished=False, tools={"commit": "b"})
     shard(tmp_path, plan, "3/3", "a")
-    problems = put_together([tmp_path], plan).problems
+    problems = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {})).problems
     assert problems[0].startswith("shard 1/3 is there 2 times: ")
     assert str(first) in problems[0]
     assert problems[1] == "shard 2/3 is missing"
@@ -61,19 +62,19 @@ def test_what_is_missing_doubled_unfinished_or_other_is_named(tmp_path: Path, pl
 
 def test_a_shard_below_two_of_the_places_is_there_once(tmp_path: Path, plan: NightlyPlan) -> None:
     first = shard(tmp_path, plan, "1/1", "a")
-    assert put_together([tmp_path, first.parent, first], plan).problems == ()
+    assert put_together([tmp_path, first.parent, first], CampaignSubject(NIGHTLY, plan.digest, {})).problems == ()
 
 
 def test_shards_of_two_divisions_are_no_night(tmp_path: Path, plan: NightlyPlan) -> None:
     shard(tmp_path, plan, "1/2")
     shard(tmp_path, plan, "2/3")
-    problems = put_together([tmp_path], plan).problems
+    problems = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {})).problems
     assert problems[:2] == ("the shards are of different numbers: 1/2, 2/3", "shard 3/3 is missing")
 
 
 def test_of_many_shards_that_are_missing_some_are_named(tmp_path: Path, plan: NightlyPlan) -> None:
     shard(tmp_path, plan, "1/999999")
-    problems = put_together([tmp_path], plan).problems
+    problems = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {})).problems
     assert len(problems) == 21
     assert problems[-1] == "999,978 more shards are missing"
 
@@ -103,4 +104,4 @@ def test_what_is_no_shard_of_the_plan_is_refused(tmp_path: Path, plan: NightlyPl
     ):
         (folder / STATE).write_text(json.dumps({**state, **change}))
         with pytest.raises(UsageError, match=message):
-            put_together([folder], plan)
+            put_together([folder], CampaignSubject(NIGHTLY, plan.digest, {}))

@@ -1,4 +1,4 @@
-"""What a run folder has already, and which of it a resumed session or night does not run again."""
+"""What a run folder has already, and which of it a resumed session or campaign does not run again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from ethos_hil.base import environment
 from ethos_hil.base.ending import is_settled
 from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.verdict.tool_state import firmware_id, lowering_id
 from ethos_hil.results.gate.account import attempt_of
@@ -22,6 +23,27 @@ def records_of(folder: Path) -> Iterator[Record]:
         OSError: a file cannot be read.
     """
     return (item.record for item in read_run(folder) if isinstance(item, StoredRecord))
+
+
+def planned_of(record: Record) -> str:
+    """Return the digest of the planned question that a record answers, or ""."""
+    return record.run.planned if record.run is not None else ""
+
+
+def final_answers(folder: Path) -> dict[str, Record]:
+    """Return the last record of each planned question that a run folder has one of, by the question's digest.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    last: dict[str, tuple[tuple[int, str, bool], Record]] = {}
+    for record in records_of(folder):
+        # Of two in one second the one that is not verified counts.
+        entry = (attempt_of(record), record.created, record.verdict != Verdict.VERIFIED), record
+        digest = planned_of(record)
+        if digest and (digest not in last or entry[0] >= last[digest][0]):
+            last[digest] = entry
+    return {digest: record for digest, (_, record) in last.items()}
 
 
 def settled_names(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = False) -> frozenset[str]:

@@ -18,8 +18,17 @@ import pytest
 from ethos_hil.base.crew import error_of_line, line_of_error
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.writing import Writing, wait_for_writers
+from ethos_hil.harness.campaign.run_folder import (
+    NIGHTLY,
+    STATE,
+    Campaign,
+    CampaignSubject,
+    Start,
+    nights,
+    opened,
+    read_state,
+)
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened, read_state
 from ethos_hil.harness.nightly.nightly import provenance_of, run_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import write
@@ -33,8 +42,8 @@ TOOLS = {"torch version": "2.13.0", "commit": "a"}
 @contextmanager
 def night(
     into: Path, start: Start = Start.EITHER, *, plan: str = "p", shard: str = "", tools: dict[str, str] = TOOLS
-) -> Iterator[Night]:
-    with opened(into, plan, "nightly.toml", shard, tools, start) as run:
+) -> Iterator[Campaign]:
+    with opened(into, CampaignSubject(NIGHTLY, plan, tools, "nightly.toml", shard), start) as run:
         yield run
 
 
@@ -140,7 +149,7 @@ def test_a_damaged_night_is_named(tmp_path: Path, text: str) -> None:
     with night(tmp_path) as first:
         pass
     (first.folder / STATE).write_text(text)
-    with pytest.raises(UsageError, match=f"{STATE} says of no night"), night(tmp_path):
+    with pytest.raises(UsageError, match=f"{STATE} says of no campaign"), night(tmp_path):
         pass
 
 
@@ -172,7 +181,7 @@ def test_a_state_of_another_kind_is_named(tmp_path: Path, change: dict[str, obje
         pass
     path = first.folder / STATE
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(UsageError, match=f"{STATE} says of no night"):
+    with pytest.raises(UsageError, match=f"{STATE} says of no campaign"):
         read_state(first.folder)
 
 
@@ -223,7 +232,8 @@ def test_a_damaged_selection_of_a_night_that_is_resumed_is_named(tmp_path: Path)
     """It was status 70."""
     config = read_config(write(tmp_path, '[[model]]\nmodel = "net.py:net"\n'))
     plan = plan_of(config)
-    with opened(config.into, plan.digest, "nightly.toml", "", provenance_of(tmp_path, plan), Start.FRESH) as run:
+    subject = CampaignSubject(NIGHTLY, plan.digest, provenance_of(tmp_path, plan), "nightly.toml")
+    with opened(config.into, subject, Start.FRESH) as run:
         Selection(plan.models[0].name).write(run.folder)
         (path,) = run.folder.glob("selected-*.json")
         path.write_text("{")

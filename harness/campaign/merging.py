@@ -1,24 +1,35 @@
-"""The shards of a night, put together: each once, all of one plan and one state."""
+"""The shards of a campaign, put together: each once, all of one plan and one state."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
-from ethos_hil.harness.nightly.conduct import Conducted
-from ethos_hil.harness.nightly.night import STATE, NightState, read_state
-from ethos_hil.harness.nightly.plan import KNOWN, NightlyPlan
-from ethos_hil.harness.nightly.recorded import records_of
-from ethos_hil.harness.nightly.shard import Shard
+from ethos_hil.harness.campaign.recorded import planned_of, records_of
+from ethos_hil.harness.campaign.run_folder import EARLIER, NIGHTLY, STATE, CampaignState, CampaignSubject, read_state
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.verdict.tool_state import difference
 from ethos_hil.results.gate.account import part_of
 
 _SHOWN = 20
 """How many missing shards are named."""
+
+
+@dataclass
+class Conducted:
+    """What happened beside the records.
+
+    Attributes:
+        down: targets that cannot be used, and why.
+        problems: sessions that did not run whole, and why, by the part's name.
+    """
+
+    down: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,24 +54,26 @@ class ShardsTogether:
         return self.folders[0].name.rpartition("-")[0]
 
 
-def put_together(places: Sequence[Path], plan: NightlyPlan) -> ShardsTogether:
+def put_together(places: Sequence[Path], subject: CampaignSubject, *, everywhere: str = "") -> ShardsTogether:
     """Return the shards in some folders.
 
     Args:
         places: run folders, or folders that have them, however deep.
-        plan: the plan that they must be of.
+        subject: what they must be of, whatever tools made them.
+        everywhere: how the names of parts begin that every shard runs.
 
     Raises:
         UsageError: a folder has none, cannot be read, or is of another plan.
     """
     # A folder may be below two of the places.
-    folders_found = {folder.resolve(): folder for place in reversed(places) for folder in _folders(place)}
+    folders_found = {folder.resolve(): folder for place in reversed(places) for folder in _folders(place, subject)}
     states = [(folder, read_state(folder)) for folder in folders_found.values()]
     for folder, state in states:
-        if state.plan != plan.digest:
-            raise UsageError(f"{folder} is of another plan", hint="give the file that its nightly was given")
+        if state.command != subject.command or state.plan != subject.plan:
+            file = "the file that its nightly was given" if subject.command == NIGHTLY else "the options of its shards"
+            raise UsageError(f"{folder} is of another plan", hint=f"give {file}")
         if not state.shard:
-            raise UsageError(f"{folder} is a whole night, and no shard", hint="there is nothing to merge")
+            raise UsageError(f"{folder} is a whole {subject.noun}, and no shard", hint="there is nothing to merge")
     states.sort(key=lambda item: (_shard(*item).number, item[0].name))
     shards = tuple(_shard(*item) for item in states)
     together = Conducted()
@@ -71,27 +84,28 @@ def put_together(places: Sequence[Path], plan: NightlyPlan) -> ShardsTogether:
             together.problems[f"shard {state.shard}, {name}"] = what
     folders = tuple(folder for folder, _ in states)
     with readable(hint="a run folder has to stay as it was written"):
-        twice = _twice(folders)
+        twice = _twice(folders, everywhere)
     return ShardsTogether(folders, shards, together, (*_problems(states, shards), *twice))
 
 
-def _shard(folder: Path, state: NightState) -> Shard:
+def _shard(folder: Path, state: CampaignState) -> Shard:
     try:
         return Shard.parse(state.shard)
     except UsageError as error:
         raise UsageError(f"{folder / STATE}: {state.shard!r} is not a shard", hint="leave its folder out") from error
 
 
-def _folders(place: Path) -> list[Path]:
+def _folders(place: Path, subject: CampaignSubject) -> list[Path]:
     with readable(place, hint="give the shards' folders"):
         place.stat()
-        folders = sorted(path.parent for path in place.rglob(STATE))
+        folders = {path.parent for name in (STATE, EARLIER[0]) for path in place.rglob(name)}
     if not folders:
-        raise UsageError(f"{place} has no shard of a night", hint="give the folder that --into named, of every shard")
-    return folders
+        hint = f"give the folder that {'--into' if subject.command == NIGHTLY else '--runs'} named, of every shard"
+        raise UsageError(f"{place} has no shard of a {subject.noun}", hint=hint)
+    return sorted(folders)
 
 
-def _problems(states: Sequence[tuple[Path, NightState]], shards: Sequence[Shard]) -> list[str]:
+def _problems(states: Sequence[tuple[Path, CampaignState]], shards: Sequence[Shard]) -> list[str]:
     problems = []
     counts = {shard.count for shard in shards}
     if len(counts) > 1:
@@ -112,12 +126,12 @@ def _problems(states: Sequence[tuple[Path, NightState]], shards: Sequence[Shard]
     return problems
 
 
-def _twice(folders: Sequence[Path]) -> list[str]:
-    """Return a sentence for a test that two shards ran: each is one's own, but for the known model."""
-    seen: dict[tuple[str, str], Path] = {}
+def _twice(folders: Sequence[Path], everywhere: str) -> list[str]:
+    """Return a sentence for a question that two shards asked: each is one's own, but for those of all."""
+    seen: dict[tuple[str, str, str], Path] = {}
     for folder in folders:
         for record in records_of(folder):
-            other = seen.setdefault((part_of(record), record.name), folder)
-            if other != folder and not part_of(record).startswith(KNOWN):
+            other = seen.setdefault((part_of(record), record.name, planned_of(record)), folder)
+            if other != folder and not (everywhere and part_of(record).startswith(everywhere)):
                 return [f"{record.name} ran in {other} and in {folder}"]
     return []

@@ -11,7 +11,7 @@ from ethos_hil.base import environment
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.nightly.recorded import is_audited, settled_names, tried_names
+from ethos_hil.harness.campaign.recorded import is_audited, settled_names, tried_names
 from ethos_hil.harness.nightly.tests.plans import record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.verdict.tool_state import firmware_id, lowering_id

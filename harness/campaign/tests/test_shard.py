@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.nightly.shard import Shard
+from ethos_hil.harness.campaign.shard import Shard
 
 
 def test_each_piece_of_work_is_in_one_shard() -> None:

@@ -1,0 +1,278 @@
+"""The engine: a crew of processes answers the planned questions that a run folder has no settled record of.
+
+Each question leaves one record for each attempt, whatever happens to it. What could not be tried, on a board or an FVP,
+is tried once more; nothing else is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
+
+from ethos_hil.base.crew import WorkerCrew, error_of_line
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.record import Record
+from ethos_hil.base.regular_file import read_bytes
+from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
+from ethos_hil.harness.campaign.planned import P, Planned
+from ethos_hil.harness.campaign.recorded import final_answers, planned_of
+from ethos_hil.harness.campaign.run_folder import SESSIONS
+from ethos_hil.harness.targets.registry import kind_of
+from ethos_hil.harness.terminal.progress import Reporter
+from ethos_hil.harness.verdict.artifact_info import failed_findings
+from ethos_hil.results.gate.account import attempt_of
+from ethos_hil.results.store import RunFolder
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.board import BoardPool
+
+ASKED_AGAIN = "asked-again.jsonl"
+"""The file of records that a resumed campaign has set aside: their questions were asked again."""
+_WORKER = "ethos_hil.harness.campaign.worker"
+_MOST_LOSSES = 1
+"""Processes that a job may end before the rest of it is given up: each takes seconds to start."""
+_FIRST_ESTIMATE = 3.0
+"""Seconds after which it is said how long the rest takes."""
+
+
+@dataclass(frozen=True)
+class CrewAnswer:
+    """What a worker hands over of a question.
+
+    Attributes:
+        record: how it ended.
+        more: what its source needs beside it, ready for JSON.
+    """
+
+    record: Record
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def dumps(self) -> str:
+        """Return it as a line."""
+        return json.dumps({"record": self.record.to_json(), "more": self.more}, allow_nan=False)
+
+    @classmethod
+    def loads(cls, line: str) -> CrewAnswer:
+        """Return the answer of a line. Raises OSError: it is that of a file that the worker could not read or write."""
+        if not line.startswith("{"):
+            raise error_of_line(line)
+        data = json.loads(line)
+        return cls(Record.from_json(data["record"]), data["more"])
+
+
+@dataclass(frozen=True)
+class PlannedJob(ABC, Generic[P]):
+    """Planned questions that a process answers one after the other, because they share work.
+
+    Attributes:
+        planned: at least one.
+        attempt: see `RunInfo`.
+        losses: how many processes have ended in the middle of it.
+    """
+
+    planned: tuple[P, ...]
+    attempt: int = 1
+    losses: int = 0
+
+    @abstractmethod
+    def answers(self, pool: BoardPool) -> Iterator[CrewAnswer]:
+        """CrewAnswer the questions, in order, in a process of the crew. Whatever happens to one, it has an answer."""
+
+    def refuse(self, planned: P, error: EthosHilError) -> Record:
+        """Return the record of a question that ended in an error."""
+        return failed_findings(planned.question, error).record
+
+    def __str__(self) -> str:
+        first = self.planned[0]
+        return first.part or first.name if len(self.planned) == 1 else f"{len(self.planned)} points of {first.name}"
+
+
+Keep = Callable[[PlannedJob[Any], Planned, CrewAnswer], None]
+
+
+@dataclass(frozen=True)
+class CampaignCrew:
+    """How many processes answer, and where.
+
+    Attributes:
+        run_folder: where records go.
+        processes: how many.
+        reporter: receives the progress.
+        folder: where MODELs start from; None for the working directory.
+    """
+
+    run_folder: RunFolder
+    processes: int
+    reporter: Reporter
+    folder: Path | None = None
+
+    def ask(
+        self,
+        plan: Sequence[P],
+        jobs: Callable[[Sequence[P], int], Iterable[PlannedJob[P]]],
+        is_settled: Callable[[Record], bool],
+        stage: str,
+    ) -> None:
+        """Ask what the run folder has no settled answer of; then once more what could not be tried.
+
+        Args:
+            plan: what is asked.
+            jobs: returns the jobs of some of it; they get the number of the attempt.
+            is_settled: whether asking again would not change a record.
+            stage: what the progress is called.
+
+        Raises:
+            OSError: a record cannot be read or written.
+        """
+        for attempt in (1, 2):
+            last = final_answers(self.run_folder.path)
+            left = [planned for planned in plan if planned.digest not in last or not is_settled(last[planned.digest])]
+            if attempt > 1:
+                left = [
+                    planned
+                    for planned in left
+                    if may_repeat(last.get(planned.digest), kind_of(planned.question.target))
+                ]
+            if left:
+                text = stage if attempt == 1 else f"{stage}: again, what could not be tried"
+                self.run(
+                    tuple(jobs(left, attempt)), AnswerProgress(text, len(plan) - len(left), len(plan), self.reporter)
+                )
+
+    def run(self, jobs: Sequence[PlannedJob[P]], progress: AnswerProgress, keep: Keep | None = None) -> None:
+        """Do jobs, and keep each answer at once.
+
+        Args:
+            jobs: what to do.
+            progress: counts the answers.
+            keep: keeps an answer in place of the run folder; called from one thread at a time.
+
+        Raises:
+            OSError: a record cannot be written.
+        """
+        folder = self.run_folder.path
+        (folder / SESSIONS).mkdir(exist_ok=True)
+        crew: WorkerCrew[PlannedJob[P]] = WorkerCrew(
+            _WORKER,
+            [str(folder)],
+            folder=self.folder or Path.cwd(),
+            log=lambda number: folder / SESSIONS / f"process-{number + 1}.log",
+            processes=self.processes,
+        )
+        lock, done = threading.Lock(), dict[int, int]()
+        rests: list[PlannedJob[P]] = []  # their numbers in `done` are their own as long as they are kept
+
+        def answered(job: PlannedJob[P], planned: P, answer: CrewAnswer) -> None:
+            with lock:
+                (keep or self._keep)(job, planned, answer)
+                progress.one_more()
+
+        def report(job: PlannedJob[P], line: str) -> None:
+            at = done.get(id(job), 0)
+            answered(job, job.planned[at], CrewAnswer.loads(line))
+            done[id(job)] = at + 1
+
+        def lost(job: PlannedJob[P], how: str) -> PlannedJob[P] | None:
+            """Keep the record of the question that a process ended in; return the rest of the job, the first time."""
+            left = job.planned[done.pop(id(job), 0) :]
+            hint = "run it alone: ethos-hil run" if len(job.planned) == 1 else None
+            error = EthosHilError(
+                f"its process ended with {how} before there was an answer", kind=FailureKind.INTERNAL, hint=hint
+            )
+            given_up = left[:1] if job.losses < _MOST_LOSSES else left
+            for planned in given_up:
+                answered(job, planned, CrewAnswer(job.refuse(planned, error)))
+            rest = left[len(given_up) :]
+            if not rest:
+                return None
+            rests.append(replace(job, planned=rest, losses=job.losses + 1))
+            return rests[-1]
+
+        crew.run(jobs, report=report, lost=lost, tick=progress.show)
+        progress.show()
+
+    def _keep(self, job: PlannedJob[Any], planned: Planned, answer: CrewAnswer) -> None:
+        self.run_folder.append(answer.record, part=planned.part, attempt=job.attempt, planned=planned.digest)
+
+
+def may_repeat(record: Record | None, kind: str) -> bool:
+    """Return whether a question is asked once more: it could not be tried, and was tried once.
+
+    Args:
+        record: of its last attempt.
+        kind: the target's. On a virtual one nothing is repeated: what fails there fails for a reason of ours.
+    """
+    if record is None or kind == "virtual":
+        return False
+    return record.kind in NOT_ATTEMPTED and attempt_of(record) == 1
+
+
+def set_aside(folder: Path, plan: Iterable[Planned], is_settled: Callable[[Record], bool]) -> int:
+    """Move the records of planned questions that are not settled to `ASKED_AGAIN`, so that each has one record in a run
+    folder. Return how many. No process may be writing to the folder.
+
+    Raises:
+        OSError: it cannot be read or written.
+    """
+    digests = {planned.digest for planned in plan}
+
+    def is_asked_again(line: bytes) -> bool:
+        try:
+            record = Record.from_json(json.loads(line))
+        except (ValueError, RecursionError):
+            return False  # readers report it
+        return planned_of(record) in digests and not is_settled(record)
+
+    count = 0
+    for path in sorted(folder.glob("records-*.jsonl")):
+        lines = read_bytes(path).splitlines(keepends=True)
+        again = [line for line in lines if is_asked_again(line)]
+        if not again:
+            continue
+        with (folder / ASKED_AGAIN).open("ab") as file:
+            file.writelines(again)
+            file.flush()
+            os.fsync(file.fileno())
+        write_whole(path, b"".join(line for line in lines if line not in again))
+        count += len(again)
+    return count
+
+
+class AnswerProgress:
+    """How many questions are answered, and how long the rest may take."""
+
+    def __init__(self, stage: str, done: int, total: int, reporter: Reporter) -> None:
+        """Report that `done` of `total` are answered already."""
+        self._stage, self._before, self._done, self._total = stage, done, done, total
+        self._reporter = reporter
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self.show()
+
+    def one_more(self) -> None:
+        """Count an answer."""
+        with self._lock:
+            self._done += 1
+
+    def show(self) -> None:
+        """Report it."""
+        seconds, answers = time.monotonic() - self._began, self._done - self._before
+        left = ""
+        if answers and seconds > _FIRST_ESTIMATE:
+            left = f": about {_duration(seconds / answers * (self._total - self._done))} left"
+        self._reporter.stage(self._stage + left)
+        self._reporter.step(self._done, self._total)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,81 @@
+"""A cheap source of questions: real records, made by real processes of the crew, without a model or a board."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ethos_hil.base import environment
+from ethos_hil.base.ending import is_settled
+from ethos_hil.base.question import Question
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
+from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, PlannedJob
+from ethos_hil.harness.campaign.place import RunPlace
+from ethos_hil.harness.campaign.planned import Planned, share_of, write_plan
+from ethos_hil.harness.campaign.run_folder import BENCH, CampaignSubject
+from ethos_hil.harness.campaign.shard import Shard
+from ethos_hil.harness.terminal.progress import Silent
+from ethos_hil.harness.virtual.board import BoardPool
+from ethos_hil.results.bench.tests import samples
+
+KILLING = "killing"
+"""The name of a question that kills its process."""
+SLOW = 0.02
+
+
+@dataclass(frozen=True)
+class CheapJob(PlannedJob[Planned]):
+    """Questions whose answers are known."""
+
+    def answers(self, pool: BoardPool) -> Iterator[CrewAnswer]:
+        """Answer them, with a little patience."""
+        for planned in self.planned:
+            time.sleep(SLOW)
+            if planned.name.startswith(KILLING):
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield CrewAnswer(answer_to(planned))
+
+
+def answer_to(planned: Planned) -> Record:
+    """Return the answer to a question: right, but for one that is named after a kind of failure."""
+    kind = next((kind for kind in FailureKind if planned.name.startswith(f"{kind} ")), None)
+    record = samples.point() if kind is None else samples.point(verdict=Verdict.FAILED, failure=Failure(kind, "why"))
+    return replace(record, model=planned.name, bench=None, npu=planned.question.npu, created=environment.now(),
+                   verdict=record.verdict if kind is not None else Verdict.VERIFIED)  # fmt: skip
+
+
+def plan_of(*names: str) -> tuple[Planned, ...]:
+    """Return questions of these names."""
+    return tuple(Planned(Question(name), name) for name in names)
+
+
+def jobs_of(plan: Sequence[Planned], attempt: int) -> list[CheapJob]:
+    """Return jobs of three questions each."""
+    return [CheapJob(tuple(plan[at : at + 3]), attempt) for at in range(0, len(plan), 3)]
+
+
+def subject_of(plan: Sequence[Planned], shard: Shard | None = None) -> CampaignSubject:
+    """Return what a campaign of a plan is of."""
+    return CampaignSubject(BENCH, " ".join(planned.digest for planned in plan), {"tool": "1"}, shard=str(shard or ""))
+
+
+def ask(plan: Sequence[Planned], root: Path, name: str, *, resume: bool = False, shard: Shard | None = None) -> None:
+    """Ask a plan, or resume it."""
+    with RunPlace(root, name, resume, shard).opened(subject_of(plan, shard)) as run:
+        assert run.campaign is not None
+        mine = share_of(plan, shard)
+        write_plan(run.campaign.folder, mine, run.campaign.state.shard)
+        CampaignCrew(run.campaign.run_folder, 2, Silent()).ask(mine, jobs_of, is_settled, "Asking")
+        run.answers(mine)
+
+
+def main() -> None:
+    """Ask, or resume, as a program: ROOT NAME QUESTION..."""
+    root, name, *names = sys.argv[1:]
+    ask(plan_of(*names), Path(root), name, resume=(Path(root) / name).exists())

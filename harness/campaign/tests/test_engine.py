@@ -1,0 +1,184 @@
+"""The engine: killed at any moment and resumed, a campaign is one that no one killed; what is lost is red and named."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.record import Record
+from ethos_hil.base.record_context import RunInfo
+from ethos_hil.base.verdict import FailureKind, Standing, Verdict
+from ethos_hil.harness.campaign.engine import may_repeat
+from ethos_hil.harness.campaign.place import CampaignAnswers, OpenRun, RunPlace
+from ethos_hil.harness.campaign.planned import Planned, share_of
+from ethos_hil.harness.campaign.recorded import planned_of, records_of
+from ethos_hil.harness.campaign.run_folder import STATE, read_state
+from ethos_hil.harness.campaign.shard import Shard
+from ethos_hil.harness.campaign.tests.cheap import KILLING, answer_to, ask, plan_of, subject_of
+from ethos_hil.results.gate.account import take_account
+from ethos_hil.results.run_results import read_results
+from ethos_hil.results.store import RunFolder
+
+NAMES = tuple(f"question {number}" for number in range(40))
+
+
+def facts(folder: Path) -> Counter[tuple[str, str, str]]:
+    return Counter((record.name, planned_of(record), str(record.verdict)) for record in records_of(folder))
+
+
+def start(root: Path) -> subprocess.Popen[bytes]:
+    # Not as `-m`: a worker imports a job's class by the name of its module.
+    program = "from ethos_hil.harness.campaign.tests.cheap import main; main()"
+    return subprocess.Popen([sys.executable, "-c", program, str(root), "one", *NAMES])
+
+
+def written(root: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in (root / "one").glob("records-*.jsonl"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_campaign_that_is_killed_at_random_moments_is_an_undisturbed_one_in_the_end(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    ask(plan_of(*NAMES), tmp_path / "undisturbed", "one")
+    whole = facts(tmp_path / "undisturbed/one")
+    assert set(whole.values()) == {1}
+    assert len(whole) == len(NAMES)
+    for kill in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        process = start(tmp_path)
+        enough = min(written(tmp_path) + chance.randrange(12), len(NAMES) - 1)
+        until = time.monotonic() + 120
+        while written(tmp_path) < enough and process.poll() is None:  # at any moment of a line, too
+            assert time.monotonic() < until
+            time.sleep(chance.uniform(0, 0.01))
+        process.send_signal(kill)
+        process.wait(60)
+    assert start(tmp_path).wait(120) == 0
+    assert facts(tmp_path / "one") == whole
+    assert read_state(tmp_path / "one").whole
+
+
+def test_fifty_identical_campaigns_have_one_account(tmp_path: Path) -> None:
+    plan = plan_of(*NAMES)
+    accounts = set()
+    for number in range(50):
+        answers = answered(tmp_path / str(number), plan, plan)
+        accounts.add((answers.account.sentence, tuple(answers.by_digest), answers.problems))
+    assert accounts == {("40 verified; green", tuple(planned.digest for planned in plan), ())}
+
+
+def answered(root: Path, plan: tuple[Planned, ...], asked: tuple[Planned, ...], name: str = "one") -> CampaignAnswers:
+    """Return the answers to a plan of a run folder in which only some of it was answered."""
+    folder = RunFolder(root, name=name)
+    for planned in asked:
+        folder.append(answer_to(planned), planned=planned.digest)
+    return OpenRun((folder.path,)).answers(plan)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_seeded_regressions_each_is_red_once(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    bad = set(chance.sample(NAMES, 1 + seed % 3))
+    kinds = chance.choices((FailureKind.MISMATCH, FailureKind.FAULT, FailureKind.INTERNAL), k=len(NAMES))
+    plan = plan_of(*(f"{kind} of {name}" if name in bad else name for name, kind in zip(NAMES, kinds, strict=True)))
+    account = answered(tmp_path, plan, plan).account
+    assert len(account.tests) == len(NAMES)
+    assert {test.name.partition(" of ")[2] for test in account.tests if test.red} == bad
+    assert len(account.red) == len(bad)
+
+
+def test_what_is_planned_and_has_no_record_is_missing_for_every_reader(tmp_path: Path) -> None:
+    plan = plan_of(*NAMES[:3])
+    answers = answered(tmp_path, plan, plan[:2])
+    assert [planned.name for planned in answers.lost] == ["question 2"]
+    assert [test.name for test in answers.account.tests if test.standing is Standing.MISSING] == ["question 2"]
+    assert not answers.whole
+    assert not answers.account.green
+
+
+def test_an_answer_to_another_question_of_the_name_answers_nothing(tmp_path: Path) -> None:
+    """The digest counts: the same model, asked with other options, is another question."""
+    (planned,) = plan_of("question")
+    other = Planned(planned.question.but(npu="ethos-u85-256"), planned.name)
+    assert other.digest != planned.digest
+    assert answered(tmp_path, (planned,), (other,)).lost == (planned,)
+
+
+@pytest.mark.slow
+def test_shards_are_the_whole_and_a_lost_file_of_records_is_red_and_named(tmp_path: Path) -> None:
+    plan = plan_of(*NAMES)
+    for number in (1, 2):
+        ask(plan, tmp_path / f"machine-{number}", "night", shard=Shard(number, 2))
+    place = RunPlace(tmp_path, merge=(tmp_path,))
+    with place.opened(subject_of(plan)) as run:
+        assert run.answers(plan).whole
+    (lost,) = (tmp_path / "machine-2").rglob("records-*.jsonl")
+    lost.unlink()
+    with place.opened(subject_of(plan)) as run:
+        answers = run.answers(plan)
+    assert answers.lost == share_of(plan, Shard(2, 2))
+    assert {test.name for test in answers.account.tests if test.red} == {planned.name for planned in answers.lost}
+    assert not answers.whole
+    # Who reads only the folders finds the same: the plan is in them.
+    account = take_account(read_results(run.folders))
+    assert {test.name for test in account.tests if test.red} == {planned.name for planned in answers.lost}
+
+    (tmp_path / "machine-2/night-2of2" / STATE).unlink()
+    with place.opened(subject_of(plan)) as run:
+        assert run.answers(plan).problems == ("shard 2/2 is missing",)
+
+
+@pytest.mark.slow
+def test_a_question_that_kills_its_process_takes_no_other_with_it(tmp_path: Path) -> None:
+    """The rest of its job is asked in another process; a job that ends a second one is given up."""
+    plan = plan_of("a", f"{KILLING} 1", "b", f"{KILLING} 2", f"{KILLING} 3", "c", "d")
+    ask(plan, tmp_path, "one")
+    verdicts = {record.name: record.verdict for record in records_of(tmp_path / "one")}
+    assert {name for name, verdict in verdicts.items() if verdict is Verdict.VERIFIED} == {"a", "b", "d"}
+    assert len(verdicts) == len(plan)
+    why = next(record.why for record in records_of(tmp_path / "one") if record.name == "c")
+    assert "its process ended with signal 9 before there was an answer" in why
+
+
+def test_a_resumed_campaign_is_of_the_same_subject(tmp_path: Path) -> None:
+    plan = plan_of("a")
+    with RunPlace(tmp_path, "one").opened(subject_of(plan)) as run:
+        assert run.campaign is not None
+        with (
+            pytest.raises(UsageError, match="another bench writes"),
+            RunPlace(tmp_path, "one", True).opened(subject_of(plan)),
+        ):
+            pass
+    with (
+        pytest.raises(UsageError, match="is the benchmark of another plan"),
+        RunPlace(tmp_path, "one", True).opened(subject_of(plan_of("b"))),
+    ):
+        pass
+    with (
+        pytest.raises(UsageError, match="is shard 1/1, and not 1/2"),
+        RunPlace(tmp_path, "one", True, Shard(1, 2)).opened(subject_of(plan, Shard(1, 2))),
+    ):
+        pass
+
+
+def test_only_what_could_not_be_tried_is_tried_again_once() -> None:
+    def record(kind: FailureKind, attempt: int = 1) -> Record:
+        (planned,) = plan_of(f"{kind} x")
+        return replace(answer_to(planned), run=RunInfo("one", attempt=attempt))
+
+    assert may_repeat(record(FailureKind.LINK), "board")
+    assert not may_repeat(record(FailureKind.LINK), "virtual")
+    assert not may_repeat(record(FailureKind.LINK, 2), "board")
+    assert not may_repeat(record(FailureKind.MISMATCH), "board")
+    assert not may_repeat(None, "board")
