@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base import ending
@@ -16,11 +15,11 @@ from ethos_hil.base.ending import OF_THIS_PLACE, is_refusal
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
-from ethos_hil.base.regular_file import read_bytes, read_text
+from ethos_hil.base.regular_file import read_text
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of, refuse
 from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, PlannedJob, set_aside
-from ethos_hil.harness.campaign.planned import Planned
+from ethos_hil.harness.campaign.planned import Planned, digest_of_model
 from ethos_hil.harness.campaign.run_folder import BENCH, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.verdict.tool_state import tool_state
@@ -95,7 +94,7 @@ class BenchPlan:
             Facet("grid", grid, f"is of another grid than {grid}"),
             Facet(
                 "cases",
-                _digest([(asdict(case), _file(case.model)) for case in cases.values()]),
+                _digest([(asdict(case), digest_of_model(case.model)) for case in cases.values()]),
                 f"has other cases of the grid {grid}, or they have changed",
             ),
             Facet(
@@ -137,14 +136,6 @@ def _jobs(planned: Sequence[PlannedPoint], attempt: int) -> Iterator[PointsJob]:
     """Yield jobs of points that share a TOSA program."""
     for _, group in groupby(planned, key=lambda it: (it.name, EthosU.parse(it.point.npu).family.tosa)):
         yield PointsJob(tuple(group), attempt)
-
-
-def _file(model: str) -> str:
-    """Return the digest of the file of a MODEL; "" for a module, or where there is none."""
-    path = Path(model.rpartition(":")[0] or model).expanduser()
-    if not model or not path.is_file():
-        return ""
-    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 def _digest(data: Any) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from ethos_hil.base.crew import WorkerCrew, error_of_line
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.files import append_line, write_whole
 from ethos_hil.base.record import Record
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
@@ -34,6 +34,8 @@ from ethos_hil.results.store import RunFolder
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool
 
+MORE = "more.jsonl"
+"""The file of what sources keep of their questions beside records."""
 ASKED_AGAIN = "asked-again.jsonl"
 """The file of records that a resumed campaign has set aside: their questions were asked again."""
 _WORKER = "ethos_hil.harness.campaign.worker"
@@ -95,7 +97,8 @@ class PlannedJob(ABC, Generic[P]):
         return first.part or first.name if len(self.planned) == 1 else f"{len(self.planned)} points of {first.name}"
 
 
-Keep = Callable[[PlannedJob[Any], Planned, CrewAnswer], None]
+Keep = Callable[[int, Planned, CrewAnswer], None]
+"""Keeps the answer of an attempt at a question."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,30 @@ class CampaignCrew:
                     tuple(jobs(left, attempt)), AnswerProgress(text, len(plan) - len(left), len(plan), self.reporter)
                 )
 
+    def ask_here(
+        self,
+        plan: Sequence[P],
+        answers: Callable[[Sequence[P]], Iterator[tuple[P, CrewAnswer]]],
+        is_settled: Callable[[Record], bool],
+    ) -> None:
+        """Ask what the run folder has no settled answer of in this process, which says itself how far it is.
+
+        Args:
+            plan: what is asked.
+            answers: answers what is left of it; not called where that is nothing.
+            is_settled: whether asking again would not change a record.
+
+        Raises:
+            OSError: a record cannot be read or written.
+        """
+        left = self._left(plan, is_settled)
+        for planned, answer in answers(left) if left else ():
+            self._keep(1, planned, answer)
+
+    def _left(self, plan: Sequence[P], is_settled: Callable[[Record], bool]) -> list[P]:
+        last = final_answers(self.run_folder.path)
+        return [planned for planned in plan if planned.digest not in last or not is_settled(last[planned.digest])]
+
     def run(self, jobs: Sequence[PlannedJob[P]], progress: AnswerProgress, keep: Keep | None = None) -> None:
         """Do jobs, and keep each answer at once.
 
@@ -172,7 +199,7 @@ class CampaignCrew:
 
         def answered(job: PlannedJob[P], planned: P, answer: CrewAnswer) -> None:
             with lock:
-                (keep or self._keep)(job, planned, answer)
+                (keep or self._keep)(job.attempt, planned, answer)
                 progress.one_more()
 
         def report(job: PlannedJob[P], line: str) -> None:
@@ -199,8 +226,28 @@ class CampaignCrew:
         crew.run(jobs, report=report, lost=lost, tick=progress.show)
         progress.show()
 
-    def _keep(self, job: PlannedJob[Any], planned: Planned, answer: CrewAnswer) -> None:
-        self.run_folder.append(answer.record, part=planned.part, attempt=job.attempt, planned=planned.digest)
+    def _keep(self, attempt: int, planned: Planned, answer: CrewAnswer) -> None:
+        if answer.more:  # first: the record says that the question is answered
+            line = json.dumps({"planned": planned.digest, **answer.more}, allow_nan=False)
+            append_line(self.run_folder.path / MORE, line)
+        self.run_folder.append(answer.record, part=planned.part, attempt=attempt, planned=planned.digest)
+
+
+def read_more(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Return what a source kept of its questions beside records, by their digests. A line that its writer did not
+    finish is left out: then there is no record, either.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    path, kept = folder / MORE, dict[str, Mapping[str, Any]]()
+    for line in read_bytes(path).splitlines() if path.exists() else ():
+        try:
+            data = json.loads(line)
+            kept[data.pop("planned")] = data
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            continue
+    return kept
 
 
 def may_repeat(record: Record | None, kind: str) -> bool:

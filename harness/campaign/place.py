@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
@@ -91,6 +92,7 @@ class RunPlace:
         resume: whether it was started before.
         shard: the part that is asked here; None for all.
         merge: folders whose shards are put together; empty where questions are asked.
+        kept: whether the run folder stays; else it is gone with the command.
     """
 
     root: Path
@@ -98,19 +100,37 @@ class RunPlace:
     resume: bool = False
     shard: Shard | None = None
     merge: tuple[Path, ...] = ()
+    kept: bool = True
 
     @classmethod
     def of(
-        cls, root: Path, name: str | None, resume: str | None, shard: str | None, merge: Sequence[Path] | None
+        cls,
+        root: Path,
+        name: str | None,
+        resume: str | None,
+        shard: str | None,
+        merge: Sequence[Path] | None,
+        *,
+        always: bool = True,
     ) -> RunPlace:
-        """Return the place of a command's options. Raises UsageError where they contradict one another."""
+        """Return the place of a command's options.
+
+        Args:
+            root: the folder of run folders.
+            name, resume, shard, merge: the options.
+            always: whether the run folder is kept also where none of them is given.
+
+        Raises:
+            UsageError: they contradict one another.
+        """
         if name is not None and resume is not None:
             raise UsageError("--run-name and --resume are both given", hint="--resume continues a run that has a name")
         for option, value in (("--run-name", name), ("--resume", resume), ("--shard", shard)):
             if merge and value is not None:
                 raise UsageError(f"--merge and {option} contradict one another", hint="give one of them")
         part = Shard.parse(shard) if shard is not None else None
-        return cls(root, resume or name, resume is not None, part, tuple(merge or ()))
+        kept = always or any(value is not None for value in (name, resume, shard)) or bool(merge)
+        return cls(root, resume or name, resume is not None, part, tuple(merge or ()), kept)
 
     @contextmanager
     def opened(self, subject: CampaignSubject) -> Iterator[OpenRun]:
@@ -125,5 +145,11 @@ class RunPlace:
                 together = put_together(self.merge, subject)
             yield OpenRun(together.folders, problems=together.problems)
             return
-        with opened_by_name(self.root, subject, self.name, resume=self.resume) as campaign:
+        with ExitStack() as stack:
+            root = self.root if self.kept else Path(stack.enter_context(TemporaryDirectory(prefix="ethos-hil-")))
+            campaign = stack.enter_context(opened_by_name(root, subject, self.name, resume=self.resume))
             yield OpenRun((campaign.folder,), campaign)
+
+
+ASIDE = RunPlace(Path(), kept=False)
+"""Of a campaign that is asked in one go, and leaves nothing."""

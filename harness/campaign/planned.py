@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ethos_hil.base.question import Question
+from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.results.selection import Selected, Selection
@@ -69,5 +70,15 @@ def write_plan(folder: Path, plan: Iterable[Planned], shard: str = "") -> None:
 
 
 def share_of(plan: Iterable[P], shard: Shard | None) -> tuple[P, ...]:
-    """Return the part of a plan that a shard asks: what has one name is asked by one machine."""
-    return tuple(planned for planned in plan if shard is None or shard.takes(planned.name))
+    """Return the part of a plan that a shard asks: what has one name, and one `more`, is asked by one machine."""
+    return tuple(
+        planned for planned in plan if shard is None or shard.takes(*filter(None, (planned.name, planned.more)))
+    )
+
+
+def digest_of_model(model: str) -> str:
+    """Return the digest of the file of a MODEL, or of a suite's test; "" for a module, or where there is none."""
+    path = Path(model.partition("::")[0] if "::" in model else model.rpartition(":")[0] or model).expanduser()
+    if not model or not path.is_file():
+        return ""
+    return hashlib.sha256(read_bytes(path)).hexdigest()

@@ -11,7 +11,7 @@ from ethos_hil.base.asking import SCAN
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import asks, option_of
-from ethos_hil.harness.cli.common_options import DEBUG, file_option
+from ethos_hil.harness.cli.common_options import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, write_json, write_out
 
 
@@ -48,6 +48,11 @@ def scan(
             help="Where the versions are installed and kept. Default: the user's cache.",
         ),
     ] = None,
+    run_name: RUN_NAME = None,
+    resume: RESUME = None,
+    shard: SHARD = None,
+    merge: MERGE = None,
+    runs: RUNS = Path("results/runs"),
     top: Annotated[int, typer.Option(min=1, metavar="N", help="The most operations to show of each change.")] = 10,
     json_file: Annotated[Path | None, file_option("--json", "the result there", instead="the tables")] = None,
     csv_file: Annotated[Path | None, file_option("--csv", "a row for each version there", instead="the tables")] = None,
@@ -56,12 +61,15 @@ def scan(
     """Compile one model or test with several versions of a tool, and show at which version something changed first.
 
     For Vela the model is lowered once, and every version compiles the same TOSA. Each version is installed once, in an
-    environment of its own, and kept. Cycles are modelled, and every program's answer is checked bit for bit.
+    environment of its own, and kept. Cycles are modelled, and every program's answer is checked bit for bit. A run
+    folder is kept where it is named, or where the versions are divided.
 
-    Exit status: 0 the scan was made, whatever it found; 2 unusable arguments or model; 3 no version can be installed.
+    Exit status: 0 the scan was made, whatever it found; 2 unusable arguments or model; 3 no version can be installed,
+    or a shard or an answer is missing.
 
     Example: ethos-hil scan net.py:net --over ethos-u-vela=4.4..5.2 --npu ethos-u85-128 --memory-mode Shared_Sram
     """
+    from ethos_hil.harness.campaign.place import RunPlace
     from ethos_hil.harness.cli.commands import check_written, never_exiting
     from ethos_hil.harness.scan.releases import WantedVersions
     from ethos_hil.harness.terminal.progress import Live
@@ -71,13 +79,15 @@ def scan(
     if json_file == csv_file == STDOUT:
         raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
     check_written(question, {"--json": json_file, "--csv": csv_file})
+    place = RunPlace.of(runs, run_name, resume, shard, merge, always=False)
     prepare_torch()
     from ethos_hil.harness.scan.report import document, table
     from ethos_hil.harness.scan.scan import ScanOrder
     from ethos_hil.harness.scan.scan import scan as run_scan
 
     with Live() as live, never_exiting():
-        report = run_scan(ScanOrder(question, wanted, tuple(npu or ()), tuple(memory_mode or ()), environments), live)
+        order = ScanOrder(question, wanted, tuple(npu or ()), tuple(memory_mode or ()), environments)
+        report = run_scan(order, live, place)
     if json_file is not None:
         write_json(json_file, document(report))
     if csv_file is not None:

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base import environment
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.judge import Evidence
 from ethos_hil.base.question import DEFAULT_NPU, Question
+from ethos_hil.base.record import Metric, Record, TargetInfo
+from ethos_hil.base.typed_json import from_json
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.ask.lower_question import lower_question
+from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, read_more, set_aside
+from ethos_hil.harness.campaign.place import ASIDE, CampaignAnswers, RunPlace
+from ethos_hil.harness.campaign.planned import Planned, digest_of_model, share_of, write_plan
+from ethos_hil.harness.campaign.run_folder import SCAN, CampaignSubject, Facet
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.scan.compiled_version import CompiledVersion
+from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion
 from ethos_hil.harness.scan.compilers import ScanPoint, by_executorch, by_vela, lower_elsewhere
 from ethos_hil.harness.scan.environment import KeptEnvironments, PipFailed, releases
 from ethos_hil.harness.scan.releases import VELA, WantedVersions
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
 from ethos_hil.harness.terminal.progress import Reporter
+from ethos_hil.harness.verdict.artifact_info import failed_findings
+from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.lowering.vela.options import VelaSetup
 
 _OF_A_TEST = {"method", "trust_model", "npu", "memory_mode"}
 """Fields that may be given for a test; the rest it says itself."""
+_SHOWN = 5
+"""How many problems one line names."""
 
 
 @dataclass(frozen=True)
@@ -77,33 +93,93 @@ class ScanOrder:
         return tuple(self.question.but(npu=npu, memory_mode=mode) for npu in npus for mode in modes)
 
 
-def scan(order: ScanOrder, reporter: Reporter) -> ScanReport:
+@dataclass(frozen=True, kw_only=True)
+class PlannedVersion(Planned):
+    """A question that a version of a package compiles."""
+
+    package: str
+    version: str
+
+
+def scan(order: ScanOrder, reporter: Reporter, place: RunPlace = ASIDE) -> ScanReport:
     """Compile a question with each version.
+
+    Args:
+        order: what to scan.
+        reporter: receives the progress.
+        place: where answers are kept, and which of them are made here.
 
     Raises:
         UsageError: what is asked for cannot be, there is no such version, or the model cannot be used.
         CompileError: the model cannot be lowered here.
-        ToolError: no version can be installed, or a tool or a folder does not work.
+        ToolError: no version can be installed, or a tool or a folder does not work; or a version has no answer.
     """
     order.check()
     environments = KeptEnvironments(order.environments)
-    versions = {wanted.package: _versions(wanted, environments, reporter) for wanted in order.over}
-    points = [_lower(question, reporter) for question in order.questions]
-    packages = []
-    for package, wanted in versions.items():
-        rows = zip(points, _all(package, wanted, environments, points, reporter), strict=True)
-        packages.append(PackageScan(package, tuple(_point(point, compiled) for point, compiled in rows)))
-    return ScanReport(order.question.label, tuple(packages), timing_model_id())
+    versions = {wanted.package: _versions(wanted, environments, reporter, bool(place.merge)) for wanted in order.over}
+    plan = tuple(
+        PlannedVersion(question, question.label, more=f"{package} {version}", package=package, version=version)
+        for package, of_package in versions.items()
+        for version in of_package
+        for question in order.questions
+    )
+    with place.opened(_subject(order, plan, place.shard)) as run:
+        mine = share_of(plan, place.shard)
+        if run.campaign is not None:
+            folder = run.campaign.run_folder
+            write_plan(folder.path, mine, folder.info.shard)
+            set_aside(folder.path, mine, is_settled)
+            counts = {package: sum(it.package == package for it in mine) for package in versions}
+            compiling = _Compiling(environments, reporter, counts)
+            CampaignCrew(folder, 1, reporter).ask_here(mine, compiling.answers, is_settled)
+        answers = run.answers(mine)
+        kept = {digest: more for place_ in run.folders for digest, more in read_more(place_).items()}
+    lost = [planned for planned in mine if planned.digest not in answers.by_digest or planned.digest not in kept]
+    problems = [*answers.problems, *(f"{it.package} {it.version} has no answer for {it.name}" for it in lost)]
+    if problems:
+        raise ToolError(f"the scan is not whole: {'; '.join(problems[:_SHOWN])}", hint="ask again what is missing")
+    points = {question: [planned for planned in mine if planned.question == question] for question in order.questions}
+    packages = tuple(
+        PackageScan(
+            package,
+            tuple(
+                _point([planned for planned in of_point if planned.package == package], answers, kept)
+                for of_point in points.values()
+                if any(planned.package == package for planned in of_point)
+            ),
+        )
+        for package in versions
+    )
+    return ScanReport(order.question.label, packages, timing_model_id())
 
 
-def _point(point: ScanPoint, versions: tuple[CompiledVersion, ...]) -> PointScan:
-    setup = point.setup
-    return PointScan(str(setup.npu), setup.mode.name, setup.system.name, versions, point.artifact.notes)
+def _subject(order: ScanOrder, plan: Sequence[Planned], shard: Shard | None) -> CampaignSubject:
+    digest = hashlib.sha256(" ".join(planned.digest for planned in plan).encode()).hexdigest()
+    model = digest_of_model(order.question.label)
+    facet = Facet("model", model, "is of another model, or it has changed")
+    return CampaignSubject(SCAN, digest, tool_state(), shard=str(shard or ""), facets=(facet,))
 
 
-def _versions(wanted: WantedVersions, environments: KeptEnvironments, reporter: Reporter) -> tuple[str, ...]:
+def is_settled(record: Record) -> bool:
+    """Return whether a version would answer the same again: it has a program, or says why it makes none."""
+    return record.verdict is Verdict.COMPILED_ONLY or record.kind is FailureKind.COMPILE
+
+
+def _point(
+    planned: Sequence[PlannedVersion], answers: CampaignAnswers, kept: Mapping[str, Mapping[str, Any]]
+) -> PointScan:
+    """Return the answers of all versions to one question."""
+    first = answers.by_digest[planned[0].digest]
+    compiled = (from_json(CompiledVersion, kept[it.digest]["compiled"]) for it in planned)
+    return PointScan(first.npu, first.memory_mode, first.system_config, tuple(compiled), first.notes)
+
+
+def _versions(
+    wanted: WantedVersions, environments: KeptEnvironments, reporter: Reporter, known: bool
+) -> tuple[str, ...]:
+    """Return the versions; those that are `known` to exist need no index where they are named in full."""
     named = wanted.named
-    if named is not None and all(environments.find(wanted.package, version) for version in named):
+    if named is not None and (known or all(environments.find(wanted.package, version) for version in named)):
         return named  # no index is asked where there is nothing to install
     reporter.stage(f"Listing the releases of {wanted.package}")
     return wanted.resolve(releases(wanted.package))
@@ -128,32 +204,65 @@ def _lower(question: Question, reporter: Reporter) -> ScanPoint:
     return ScanPoint(question, artifact, VelaSetup.of(question.but(npu=str(npu))))
 
 
-def _all(
-    package: str,
-    versions: Sequence[str],
-    environments: KeptEnvironments,
-    points: Sequence[ScanPoint],
-    reporter: Reporter,
-) -> list[tuple[CompiledVersion, ...]]:
-    """Return for each point what the versions made of it."""
-    by_point: list[list[CompiledVersion]] = [[] for _ in points]
-    failures = 0
-    for number, version in enumerate(versions):
-        try:
-            environment = environments.get(package, version, reporter)
-        except PipFailed as error:
-            failures += 1
-            reason = f"pip cannot install it: {error}"
-            if failures == len(versions):
-                raise ToolError(
-                    f"no version of {package} can be installed; the last, {version}: {error}",
-                    hint="check the network, `pip config list`, and that there are wheels for this Python",
-                ) from error
-            results = [CompiledVersion(version, reason)] * len(points)
-        else:
-            reporter.stage(f"Compiling with {package} {version}")
-            reporter.step(number, len(versions))
-            results = (by_vela if package == VELA else by_executorch)(environment, points)
-        for of_point, result in zip(by_point, results, strict=True):
-            of_point.append(result)
-    return [tuple(of_point) for of_point in by_point]
+@dataclass(frozen=True)
+class _Compiling:
+    """Compiles with one version after the other.
+
+    Attributes:
+        environments: where versions are installed.
+        reporter: receives the progress.
+        counts: how many questions are planned of each package; some may be answered already.
+    """
+
+    environments: KeptEnvironments
+    reporter: Reporter
+    counts: Mapping[str, int]
+
+    def answers(self, plan: Sequence[PlannedVersion]) -> Iterator[tuple[PlannedVersion, CrewAnswer]]:
+        """Yield what the versions made. The model is lowered once for all of them."""
+        asked = dict.fromkeys(planned.question for planned in plan)
+        points = {question: _lower(question, self.reporter) for question in asked}
+        by_package: dict[str, dict[str, list[PlannedVersion]]] = {}
+        for planned in plan:
+            by_package.setdefault(planned.package, {}).setdefault(planned.version, []).append(planned)
+        for package, versions in by_package.items():
+            failures = 0
+            for number, (version, of_version) in enumerate(versions.items()):
+                mine = [points[planned.question] for planned in of_version]
+                try:
+                    installed = self.environments.get(package, version, self.reporter)
+                except PipFailed as error:
+                    failures += len(mine)
+                    if failures == self.counts[package]:
+                        raise ToolError(
+                            f"no version of {package} can be installed; the last, {version}: {error}",
+                            hint="check the network, `pip config list`, and that there are wheels for this Python",
+                        ) from error
+                    compiled = [CompiledVersion(version, f"pip cannot install it: {error}")] * len(mine)
+                    kind = FailureKind.NOT_AVAILABLE
+                else:
+                    self.reporter.stage(f"Compiling with {package} {version}")
+                    self.reporter.step(number, len(versions))
+                    compiled = (by_vela if package == VELA else by_executorch)(installed, mine)
+                    kind = FailureKind.COMPILE
+                for planned, point, result in zip(of_version, mine, compiled, strict=True):
+                    yield planned, CrewAnswer(_record(point, result, kind), {"compiled": asdict(result)})
+
+
+def _record(point: ScanPoint, compiled: CompiledVersion, kind: FailureKind) -> Record:
+    """Return the record of a version: only compiled, also where the functional NPU executed it. Nothing is booted."""
+    setup = point.setup
+    error = EthosHilError(compiled.reason, kind=kind)
+    cycles = () if compiled.cycles is None else (Metric("npu_cycles", compiled.cycles, "cycles", MODELLED),)
+    findings = failed_findings(point.question, error).with_facts(
+        npu=str(setup.npu),
+        memory_mode=setup.mode.name,
+        system_config=setup.system.name,
+        target=TargetInfo("none", "none", ""),
+        versions={**environment.versions(), **compiled.packages},
+        metrics=cycles,
+        ops=compiled.ops,
+        notes=point.artifact.notes,
+        timing_model=timing_model_id(),
+    )
+    return findings.record if compiled.reason else replace(findings, evidence=Evidence(compile_only=True)).record

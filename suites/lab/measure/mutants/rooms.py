@@ -61,6 +61,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
             ("results/gate/*.py", "src/ethos_hil/base/ending.py"),
             (*_GATE, "harness/nightly/tests/test_judgement.py", "results/export/runs/tests"),
         ),
+        "campaign": Room(("harness/campaign/*.py",), ("harness/campaign/tests", "harness/nightly/tests"), slow=True),
         "nightly": Room(("harness/nightly/*.py",), ("harness/nightly/tests",), slow=True),
         "repairs": Room(
             ("lowering/repairs/*.py",),
