@@ -168,7 +168,7 @@ class CampaignCrew:
         """
         left = self._left(plan, is_settled)
         for planned, answer in answers(left) if left else ():
-            self._keep(1, planned, answer)
+            self.keep(1, planned, answer)
 
     def _left(self, plan: Sequence[P], is_settled: Callable[[Record], bool]) -> list[P]:
         last = final_answers(self.run_folder.path)
@@ -199,7 +199,7 @@ class CampaignCrew:
 
         def answered(job: PlannedJob[P], planned: P, answer: CrewAnswer) -> None:
             with lock:
-                (keep or self._keep)(job.attempt, planned, answer)
+                (keep or self.keep)(job.attempt, planned, answer)
                 progress.one_more()
 
         def report(job: PlannedJob[P], line: str) -> None:
@@ -226,7 +226,8 @@ class CampaignCrew:
         crew.run(jobs, report=report, lost=lost, tick=progress.show)
         progress.show()
 
-    def _keep(self, attempt: int, planned: Planned, answer: CrewAnswer) -> None:
+    def keep(self, attempt: int, planned: Planned, answer: CrewAnswer) -> None:
+        """Keep the answer of an attempt at a question in the run folder. Raises OSError."""
         if answer.more:  # first: the record says that the question is answered
             line = json.dumps({"planned": planned.digest, **answer.more}, allow_nan=False)
             append_line(self.run_folder.path / MORE, line)
@@ -262,21 +263,21 @@ def may_repeat(record: Record | None, kind: str) -> bool:
     return record.kind in NOT_ATTEMPTED and attempt_of(record) == 1
 
 
-def set_aside(folder: Path, plan: Iterable[Planned], is_settled: Callable[[Record], bool]) -> int:
-    """Move the records of planned questions that are not settled to `ASKED_AGAIN`, so that each has one record in a run
-    folder. Return how many. No process may be writing to the folder.
+def set_aside(folder: Path, plan: Iterable[Planned] | None, is_settled: Callable[[Record], bool]) -> int:
+    """Move the records of planned questions, or of all of them, that are not settled to `ASKED_AGAIN`, so that each has
+    one record in a run folder. Return how many. No process may be writing to the folder.
 
     Raises:
         OSError: it cannot be read or written.
     """
-    digests = {planned.digest for planned in plan}
+    digests = None if plan is None else {planned.digest for planned in plan}
 
     def is_asked_again(line: bytes) -> bool:
         try:
             record = Record.from_json(json.loads(line))
         except (ValueError, RecursionError):
             return False  # readers report it
-        return planned_of(record) in digests and not is_settled(record)
+        return (digests is None or planned_of(record) in digests) and not is_settled(record)
 
     count = 0
     for path in sorted(folder.glob("records-*.jsonl")):

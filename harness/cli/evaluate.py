@@ -10,7 +10,7 @@ import typer
 from ethos_hil.base.asking import EVALUATE
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import asks
-from ethos_hil.harness.cli.common_options import DEBUG, file_option
+from ethos_hil.harness.cli.common_options import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
 
 
@@ -47,17 +47,27 @@ def evaluate(
             help="Also say what --int16 would give for the N modules that lose most. Each is quantised again.",
         ),
     ] = 0,
+    run_name: RUN_NAME = None,
+    resume: RESUME = None,
+    shard: SHARD = None,
+    merge: MERGE = None,
+    runs: RUNS = Path("results/runs"),
     json_file: Annotated[Path | None, file_option("--json", "the result there")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Score MODEL on a data set: in float, quantised, and on the device, each answer checked bit for bit.
 
+    A run folder is kept where it is named, or where the items are divided. The data set has to give the same items
+    each time.
+
     Exit status: 0 every item was answered as tosa_reference_model answers it, 1 one was not, 2 unusable arguments,
-    model or data (what was done until then is shown), 3 target or tool not available.
+    model or data (what was done until then is shown), 3 target or tool not available, or a shard or an answer is
+    missing.
 
     Example: ethos-hil evaluate net.py:net --data net.py:test_set --limit 1000
     """
     from ethos_hil.base.console import console
+    from ethos_hil.harness.campaign.place import RunPlace
     from ethos_hil.harness.cli.commands import check_written, loading
     from ethos_hil.harness.evaluate.evaluation import EvaluationOrder
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_order
@@ -65,8 +75,9 @@ def evaluate(
 
     order = EvaluationOrder(question, data, metric, limit, jobs, try_int16)
     check_written(question, {"--json": json_file})
+    place = RunPlace.of(runs, run_name, resume, shard, merge, always=False)
     with loading(question.label) as live:
-        result = evaluate_order(order, live)
+        result = evaluate_order(order, live, place)
     if json_file is not None:
         write_json(json_file, document(result))
     if json_file != STDOUT:

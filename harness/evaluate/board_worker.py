@@ -16,8 +16,9 @@ import numpy as np
 from ethos_hil.base.errors import EthosHilError, TargetError
 from ethos_hil.base.process import dies_with
 from ethos_hil.base.question import Question
+from ethos_hil.base.record import Record
 from ethos_hil.base.shortage import shortage
-from ethos_hil.base.verdict import Failure, FailureKind
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.lowering.artifact import Artifact
 
@@ -51,7 +52,7 @@ class DeviceAnswers:
         equal: whether these are tosa_reference_model's, bit for bit.
         cycles: of the NPU, for each input set.
         cycle_provenance: where these are from; "" if they are not known.
-        failure: why the run is not verified, or None.
+        record: of the run.
         device_seconds, reference_seconds: wall time of the board, and of the reference model.
     """
 
@@ -60,7 +61,7 @@ class DeviceAnswers:
     equal: tuple[bool, ...]
     cycles: tuple[int, ...]
     cycle_provenance: str
-    failure: Failure | None
+    record: Record
     device_seconds: float
     reference_seconds: float
 
@@ -177,7 +178,7 @@ def _run(artifact: Artifact, board: Target, question: Question, chunk: Chunk) ->
         equal,
         tuple(run.cycles for run in runs) if counted is not None else (),
         counted.provenance if counted is not None else "",
-        report.record.failure,
+        report.record,
         on_device,
         spent - on_device,
     )

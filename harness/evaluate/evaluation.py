@@ -19,12 +19,18 @@ from ethos_hil.base.record import TargetInfo
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.ask.lower_question import check_question, lower_question, quantise_as_asked
 from ethos_hil.harness.ask.place import target_of
+from ethos_hil.harness.campaign.place import ASIDE, RunPlace
+from ethos_hil.harness.campaign.planned import digest_of_model
+from ethos_hil.harness.campaign.run_folder import EVALUATE, CampaignSubject, Facet
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk, DeviceAnswers, WorkerEnded
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
+from ethos_hil.harness.evaluate.journal import EvaluationJournal
 from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, QUANTISED, ItemMetric, ScoreTally
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.findings import describe
+from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import host_modules
 from ethos_hil.lowering.model.torch_model import HostModules, TorchModel
@@ -118,12 +124,13 @@ class Evaluation:
         return statistics.median_low(self.cycles) if self.cycles else None
 
 
-def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evaluation:
+def evaluate(order: EvaluationOrder, reporter: Reporter | None = None, place: RunPlace = ASIDE) -> Evaluation:
     """Run a data set through a model on the target and on the host.
 
     Args:
         order: what to evaluate.
         reporter: receives the progress.
+        place: where answers are kept, and which of them are made here.
 
     Returns:
         The scores. An error that comes after the first item does not lose them: `Evaluation.stopped` has it.
@@ -175,15 +182,28 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evalua
     )
     total = min((count for count in (data.count, order.limit) if count is not None), default=None)
     reporter.stage(f"Evaluating on {board.name} {board.soc}")
-    loop = _Loop(evaluation, hosts, hosts.layers, data.name, reporter, total)
-    with one_torch_thread():  # the boards have the other processors
-        loop.over(itertools.chain([first], items))
+    with place.opened(_subject(order, data.name, evaluation.tally.metric.name, place.shard)) as run:
+        journal = EvaluationJournal(run, question, place.shard)
+        loop = _Loop(evaluation, hosts, hosts.layers, data.name, reporter, total, journal)
+        with one_torch_thread():  # the boards have the other processors
+            loop.over(itertools.chain([first], items))
+        if evaluation.stopped is None:
+            evaluation.stopped = journal.finish()
     evaluation.layers = tuple(loop.layers.worst_first()) if loop.layers is not None else ()
     if order.try_int16 and evaluation.stopped is None:
         evaluation.int16 = tuple(
             int16_gains(model, evaluation.layers, loop.sample, artifact.method, question, order.try_int16, reporter)
         )
     return evaluation
+
+
+def _subject(order: EvaluationOrder, data: str, metric: str, shard: Shard | None) -> CampaignSubject:
+    facets = (
+        Facet("model", digest_of_model(order.question.label), "is of another model, or it has changed"),
+        Facet("data", f"{data} {digest_of_model(data)} {order.limit}", "is of other data, or they have changed"),
+        Facet("metric", metric, "has another metric"),
+    )
+    return CampaignSubject(EVALUATE, order.question.digest, tool_state(), shard=str(shard or ""), facets=facets)
 
 
 @dataclass
@@ -196,10 +216,11 @@ class _Loop:
     data: str
     reporter: Reporter
     total: int | None
+    journal: EvaluationJournal
     items: dict[int, Item] = field(default_factory=dict)
     host: dict[int, dict[str, tuple[np.ndarray, ...]]] = field(default_factory=dict)
     sample: list[Sample] = field(default_factory=list)
-    early: dict[int, DeviceAnswers] = field(default_factory=dict)
+    early: dict[int, tuple[Chunk, DeviceAnswers | None]] = field(default_factory=dict)
     again: list[Chunk] = field(default_factory=list)
     repeated: set[int] = field(default_factory=set)
     stopped: StoppedProcesses = field(default_factory=StoppedProcesses)
@@ -216,11 +237,12 @@ class _Loop:
                     # PyTorch works while the boards do; it stops for a board that is ready. A board has `--timeout`,
                     # the reference a limit of CPU time, and a worker that is stopped is ended: so this wait ends.
                     waiting = next((number for number in self.items if number not in self.host), None)
-                    for connection in wait(list(busy), timeout=0 if waiting is not None else None):
+                    patience = 0 if waiting is not None or not busy else None
+                    for connection in wait(list(busy), timeout=patience):
                         self._take(busy[connection], workers)  # type: ignore[index]
                     # In the order of the items, so that an item that ends the evaluation has all others counted.
                     while (first := next(iter(self.items), -1)) in self.early:
-                        self._count(self.early.pop(first))
+                        self._count(*self.early.pop(first))
                     if waiting is not None and waiting in self.items:
                         self._ask_host(self.items[waiting])
         except EthosHilError as error:
@@ -234,14 +256,25 @@ class _Loop:
         return BoardWorker(self.found.artifact, self.found.order.question)
 
     def _give(self, workers: Sequence[BoardWorker], chunks: Iterator[Chunk]) -> bool:
-        """Give chunks to the workers that have none. Return whether one is at work."""
+        """Give chunks to the workers that have none. Return whether one is at work, or something is to be counted."""
         for worker in workers:
             if not worker.busy:
                 chunk = self.again.pop() if self.again else next(chunks, None)
-                if chunk is not None:
+                if chunk is None:
+                    continue
+                if self.journal.find(chunk) is not None:
+                    self._know(chunk)
+                else:
                     self.stopped.watch(worker.pid, str(chunk))
                     worker.give(chunk)
-        return any(worker.busy for worker in workers)
+        return bool(self.early) or any(worker.busy for worker in workers)
+
+    def _know(self, chunk: Chunk) -> None:
+        """Take a chunk that was answered before. PyTorch has to answer only the items whose layers are compared."""
+        self.early[chunk.first] = chunk, None
+        for number in range(chunk.first, chunk.first + len(chunk.input_sets)):
+            if self.layers is None or number >= _LAYER_ITEMS:
+                self.host[number] = {}
 
     def _take(self, worker: BoardWorker, workers: list[BoardWorker]) -> None:
         """Take a worker's answers. Another one is asked in place of one that was stopped, once for each chunk."""
@@ -257,7 +290,7 @@ class _Loop:
             worker.stop()
             workers[workers.index(worker)] = self._worker()
         else:
-            self.early[answers.first] = answers
+            self.early[answers.first] = chunk, answers
         finally:
             self.stopped.forget(worker.pid)
 
@@ -274,8 +307,10 @@ class _Loop:
             except EthosHilError as error:
                 stopped = error
             if read:
-                self.items |= {item.number: item for item in read}
-                yield Chunk(read[0].number, tuple(item.inputs for item in read))
+                chunk = Chunk(read[0].number, tuple(item.inputs for item in read))
+                if self.journal.takes(chunk):
+                    self.items |= {item.number: item for item in read}
+                    yield chunk
             elif stopped is None:
                 return
         self.found.stopped = stopped
@@ -288,19 +323,32 @@ class _Loop:
             self.sample.append(Sample(item.inputs, self.host[item.number]))
         self.found.host_seconds += time.perf_counter() - began
 
-    def _count(self, answers: DeviceAnswers) -> None:
+    def _count(self, chunk: Chunk, answers: DeviceAnswers | None) -> None:
+        """Count a chunk by its answers; by what is kept of it where it was answered before."""
         evaluation = self.found
-        evaluation.device_seconds += answers.device_seconds
-        evaluation.reference_seconds += answers.reference_seconds
-        evaluation.cycles += answers.cycles
-        evaluation.cycle_provenance = answers.cycle_provenance or evaluation.cycle_provenance
-        evaluation.failure = evaluation.failure or answers.failure
-        for offset, (outputs, equal) in enumerate(zip(answers.outputs, answers.equal, strict=True)):
-            item = self.items.pop(answers.first + offset)
+        known = self.journal.find(chunk) if answers is None else None
+        came = answers if answers is not None else known[1] if known is not None else None
+        record = answers.record if answers is not None else known[0] if known is not None else None
+        assert came is not None
+        assert record is not None
+        evaluation.device_seconds += came.device_seconds
+        evaluation.reference_seconds += came.reference_seconds
+        evaluation.cycles += came.cycles
+        evaluation.cycle_provenance = came.cycle_provenance or evaluation.cycle_provenance
+        evaluation.failure = evaluation.failure or record.failure
+        scores = []
+        for offset in range(len(chunk.input_sets)):
+            item = self.items.pop(chunk.first + offset)
             if item.number not in self.host:
                 self._ask_host(item)
-            sources = {**self.host.pop(item.number), DEVICE: outputs}
-            evaluation.tally.add(item, sources, equal=equal, what=f"--data {self.data}: item {item.number}")
+            host, what = self.host.pop(item.number), f"--data {self.data}: item {item.number}"
+            if known is not None:
+                evaluation.tally.count(known[1].items[offset], what)
+            elif answers is not None:
+                sources = {**host, DEVICE: answers.outputs[offset]}
+                scores.append(evaluation.tally.add(item, sources, equal=answers.equal[offset], what=what))
+        if answers is not None:
+            self.journal.keep(chunk, answers, scores)
         self.reporter.step(evaluation.tally.items, self.total or evaluation.tally.items + len(self.items))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
+from ethos_hil.base.record import json_number
 from ethos_hil.harness.evaluate.dataset import Item
 from ethos_hil.harness.image.inputs import describe
 from ethos_hil.lowering.upstream.layer_errors import decibels
@@ -177,6 +178,60 @@ def _text_of(label: Any) -> str:
     return describe(array) if array is not None else f"a {type(label).__name__}"
 
 
+@dataclass(frozen=True)
+class ItemScores:
+    """What is counted of one item.
+
+    Attributes:
+        scores: of each source.
+        equal: whether the device's answer is that of tosa_reference_model.
+        chosen: the class that each source puts it into; empty where nothing is classified.
+        label: its class, or None.
+        classes: how many classes there are.
+        signal: the sum of squares of the float model's outputs, and
+        noise: that of the differences from them, by source; empty where there is no float model.
+    """
+
+    scores: Mapping[str, float]
+    equal: bool
+    chosen: Mapping[str, int] = field(default_factory=dict)
+    label: int | None = None
+    classes: int = 0
+    signal: float = 0.0
+    noise: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, metric: ItemMetric, item: Item, answers: Mapping[str, Outputs], *, equal: bool, what: str
+    ) -> ItemScores:
+        """Return the scores of an item.
+
+        Args:
+            metric: how it is scored.
+            item: the item.
+            answers: the outputs of each source that there is.
+            equal: whether the device's are those of tosa_reference_model.
+            what: the item, for an error.
+
+        Raises:
+            UsageError: its label does not fit, or its score is not finite.
+        """
+        scores = {source: metric.score(outputs, item.label, what) for source, outputs in answers.items()}
+        chosen: dict[str, int] = {}
+        classes = 0
+        for source, outputs in answers.items() if metric.classifies else ():
+            of_source = scores_of(outputs, what)
+            chosen[source] = rank(of_source)[0]
+            classes = max(classes, of_source.size)
+        signal, noise = _distance(answers) if FLOAT in answers else (0.0, {})
+        return cls(scores, equal, chosen, class_of(item.label) if chosen else None, classes, signal, noise)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        noise = {source: json_number(value) for source, value in self.noise.items()}
+        return {**asdict(self), "signal": json_number(self.signal), "noise": noise}
+
+
 @dataclass
 class ScoreTally:
     """Scores and agreement over the items so far.
@@ -202,30 +257,33 @@ class ScoreTally:
     confusion: Counter[tuple[int, int]] = field(default_factory=Counter)
     classes: int = 0
 
-    def add(self, item: Item, answers: Mapping[str, Outputs], *, equal: bool, what: str) -> None:
-        """Count one item.
-
-        Args:
-            item: the item.
-            answers: the outputs of each source that there is.
-            equal: whether the device's are those of tosa_reference_model.
-            what: the item, for an error.
+    def add(self, item: Item, answers: Mapping[str, Outputs], *, equal: bool, what: str) -> ItemScores:
+        """Count one item, and return its scores. Arguments are as in `ItemScores.of`.
 
         Raises:
             UsageError: its label does not fit, or its score is not finite; then it is not counted.
         """
-        scores = {source: self.metric.score(outputs, item.label, what) for source, outputs in answers.items()}
-        for source, score in scores.items():
+        scores = ItemScores.of(self.metric, item, answers, equal=equal, what=what)
+        self.count(scores, what)
+        return scores
+
+    def count(self, item: ItemScores, what: str) -> None:
+        """Count the scores of an item. Raises UsageError where a sum is not finite; then it is not counted."""
+        for source, score in item.scores.items():
             if not math.isfinite(self.scores[source] + score):
                 raise UsageError(f"{what}: the sum of the scores up to it is too large, with {score}")
         self.items += 1
-        self.equal += equal
-        for source, score in scores.items():
+        self.equal += item.equal
+        for source, score in item.scores.items():
             self.scores[source] += score  # type: ignore[assignment]
-        if self.metric.classifies:
-            self._classify(item, answers, what)
-        if FLOAT in answers:
-            self._distance(answers)
+        for first, second in combinations(item.chosen, 2):
+            self.agreeing[first, second] += item.chosen[first] == item.chosen[second]
+        if item.label is not None:
+            self.confusion[item.label, item.chosen[DEVICE]] += 1
+        self.classes = max(self.classes, item.classes)
+        self.signal += item.signal
+        for source, noise in item.noise.items():
+            self.noise[source] += noise  # type: ignore[assignment]
 
     def mean(self, source: str) -> float | None:
         """Return the mean score of a source, or None."""
@@ -245,25 +303,14 @@ class ScoreTally:
             return None
         return decibels(self.signal, noise)
 
-    def _classify(self, item: Item, answers: Mapping[str, Outputs], what: str) -> None:
-        chosen = {}
-        for source, outputs in answers.items():
-            scores = scores_of(outputs, what)
-            chosen[source] = rank(scores)[0]
-            self.classes = max(self.classes, scores.size)
-        for first, second in combinations(chosen, 2):
-            self.agreeing[first, second] += chosen[first] == chosen[second]
-        label = class_of(item.label)
-        if label is not None:
-            self.confusion[label, chosen[DEVICE]] += 1
 
-    def _distance(self, answers: Mapping[str, Outputs]) -> None:
-        wanted = _flat(answers[FLOAT])
-        with np.errstate(over="ignore", invalid="ignore"):  # an infinite answer: then there is no SQNR
-            self.signal += float(np.sum(wanted**2))
-            for source, outputs in answers.items():
-                if source != FLOAT:
-                    self.noise[source] += float(np.sum((_flat(outputs) - wanted) ** 2))  # type: ignore[assignment]
+def _distance(answers: Mapping[str, Outputs]) -> tuple[float, dict[str, float]]:
+    """Return the sum of squares of the float model's outputs, and that of each other source's differences from them."""
+    wanted = _flat(answers[FLOAT])
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite answer: then there is no SQNR
+        noise = {source: float(np.sum((_flat(outputs) - wanted) ** 2)) for source, outputs in answers.items()
+                 if source != FLOAT}  # fmt: skip
+        return float(np.sum(wanted**2)), noise
 
 
 def _flat(outputs: Sequence[np.ndarray]) -> np.ndarray:

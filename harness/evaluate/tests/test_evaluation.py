@@ -92,6 +92,13 @@ def misshapen():
 def regression():
     return [(image, torch.zeros(5)) for image, _ in broken_free()]
 
+def interrupted():
+    from pathlib import Path
+    for index, item in enumerate(broken_free() + broken_free()):
+        if index == 9 and not Path("repaired").exists():
+            raise OSError("the disk is gone")
+        yield item
+
 def stopping():
     # The third chunk is read while one of two workers has a chunk, or gets one.
     import multiprocessing, os, signal
@@ -172,6 +179,54 @@ def test_another_worker_does_what_one_that_is_stopped_leaves(
     report = evaluated(ethos_hil, data, "stopping", "-j", 2)
     assert (report["verdict"], report["items"]) == ("verified", 144)
     assert re.search(r"the worker process \d+, which has items? \d+.*, is stopped; `kill -CONT", report["err"])
+
+
+FACTS = (
+    "verdict",
+    "items",
+    "equal_to_reference",
+    "scores",
+    "agreement",
+    "sqnr_db",
+    "confusion",
+    "npu_cycles",
+    "layers",
+)
+
+
+@pytest.mark.slow
+def test_an_evaluation_is_resumed_divided_and_put_together(
+    ethos_hil: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scores are those of one that nothing interrupted; a lost file of answers is red and named."""
+    monkeypatch.setattr("ethos_hil.harness.evaluate.evaluation._CHUNK_ITEMS", 2)
+
+    def facts(*more: object, status: int = 0) -> dict[str, Any]:
+        report = evaluated(ethos_hil, data, "interrupted", "-j", 2, *more, status=status)
+        return {name: report[name] for name in FACTS}
+
+    assert facts("--run-name", "one", status=2)["items"] == 9
+    (data / "repaired").touch()
+    resumed, whole = facts("--resume", "one"), facts()
+    assert resumed == whole
+    assert whole["items"] == 12
+    with monkeypatch.context() as nothing:
+        nothing.setattr(BoardWorker, "give", None)
+        assert facts("--resume", "one") == whole
+
+    for number in (1, 2):
+        facts("--shard", f"{number}/2", "--run-name", "two", "--runs", "shards")
+    merging = ("--merge", "shards")
+    assert facts(*merging) == whole
+    lost = next((data / "shards").rglob("records-*.jsonl"))
+    lost.unlink()
+    report = evaluated(ethos_hil, data, "interrupted", *merging, status=3)
+    assert report["verdict"] == "failed"
+    assert re.search("the evaluation is not whole: items? [0-9to ]+ have no answer", report["err"])
+
+    (data / "data.py").write_text(DATA.replace("manual_seed(1)", "manual_seed(2)"))
+    result = ethos_hil("evaluate", "data.py:classifier", "--data", "data.py:interrupted", "--resume", "one")
+    assert_one_clear_line(result, 2, "the run one is of another model, or it has changed")
 
 
 @pytest.mark.slow
