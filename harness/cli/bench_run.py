@@ -194,7 +194,7 @@ def status_of(records: Sequence[Record]) -> int:
         sys.stderr.write(one_line(f"not made, because of what is missing here: {len(missing):,}, such as "
                                   f"{_line_of(missing[0])}") + "\n")  # fmt: skip
         return ToolError.exit_status
-    if len(refused) == len(records):
+    if records and len(refused) == len(records):
         sys.stderr.write("every point was refused, so nothing was measured\n")
         return 1
     return 0

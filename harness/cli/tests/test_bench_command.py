@@ -253,3 +253,11 @@ def test_shards_are_put_together_and_a_lost_record_file_is_red_and_named(command
     status, out, error = command_line(*command, "--json", "-")
     assert status == 1
     assert "without a record: 1 points, such as linear_64_to_8 on ethos-u55-128" in error
+
+
+def test_a_shard_that_has_no_case_is_no_failure(command_line: Call, grid: str) -> None:
+    (number,) = (number for number in (1, 2) if not Shard(number, 2).takes("linear_64_to_8"))
+    command = ("bench", "--grid", grid, "--no-boot", "--case", "linear*", "--shard", f"{number}/2")
+    status, _, error = command_line(*command)
+    assert status == 0, error
+    assert "0 points" in error

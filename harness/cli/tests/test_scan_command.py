@@ -133,8 +133,9 @@ def test_a_scan_is_resumed_divided_and_put_together(ethos_hil: Call, monkeypatch
         nothing.setattr("ethos_hil.harness.scan.scan.by_vela", None)
         assert answers("--resume", "one") == resumed
 
-    shards = [answers("--shard", f"{number}/2", "--run-name", "two", "--runs", "shards") for number in (1, 2)]
-    assert shards[0] | shards[1] == resumed
+    shards = [answers("--shard", f"{number}/3", "--run-name", "two", "--runs", "shards") for number in (1, 2, 3)]
+    assert shards[0] | shards[1] | shards[2] == resumed
+    assert {} in shards, "one has nothing to do"
     assert answers("--merge", "shards") == resumed
     lost = next(path for path in Path("shards").rglob("records-*.jsonl"))
     lost.unlink()
