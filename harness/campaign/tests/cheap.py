@@ -27,6 +27,8 @@ from ethos_hil.results.bench.tests import samples
 KILLING = "killing"
 """The name of a question that kills its process."""
 SLOW = 0.02
+CREW, HERE = "crew", "here"
+"""Where a plan is asked: by processes, as a night and a benchmark are; in the process itself, as a scan is."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +67,36 @@ def subject_of(plan: Sequence[Planned], shard: Shard | None = None) -> CampaignS
     return CampaignSubject(BENCH, " ".join(planned.digest for planned in plan), {"tool": "1"}, shard=str(shard or ""))
 
 
-def ask(plan: Sequence[Planned], root: Path, name: str, *, resume: bool = False, shard: Shard | None = None) -> None:
-    """Ask a plan, or resume it."""
+def answers_here(plan: Sequence[Planned]) -> Iterator[tuple[Planned, CrewAnswer]]:
+    """Answer in this process, with a little patience and with something to keep beside the record."""
+    for planned in plan:
+        time.sleep(SLOW)
+        yield planned, CrewAnswer(answer_to(planned), {"name": planned.name})
+
+
+def ask(
+    plan: Sequence[Planned],
+    root: Path,
+    name: str,
+    *,
+    resume: bool = False,
+    shard: Shard | None = None,
+    here: bool = False,
+) -> None:
+    """Ask a plan, or resume it; with a crew, or here."""
     with RunPlace(root, name, resume, shard).opened(subject_of(plan, shard)) as run:
         assert run.campaign is not None
         mine = share_of(plan, shard)
         write_plan(run.campaign.folder, mine, run.campaign.state.shard)
-        CampaignCrew(run.campaign.run_folder, 2, Silent()).ask(mine, jobs_of, is_settled, "Asking")
+        crew = CampaignCrew(run.campaign.run_folder, 2, Silent())
+        if here:
+            crew.ask_here(mine, answers_here, is_settled)
+        else:
+            crew.ask(mine, jobs_of, is_settled, "Asking")
         run.answers(mine)
 
 
 def main() -> None:
-    """Ask, or resume, as a program: ROOT NAME QUESTION..."""
-    root, name, *names = sys.argv[1:]
-    ask(plan_of(*names), Path(root), name, resume=(Path(root) / name).exists())
+    """Ask, or resume, as a program: HOW ROOT NAME QUESTION..."""
+    how, root, name, *names = sys.argv[1:]
+    ask(plan_of(*names), Path(root), name, resume=(Path(root) / name).exists(), here=how == HERE)

@@ -17,13 +17,13 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import RunInfo
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.harness.campaign.engine import may_repeat
+from ethos_hil.harness.campaign.engine import may_repeat, read_more
 from ethos_hil.harness.campaign.place import CampaignAnswers, OpenRun, RunPlace
 from ethos_hil.harness.campaign.planned import Planned, share_of
 from ethos_hil.harness.campaign.recorded import planned_of, records_of
 from ethos_hil.harness.campaign.run_folder import STATE, read_state
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.campaign.tests.cheap import KILLING, answer_to, ask, plan_of, subject_of
+from ethos_hil.harness.campaign.tests.cheap import CREW, HERE, KILLING, answer_to, ask, plan_of, subject_of
 from ethos_hil.results.gate.account import take_account
 from ethos_hil.results.run_results import read_results
 from ethos_hil.results.store import RunFolder
@@ -35,10 +35,10 @@ def facts(folder: Path) -> Counter[tuple[str, str, str]]:
     return Counter((record.name, planned_of(record), str(record.verdict)) for record in records_of(folder))
 
 
-def start(root: Path) -> subprocess.Popen[bytes]:
+def start(root: Path, how: str) -> subprocess.Popen[bytes]:
     # Not as `-m`: a worker imports a job's class by the name of its module.
     program = "from ethos_hil.harness.campaign.tests.cheap import main; main()"
-    return subprocess.Popen([sys.executable, "-c", program, str(root), "one", *NAMES])
+    return subprocess.Popen([sys.executable, "-c", program, how, str(root), "one", *NAMES])
 
 
 def written(root: Path) -> int:
@@ -46,17 +46,16 @@ def written(root: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_a_campaign_that_is_killed_at_random_moments_is_an_undisturbed_one_in_the_end(
-    tmp_path: Path, seed: int
-) -> None:
-    chance = random.Random(seed)
-    ask(plan_of(*NAMES), tmp_path / "undisturbed", "one")
+@pytest.mark.parametrize("how", [CREW, HERE])
+def test_a_campaign_that_is_killed_at_random_moments_is_an_undisturbed_one_in_the_end(tmp_path: Path, how: str) -> None:
+    chance = random.Random(how)
+    plan = plan_of(*NAMES)
+    ask(plan, tmp_path / "undisturbed", "one", here=how == HERE)
     whole = facts(tmp_path / "undisturbed/one")
     assert set(whole.values()) == {1}
     assert len(whole) == len(NAMES)
     for kill in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
-        process = start(tmp_path)
+        process = start(tmp_path, how)
         enough = min(written(tmp_path) + chance.randrange(12), len(NAMES) - 1)
         until = time.monotonic() + 120
         while written(tmp_path) < enough and process.poll() is None:  # at any moment of a line, too
@@ -64,9 +63,11 @@ def test_a_campaign_that_is_killed_at_random_moments_is_an_undisturbed_one_in_th
             time.sleep(chance.uniform(0, 0.01))
         process.send_signal(kill)
         process.wait(60)
-    assert start(tmp_path).wait(120) == 0
+    assert start(tmp_path, how).wait(120) == 0
     assert facts(tmp_path / "one") == whole
     assert read_state(tmp_path / "one").whole
+    kept = read_more(tmp_path / "one")
+    assert set(kept) == ({planned.digest for planned in plan} if how == HERE else set())
 
 
 def test_fifty_identical_campaigns_have_one_account(tmp_path: Path) -> None:
