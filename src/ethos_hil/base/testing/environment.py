@@ -20,6 +20,9 @@ import pytest
 
 MARKER = "environment"
 _NOT_READ = {"tests", "testing", "lab"}
+_WRITTEN = {"__pycache__"}
+_RECORDS = ("results/runs/", "results/history/")
+"""Of the developer's own runs."""
 _ALWAYS = ("requirements*.lock", "pyproject.toml", "Makefile", "conftest.py", "src/ethos_hil/base/testing/*.py")
 
 
@@ -42,8 +45,9 @@ def digest(root: Path, contents: Iterable[str], names: Iterable[str], more: Iter
 
 
 def _files(root: Path, pattern: str) -> list[str]:
-    paths = [path.relative_to(root) for path in root.glob(pattern) if path.is_file()]
-    return sorted(str(path) for path in paths if "**" not in pattern or not _NOT_READ & set(path.parts))
+    skipped = _WRITTEN | (_NOT_READ if "**" in pattern else set())
+    paths = (path.relative_to(root) for path in root.glob(pattern) if path.is_file())
+    return sorted(str(path) for path in paths if not skipped & set(path.parts) and not str(path).startswith(_RECORDS))
 
 
 class EnvironmentTests:
