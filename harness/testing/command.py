@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -49,12 +50,13 @@ class Ended:
         return lines[0]
 
     def shown(self, *folders: Path) -> str:
-        """Return all of it as one text for a `Snapshot`, without what differs between two runs.
+        """Return all of it as one text for a `Snapshot`, without what differs between two runs, such as progress.
 
         Args:
             folders: their paths are shown as `[0]`, `[1]`, ...; the working directory always as `[here]`.
         """
-        parts = [f"status {self.status}", *(self.out and [self.out]), *(self.err and ["--- stderr", self.err])]
+        err = "".join(line for line in self.err.splitlines(keepends=True) if not line.endswith("...\n"))
+        parts = [f"status {self.status}", *(self.out and [self.out]), *(err and ["--- stderr", err])]
         return plain("\n".join(part.rstrip("\n") for part in parts) + "\n", folders)
 
 
@@ -96,6 +98,18 @@ def run_command(
         status = ended.value.code
         assert isinstance(status, int), "ethos-hil ends with a number"
         return Ended(status, _text(out), _text(err))
+
+
+def errors(run: Run, command: str, *variants: str) -> str:
+    """Return a text with the status and the one line of each variant of a command, which prints nothing else.
+
+    Args:
+        run: runs `ethos-hil`.
+        command: how each of the commands starts.
+        variants: the rest of them; they stand before what they end with.
+    """
+    endings = [(variant, run(*shlex.split(f"{command} {variant}"))) for variant in variants]
+    return plain("".join(f"{variant or 'nothing'}: {ended.status} {ended.error}\n" for variant, ended in endings))
 
 
 @contextlib.contextmanager

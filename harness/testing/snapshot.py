@@ -28,14 +28,17 @@ _FILTERS = (
     (re.compile(r"\b\d+(\.\d+)? (ms|s)\b"), "[seconds]"),
     (re.compile(r"(?m)[ \t]+$"), ""),
 )
+_WIDTH = 100
 WRITE = "ETHOS_HIL_SNAPSHOTS"
+_SHIFTS: dict[Path, list[tuple[int, int]]] = {}
+"""By how many lines what this process has written moved what is below, by file: others know the lines of before."""
 
 
 def plain(text: str, folders: Iterable[Path] = ()) -> str:
     """Return a text without what differs between two runs: folders, times, digests and names of runs.
 
     Args:
-        text: what was printed.
+        text: what was printed; its long lines are folded.
         folders: their paths are shown by their numbers.
     """
     named = [(str(Path.cwd()), "[here]"), *((str(folder), f"[{number}]") for number, folder in enumerate(folders))]
@@ -43,7 +46,14 @@ def plain(text: str, folders: Iterable[Path] = ()) -> str:
         text = text.replace(path, name)
     for pattern, replacement in _FILTERS:
         text = pattern.sub(replacement, text)
-    return text
+    return "\n".join(_folded(line) for line in text.split("\n"))
+
+
+def _folded(line: str) -> str:
+    """Return a line that fits a source, on several lines where it is longer."""
+    if len(line) <= _WIDTH:
+        return line
+    return textwrap.fill(line, _WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 class Snapshot:
@@ -75,7 +85,7 @@ class Snapshot:
 
 
 def write(file: Path, line: int, old: str, new: str) -> None:
-    """Put a text into a source in place of the snapshot with the old one that starts on this line, or nearest to it."""
+    """Put a text into a source in place of the snapshot with the old one that was on this line when it was imported."""
     source = file.read_text("utf-8")
     calls = [
         node
@@ -85,14 +95,18 @@ def write(file: Path, line: int, old: str, new: str) -> None:
         and _stripped(ast.literal_eval(node.args[0]) if node.args else "") == old
     ]
     assert calls, f"{file}:{line}: no snapshot has the text that it had"
-    call = min(calls, key=lambda node: abs(node.lineno - line))
+    shifts = _SHIFTS.setdefault(file, [])
+    now = line + sum(lines for place, lines in shifts if place < line)
+    call = min(calls, key=lambda node: abs(node.lineno - now))
     lines, data = source.splitlines(keepends=True), source.encode()
     starts = list(itertools.accumulate((len(text.encode()) for text in lines), initial=0))
     start = starts[call.lineno - 1] + call.col_offset
     end = starts[(call.end_lineno or 0) - 1] + (call.end_col_offset or 0)
     first = lines[call.lineno - 1]
     indent = " " * (len(first) - len(first.lstrip()) + 4)
-    file.write_bytes(data[:start] + f"Snapshot({_literal(new, indent)})".encode() + data[end:])
+    written = f"Snapshot({_literal(new, indent)})".encode()
+    shifts.append((line, written.count(b"\n") - data[start:end].count(b"\n")))
+    file.write_bytes(data[:start] + written + data[end:])
 
 
 def _literal(text: str, indent: str) -> str:

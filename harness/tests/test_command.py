@@ -118,14 +118,26 @@ def test_a_text_is_written_again_where_it_is(tmp_path: Path) -> None:
         'def test() -> None:\n    x = "é"; assert f() == Snapshot("old")  # é\n\n    assert g() == Snapshot("""\n'
         '    old\n    """)\n    assert h() == Snapshot("other")\n'
     )
-    snapshot.write(file, 4, "old", 'two "lines"\n  with \\ and """ in it')
     snapshot.write(file, 2, "old", "néw")
+    snapshot.write(file, 4, "old", 'two "lines"\n  with \\ and """ in it')
     names: dict[str, object] = {"Snapshot": Snapshot, "f": lambda: "néw", "h": lambda: "other"}
     names["g"] = lambda: 'two "lines"\n  with \\ and """ in it'
     exec(compile(file.read_text(), str(file), "exec"), names)
     names["test"]()  # type: ignore[operator]
     with pytest.raises(AssertionError, match="no snapshot has the text that it had"):
         snapshot.write(file, 1, "old", "new")
+
+
+def test_texts_that_grow_do_not_take_one_anothers_places(tmp_path: Path) -> None:
+    """All lines are those of the source as it was imported."""
+    file = tmp_path / "test_it.py"
+    file.write_text("texts = [\n" + "    Snapshot(),\n" * 4 + "]\n")
+    grown = [f"first of {number}\nsecond\nthird" for number in range(4)]
+    for number in (2, 0, 1, 3):
+        snapshot.write(file, number + 2, "", grown[number])
+    names: dict[str, object] = {"Snapshot": Snapshot}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    assert names["texts"] == grown
 
 
 def test_snapshots_are_written_only_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

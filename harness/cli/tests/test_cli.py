@@ -18,27 +18,40 @@ from ethos_hil.harness.cli import main
 from ethos_hil.harness.dry_run.runner_checks import START_UP
 from ethos_hil.harness.image.elf_lint import CHECKS
 from ethos_hil.harness.image.firmware_manifest import firmware_path
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line, errors
+from ethos_hil.harness.testing.snapshot import Snapshot
 
 
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        ("absent.py:net", ["no such file", "absent.py"]),
-        ("nett.py:net", ["no such file", "net.py"]),
-        ("net.py:nett", ["nett", "net"]),
-        ("no.such.package:net", ["no.such"]),
-        ("net.py", ["net.py", "function"]),
-        ("net.py:nothing", ["None", "(module, example_inputs)"]),
-        ("net.py:not_a_module", ["int"]),
-        ("net.py:wrong_inputs", ["3, 8, 8"]),
-        ("net.py:broken", ["the weights file is missing", "net.py"]),
-        ("absent.pte", ["no such file", "absent.pte"]),
-        ("absent.pt2", ["no such file", "absent.pt2"]),
-    ],
-)
-def test_a_model_that_cannot_be_loaded(ethos_hil: Run, here: Path, model: str, words: list[str]) -> None:
-    assert_one_clear_line(ethos_hil("run", model), 2, *words)
+def test_a_model_that_cannot_be_loaded(ethos_hil: Run, here: Path) -> None:
+    files = ("absent.py:net", "nett.py:net", "net.py", "absent.pte", "absent.pt2")
+    functions = ("nett", "nothing", "not_a_module", "wrong_inputs", "broken")
+    models = (*files, "no.such.package:net", *(f"net.py:{name}" for name in functions))
+    assert errors(ethos_hil, "run", *models) == Snapshot("""
+        absent.py:net: 2 ethos-hil: no such file: absent.py (did you mean net.py?)
+        nett.py:net: 2 ethos-hil: no such file: nett.py (did you mean net.py?)
+        net.py: 2 ethos-hil: MODEL 'net.py' names no function (give file.py:function,
+            package.module:function, a .pt2, a .pte or a .bpte)
+        absent.pte: 2 ethos-hil: no such file: absent.pte (give file.py:function, package.module:function, a
+            .pt2, a .pte or a .bpte)
+        absent.pt2: 2 ethos-hil: no such file: absent.pt2 (give file.py:function, package.module:function, a
+            .pt2, a .pte or a .bpte)
+        no.such.package:net: 2 ethos-hil: no such module: no (from MODEL 'no.such.package:net') (give
+            file.py:function, package.module:function, a .pt2, a .pte or a .bpte)
+        net.py:nett: 2 ethos-hil: net.py has no function 'nett' (did you mean net? functions there: broken,
+            huge, net, not_a_module, nothing, untraceable, wrong_inputs)
+        net.py:nothing: 2 ethos-hil: net.py:nothing returned None (it must return (module, example_inputs)
+            or (module, example_inputs, calibration_inputs), or a dictionary of these by method name)
+        net.py:not_a_module: 2 ethos-hil: net.py:not_a_module returned (a int, (float32[1])) (it must return
+            (module, example_inputs) or (module, example_inputs, calibration_inputs), or a dictionary of
+            these by method name)
+        net.py:wrong_inputs: 2 ethos-hil: net.py:wrong_inputs: calling the module with its example inputs
+            failed: RuntimeError: Given groups=1, weight of size [4, 2, 3, 3], expected input[1, 3, 8, 8] to
+            have 2 channels, but got 3 channels instead (net.py:10) (the example inputs are (float32[1, 3,
+            8, 8]))
+        net.py:broken: 2 ethos-hil: net.py:broken raised RuntimeError: the weights file is missing
+            (net.py:33) (it must return (module, example_inputs) or (module, example_inputs,
+            calibration_inputs), or a dictionary of these by method name, without arguments)
+    """)
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["net.py"]
 
 
@@ -46,27 +59,22 @@ def test_a_model_that_cannot_be_exported_names_the_operator(ethos_hil: Run) -> N
     assert_one_clear_line(ethos_hil("run", "net.py:untraceable"), 2, "export", "net.py")
 
 
-def test_an_npu_that_does_not_exist_lists_the_ones_that_do(ethos_hil: Run) -> None:
-    result = ethos_hil("run", "net.py:net", "--npu", "ethos-u55-100")
-    assert_one_clear_line(result, 2, "ethos-u55-100", "ethos-u55-32", "ethos-u55-256", "ethos-u85-2048")
-
-
 def test_a_target_that_does_not_exist_lists_the_ones_that_do(ethos_hil: Run) -> None:
-    assert_one_clear_line(ethos_hil("run", "net.py:net", "--target", "nowhere"), 2, "nowhere", "virtual")
+    assert errors(ethos_hil, "run net.py:net", "--target nowhere") == Snapshot("""
+        --target nowhere: 2 ethos-hil: no target is called 'nowhere' (targets: board, corstone-300,
+            corstone-310, corstone-320, labgrid, virtual)
+    """)
 
 
-@pytest.mark.parametrize(
-    ("array", "words"),
-    [
-        (np.zeros((1, 2, 8, 7), np.float32), ["float32[1, 2, 8, 8]", "float32[1, 2, 8, 7]"]),
-        (np.zeros((1, 2, 8, 8), np.float64), ["float32[1, 2, 8, 8]", "float64[1, 2, 8, 8]"]),
-    ],
-)
-def test_inputs_of_wrong_shape_or_dtype_say_expected_and_found(
-    ethos_hil: Run, here: Path, array: np.ndarray, words: list[str]
-) -> None:
-    np.savez(here / "x.npz", array)
-    assert_one_clear_line(ethos_hil("run", "net.py:net", "--inputs", "x.npz"), 2, "x.npz", *words)
+def test_inputs_of_wrong_shape_or_dtype_say_expected_and_found(ethos_hil: Run, here: Path) -> None:
+    np.savez(here / "shape.npz", np.zeros((1, 2, 8, 7), np.float32))
+    np.savez(here / "dtype.npz", np.zeros((1, 2, 8, 8), np.float64))
+    assert errors(ethos_hil, "run net.py:net --inputs", "shape.npz", "dtype.npz") == Snapshot("""
+        shape.npz: 2 ethos-hil: shape.npz: array 'arr_0': expected float32[1, 2, 8, 8], or one more leading
+            axis for several sets; found float32[1, 2, 8, 7]
+        dtype.npz: 2 ethos-hil: dtype.npz: array 'arr_0': expected float32[1, 2, 8, 8], or one more leading
+            axis for several sets; found float64[1, 2, 8, 8]
+    """)
 
 
 PAIR = """\
@@ -205,41 +213,54 @@ def test_preflight_of_a_model_with_a_runner_shows_both(ethos_hil: Run, here: Pat
     assert names[-len(CHECKS) - 2 :] == ["runner", *CHECKS, START_UP]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], ["nothing to check", "give MODEL"]),
-        (["--runner", "net.py"], ["net.py cannot be loaded", "not a 32-bit"]),
-        (["--runner", "net.py", "--inputs", "x.npz"], ["--inputs is about a model"]),
-    ],
-)
-def test_preflight_of_nothing_is_one_clear_line(
-    ethos_hil: Run, here: Path, arguments: list[str], words: list[str]
-) -> None:
-    result = ethos_hil("preflight", *arguments)
-    assert_one_clear_line(result, 2, *words)
+def test_preflight_of_nothing_is_one_clear_line(ethos_hil: Run, here: Path) -> None:
+    options = ("", "--runner net.py", "--runner net.py --inputs x.npz")
+    assert errors(ethos_hil, "preflight", *options) == Snapshot("""
+        nothing: 2 ethos-hil: there is nothing to check (give MODEL, or an ELF with --runner)
+        --runner net.py: 2 ethos-hil: --runner net.py cannot be loaded: it is not a 32-bit little-endian ELF
+            file (give the ELF of an arm_executor_runner)
+        --runner net.py --inputs x.npz: 2 ethos-hil: --inputs is about a model, and there is none (give
+            MODEL)
+    """)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        (["net.py:net", "--npu", "ethos-u56-128"], 2, ["ethos-u56-128", "ethos-u55-128"]),
-        (["net.py:net", "--memory-mode", "Shared_Ram"], 2, ["Shared_Ram", "did you mean Shared_Sram"]),
-        (["net.py:net", "--memory-mode", "Dedicated_Sram"], 2, ["ethos-u55-128", "Shared_Sram or Sram_Only"]),
-        (["absent.py:net"], 2, ["no such file"]),
-        (["net.py:net", "--runner", "absent.elf"], 2, ["absent.elf", "arm_executor_runner"]),
-        (["net.py:net", "--target", "corstone-320"], 2, ["corstone-320 cannot have", "--target corstone-300"]),
-        (["net.py:net", "--target", "corstone-300"], 3, ["FVP_Corstone_SSE-300_Ethos-U55", "fvp-launchers"]),
-    ],
-)
-@pytest.mark.parametrize("command", ["run", "preflight"])
-def test_what_cannot_be_used_or_is_not_there(
-    ethos_hil: Run, monkeypatch: pytest.MonkeyPatch, command: str, arguments: list[str], status: int, words: list[str]
-) -> None:
+def test_what_cannot_be_used_or_is_not_there(ethos_hil: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Running and asking beforehand say the same."""
     monkeypatch.setenv("ETHOS_HIL_FVP_PATH", "/nowhere")
-    if status == 3:
-        monkeypatch.setenv("PATH", "/nowhere")
-    assert_one_clear_line(ethos_hil(command, *arguments), status, *words)
+    options = (
+        "--npu ethos-u56-128",
+        "--npu ethos-u55-100",
+        "--memory-mode Shared_Ram",
+        "--memory-mode Dedicated_Sram",
+        "--runner absent.elf",
+        "--target corstone-320",
+    )
+    expected = Snapshot("""
+        --npu ethos-u56-128: 2 ethos-hil: 'ethos-u56-128' is not an Ethos-U configuration (did you mean
+            ethos-u85-128? valid: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256, ethos-u65-256,
+            ethos-u65-512, ethos-u85-128, ethos-u85-256, ethos-u85-512, ethos-u85-1024, ethos-u85-2048)
+        --npu ethos-u55-100: 2 ethos-hil: 'ethos-u55-100' is not an Ethos-U configuration (did you mean
+            ethos-u55-128? valid: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256, ethos-u65-256,
+            ethos-u65-512, ethos-u85-128, ethos-u85-256, ethos-u85-512, ethos-u85-1024, ethos-u85-2048)
+        --memory-mode Shared_Ram: 2 ethos-hil: 'Shared_Ram' is not a memory mode of Vela (did you mean
+            Shared_Sram? valid: Shared_Sram, Sram_Only, Dedicated_Sram, Dedicated_Sram_256KB,
+            Dedicated_Sram_384KB, Dedicated_Sram_512KB)
+        --memory-mode Dedicated_Sram: 2 ethos-hil: the memory mode Dedicated_Sram is not for ethos-u55-128:
+            Vela knows no Ethos-U55 that can write to DRAM (use --memory-mode Shared_Sram or Sram_Only, or
+            an Ethos-U65 or -U85)
+        --runner absent.elf: 2 ethos-hil: --runner absent.elf cannot be read: No such file or directory
+            (give the ELF of an arm_executor_runner)
+        --target corstone-320: 2 ethos-hil: the target corstone-320 cannot have an ethos-u55-128 (use
+            --target corstone-300, or one of ethos-u85-128, ethos-u85-256, ethos-u85-512, ethos-u85-1024,
+            ethos-u85-2048)
+    """)
+    assert errors(ethos_hil, "run net.py:net", *options) == expected
+    assert errors(ethos_hil, "preflight net.py:net", *options) == expected
+    assert_one_clear_line(ethos_hil("preflight", "absent.py:net"), 2, "no such file: absent.py (did you mean net.py?)")
+    monkeypatch.setenv("PATH", "/nowhere")
+    for command in ("run", "preflight"):
+        ended = ethos_hil(command, "net.py:net", "--target", "corstone-300")
+        assert_one_clear_line(ended, 3, "FVP_Corstone_SSE-300_Ethos-U55", "fvp-launchers")
 
 
 @pytest.mark.slow
