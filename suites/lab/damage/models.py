@@ -13,7 +13,7 @@ import typer
 
 from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.loop import CRASHED, DamageEnding
-from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile
+from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 
 TARGETS = ("ethos-u55-128", "ethos-u85-256", "TOSA-1.0+INT", "TOSA-1.0+FP")
 _HANG_SECONDS = 120.0

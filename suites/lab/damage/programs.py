@@ -20,7 +20,7 @@ from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.suites.lab.damage import boot, loop
 from ethos_hil.suites.lab.damage.loop import DamageEnding
 from ethos_hil.suites.lab.damage.mutant import Mutant, Original, make
-from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile
+from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 
 SEEDS = Path("build/fuzz/seeds/board")
 _MOST_STEPS = 3

@@ -18,7 +18,8 @@ from rich.table import Table
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.suites.lab.crew import Crew
-from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, npus_of, run_jobs, show, write_json
+from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
+from ethos_hil.suites.lab.shared import npus_of, run_jobs, show, write_json
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool

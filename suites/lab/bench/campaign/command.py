@@ -22,7 +22,7 @@ from ethos_hil.suites.lab.bench.campaign.trial import CampaignBench, ScenarioTri
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, NO_END, VERIFIED
 from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.loop import CRASHED, DamageEnding
-from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile
+from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 
 _BLOCK = 10
 _HANG_SECONDS = 240.0

@@ -36,8 +36,8 @@ from ethos_hil.suites.lab.measure.baselines.networks import NETWORKS
 from ethos_hil.suites.lab.measure.baselines.page import page
 from ethos_hil.suites.lab.measure.baselines.plan import is_booted, plan_of, use_zoo
 from ethos_hil.suites.lab.measure.baselines.point import BaselinePoint, left_to_cpu
+from ethos_hil.suites.lab.options import CORES, Jobs
 from ethos_hil.suites.lab.prove.upstream.setting import REPOSITORY
-from ethos_hil.suites.lab.shared import CORES, Jobs
 
 PAGE, JSON, CSV = "baselines.md", "data/baselines.json", "data/baselines.csv"
 RUNS = REPOSITORY / "build/baselines"
