@@ -7,9 +7,7 @@ process does the rest of the job.
 
 from __future__ import annotations
 
-import base64
 import faulthandler
-import pickle
 import queue
 import sys
 import tempfile
@@ -138,8 +136,7 @@ class _Run(Generic[Result]):
         if self.unwanted.is_set():
             raise InterruptedError("no one takes the results")
 
-    def _report(self, rest: _Rest[Result], line: str) -> None:
-        answer: Answer = pickle.loads(base64.b64decode(line))
+    def _report(self, rest: _Rest[Result], answer: Answer) -> None:
         match answer:
             case "taken", said:
                 rest.said = said
@@ -162,21 +159,17 @@ class _Run(Generic[Result]):
         return rest if rest.first < rest.job.count else None
 
 
-def work(jobs: Iterable[_Rest[Any]]) -> Generator[str]:
-    """Do jobs in a process of the crew, and yield the lines that it answers with."""
+def work(jobs: Iterable[_Rest[Any]]) -> Generator[Any]:
+    """Do jobs in a process of the crew, and yield what it answers with."""
     path = Path("/proc/self/fd/2").readlink()  # what tools print goes there; the stack of a crash, too
     begun = False
     for rest in jobs:
-        yield _line(("taken", (str(path), path.stat().st_size)))
+        yield "taken", (str(path), path.stat().st_size)
         if rest.begin is not None and not begun:
             rest.begin()
         begun = True
-        yield from map(_line, _answers(rest))
+        yield from _answers(rest)
         yield DONE
-
-
-def _line(answer: Answer) -> str:
-    return base64.b64encode(pickle.dumps(answer)).decode()
 
 
 def _answers(rest: _Rest[Any]) -> Iterator[Answer]:

@@ -1,22 +1,23 @@
 """Processes that do jobs, each one after the other: torch is imported once in each, and boards wait for the next job.
 
-A process reads a job a line from stdin, pickled, and writes lines to stdout; the line `DONE` ends the job.
+A process reads jobs from stdin, and writes answers to stdout; the answer `DONE` ends the job. Jobs and answers are any
+values that can be pickled, each behind its length: what ends in the middle of one is not taken for another.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
 import pickle
 import queue
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
@@ -65,19 +66,19 @@ class WorkerCrew(Generic[_Job]):
         self._log = log
         self._count = processes
         self._patience = patience
-        self._heard: dict[subprocess.Popen[str], tuple[_Job, float]] = {}
+        self._heard: dict[subprocess.Popen[bytes], tuple[_Job, float]] = {}
         self._late: dict[int, float] = {}
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._problem: BaseException | None = None
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._stopped = StoppedProcesses()
 
     def run(
         self,
         jobs: Sequence[_Job],
         *,
-        report: Callable[[_Job, str], None],
+        report: Callable[[_Job, Any], None],
         lost: Callable[[_Job, str], _Job | None],
         tick: Callable[[], None],
     ) -> None:
@@ -85,7 +86,7 @@ class WorkerCrew(Generic[_Job]):
 
         Args:
             jobs: what to do.
-            report: called with each line that a process says of a job, but `DONE`; from one thread of several.
+            report: called with each answer of a process to a job, but `DONE`; from one thread of several.
             lost: called with a job whose process ended in the middle, and how; it returns what is left to do of it.
             tick: called every half second.
 
@@ -129,9 +130,9 @@ class WorkerCrew(Generic[_Job]):
                 self._late[process.pid] = limit
                 process.kill()
 
-    def _work(self, number: int, report: Callable[[_Job, str], None], lost: Callable[[_Job, str], _Job | None]) -> None:
+    def _work(self, number: int, report: Callable[[_Job, Any], None], lost: Callable[[_Job, str], _Job | None]) -> None:
         """Do jobs in a process until there are none. In a thread, which the process dies with."""
-        process: subprocess.Popen[str] | None = None
+        process: subprocess.Popen[bytes] | None = None
         rest: _Job | None = None
         try:
             while not self._stop.is_set():
@@ -150,20 +151,18 @@ class WorkerCrew(Generic[_Job]):
             if process is not None:
                 end_child(process, _END)
 
-    def _did(self, process: subprocess.Popen[str], job: _Job, report: Callable[[_Job, str], None]) -> bool:
+    def _did(self, process: subprocess.Popen[bytes], job: _Job, report: Callable[[_Job, Any], None]) -> bool:
         """Have a process do a job. Return whether it did, and did not end before."""
         assert process.stdin is not None
         assert process.stdout is not None
         self._stopped.watch(process.pid, f"the job {one_line(str(job)):.100}")
         self._heard[process] = job, time.monotonic()
         try:
-            process.stdin.write(base64.b64encode(pickle.dumps(job)).decode() + "\n")
-            process.stdin.flush()
-            for line in process.stdout:
-                message = line.rstrip("\n")
-                if message == DONE:
+            _send(process.stdin, job)
+            for answer in _values(process.stdout):
+                if isinstance(answer, str) and answer == DONE:
                     return True
-                report(job, message)
+                report(job, answer)
                 self._heard[process] = job, time.monotonic()
         except BrokenPipeError:
             pass
@@ -172,13 +171,13 @@ class WorkerCrew(Generic[_Job]):
             self._stopped.forget(process.pid)
         return False
 
-    def _start(self, number: int) -> subprocess.Popen[str]:
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
         with self._log(number).open("ab") as log:
-            process = start_child(self._command, cwd=self._folder, stdin=subprocess.PIPE, stderr=log, text=True)
+            process = start_child(self._command, cwd=self._folder, stdin=subprocess.PIPE, stderr=log)
         self._processes.append(process)
         return process
 
-    def _ending(self, process: subprocess.Popen[str]) -> str:
+    def _ending(self, process: subprocess.Popen[bytes]) -> str:
         """Return how a process has ended, which has closed its stdout. One that did only that is ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_END)
@@ -205,7 +204,7 @@ def error_of_line(message: str) -> OSError:
     return OSError(number, why, where)
 
 
-def serve(folder: Path | None, work: Callable[[Iterable[Any]], Generator[str]]) -> None:
+def serve(folder: Path | None, work: Callable[[Iterable[Any]], Generator[Any]]) -> None:
     """Do jobs until there are no more, in a process of a crew.
 
     A file that cannot be read or written ends it, and is told where it writes a run folder.
@@ -214,26 +213,44 @@ def serve(folder: Path | None, work: Callable[[Iterable[Any]], Generator[str]]) 
         folder: the run folder, or None.
         work: takes all jobs, and yields what is answered.
     """
-    lines, answers = _own_streams()
+    jobs, answers = _own_streams()
     end_on_signals()
     writing = None if folder is None else Writing(folder)
     try:
-        jobs = (pickle.loads(base64.b64decode(line)) for line in lines)
-        with contextlib.closing(work(jobs)) as replies:
+        with contextlib.closing(work(_values(jobs))) as replies:
             for reply in replies:
-                print(reply, file=answers, flush=True)
+                _send(answers, reply)
     except OSError as error:
         if folder is None:
             raise
-        print(line_of_error(error, folder), file=answers, flush=True)
+        _send(answers, line_of_error(error, folder))
     finally:
         if writing is not None:
             writing.close()
 
 
-def _own_streams() -> tuple[IO[str], IO[str]]:
+_LENGTH = struct.Struct("<Q")
+
+
+def _send(stream: IO[bytes], value: object) -> None:
+    data = pickle.dumps(value)
+    stream.write(_LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def _values(stream: IO[bytes]) -> Iterator[Any]:
+    """Yield the values that come, until the stream ends, be it in the middle of one."""
+    while len(head := stream.read(_LENGTH.size)) == _LENGTH.size:
+        (size,) = _LENGTH.unpack(head)
+        data = stream.read(size)
+        if len(data) < size:
+            return
+        yield pickle.loads(data)
+
+
+def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
     """Return stdin and stdout, in a process of a crew. A model that reads or prints has others from now on."""
-    jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -1,1 +1,1 @@
-"""What tests of all rooms need: processes that they start and watch."""
+"""What tests of all rooms need."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base import crew as crew_module
 from ethos_hil.base.crew import WorkerCrew
 from ethos_hil.base.process import StoppedProcesses
 
@@ -93,3 +95,17 @@ def test_a_crew_loses_a_job_whose_process_is_stopped(tmp_path: Path, monkeypatch
     crew.run(jobs, report=lambda job, line: lines.append(line), lost=lose, tick=lambda: None)
     assert lines == ["did a", "did b"]
     assert lost == [("stop", "signal 9, after a signal had stopped it")]
+
+
+def test_answers_are_any_values_and_half_of_one_is_none() -> None:
+    """A process may be killed while it writes."""
+    stream = io.BytesIO()
+    values = ["line\n", ("a", 1.5), b"\0" * 70_000, None]
+    for value in values:
+        crew_module._send(stream, value)
+    whole = stream.getvalue()
+    assert list(crew_module._values(io.BytesIO(whole))) == values
+    for length in (0, 3, 8, 9, len(whole) - 1):
+        cut = list(crew_module._values(io.BytesIO(whole[:length])))
+        assert cut == values[: len(cut)]
+        assert len(cut) < len(values)
