@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.process import state_of
+from ethos_hil.base.process import start_child, state_of, tell_stopped
 from ethos_hil.lowering.native import serve
 
 LIMIT_SECONDS = 1800
@@ -91,16 +91,15 @@ class _Process:
             fcntl.fcntl(output, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied between calls
             # No programs: on an assertion tosa_reference_model starts gdb, which takes seconds.
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": os.devnull}
-            # -I -S: isolated and quick to start; it gets our path. A group of its own: Ctrl-C is for this process.
-            self.process = subprocess.Popen(
+            # -I -S: isolated and quick to start; it gets our path.
+            self.process = start_child(
                 [sys.executable, "-I", "-S", serve.__file__, str(watched)],
                 bufsize=0,  # a buffer has a lock, which a process that is forked meanwhile could never take
                 pass_fds=(watched,),
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
                 stderr=output,
                 env=environment,
-                process_group=0,
+                preexec_fn=None,  # it would die with the thread that starts it; the pipe ends it with the process
             )
         except OSError as error:
             os.close(output)
@@ -146,9 +145,8 @@ class _Process:
             number = self.process.pid
             if not reported and state_of(number) in ("T", "t"):
                 reported = True
-                remedy = f"`kill -CONT {number}` lets it go on, `kill -KILL {number}` ends it"
-                sys.stderr.write(f"ethos-hil: waiting for {self.tool}, whose process {number} is stopped; {remedy}\n")
-                sys.stderr.flush()
+                who = f"waiting for {self.tool}, whose process {number}"
+                tell_stopped(number, who, f"`kill -KILL {number}` ends it")
 
     def _ending(self) -> NativeCrash:
         """Return how it ended."""

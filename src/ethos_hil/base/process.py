@@ -129,6 +129,12 @@ def state_of(process: int) -> str:
         return ""
 
 
+def tell_stopped(process: int, who: str, otherwise: str) -> None:
+    """Tell the user on stderr that a process is stopped, what lets it go on, and what else there is to do."""
+    sys.stderr.write(f"ethos-hil: {who} is stopped; `kill -CONT {process}` lets it go on, {otherwise}\n")
+    sys.stderr.flush()
+
+
 def end_marked(variable: str, value: str) -> None:
     """Kill every process of this user that has an environment variable of this value, until there is none.
 
@@ -252,9 +258,5 @@ class StoppedProcesses:
                 os.kill(process, signal.SIGKILL)
         elif silent >= self._told_after and process not in self._told:
             self._told.add(process)
-            left = f"it is ended {self._ended_after - silent:.0f} s from now"
-            sys.stderr.write(
-                f"ethos-hil: the worker process {process}, which has {what}, is stopped; "
-                f"`kill -CONT {process}` lets it go on, or {left}\n"
-            )
-            sys.stderr.flush()
+            left = f"or it is ended {self._ended_after - silent:.0f} s from now"
+            tell_stopped(process, f"the worker process {process}, which has {what},", left)
