@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.testing.processes import wait_for_full_pipe, wait_for_work
+from ethos_hil.base.testing.processes import left_of, wait_for_full_pipe, wait_for_work, wait_until
 from ethos_hil.harness.image.segments import segments
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import Exit, Machine
@@ -47,15 +46,6 @@ time.sleep(60)
 """
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
-
-
 @pytest.mark.parametrize(
     "number",
     [
@@ -80,7 +70,7 @@ def test_qemu_ends_with_the_harness(
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None,  # nohup's child
     )
     try:
-        assert wait_for(lambda: bool(qemu_processes(harness.pid)))
+        wait_until(lambda: qemu_processes(harness.pid), "QEMU runs")
         (qemu,) = qemu_processes(harness.pid)
         if program == _WAITING:
             assert harness.stdout is not None
@@ -91,21 +81,13 @@ def test_qemu_ends_with_the_harness(
         _, error = harness.communicate(timeout=60)
     finally:
         harness.kill()
-    ended = wait_for(lambda: not Path(f"/proc/{qemu}").exists() or _is_zombie(qemu))
-    if not ended:
-        os.kill(qemu, signal.SIGKILL)
-    assert ended
+    left = left_of([qemu])
+    for process in left:
+        os.kill(process, signal.SIGKILL)
+    assert left == []
     assert harness.returncode != 0
     assert ("KeyboardInterrupt" in error) == (number is signal.SIGINT)
     assert list(temporary.iterdir()) == []
-
-
-def _is_zombie(pid: int) -> bool:
-    """Return whether a process has ended and waits to be reaped by process 1."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def test_stop_may_be_called_again_and_reaps(assemble: Callable[[str], bytes]) -> None:
@@ -151,7 +133,7 @@ def test_what_a_script_starts_ends_too(
     inner = qemu_processes(board.qemu.pid) | {int((tmp_path / "pid").read_text())}
     assert len(inner) == 2
     board.stop()
-    assert wait_for(lambda: all(not Path(f"/proc/{pid}").exists() or _is_zombie(pid) for pid in inner))
+    assert left_of(inner) == []
 
 
 @pytest.mark.parametrize("semihosting", [None, Semihosting("", Path())], ids=["firmware", "runner"])

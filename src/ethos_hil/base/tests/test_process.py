@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.process import end_child, run_module, start_child, state_of, wait_for_end
+from ethos_hil.base.testing.processes import left_of
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
@@ -53,10 +53,7 @@ def test_a_child_that_goes_on_is_killed_with_what_it_started() -> None:
     process.terminate()
     end_child(process, 0.1)
     assert process.returncode == -signal.SIGKILL
-    until = time.monotonic() + 10
-    while state_of(grandchild) not in ("", "Z"):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    assert left_of([grandchild]) == []
 
 
 def test_a_module_is_run_to_its_end_or_to_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

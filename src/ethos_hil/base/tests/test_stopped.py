@@ -16,6 +16,7 @@ import pytest
 from ethos_hil.base import crew as crew_module
 from ethos_hil.base.crew import WorkerCrew
 from ethos_hil.base.process import StoppedProcesses
+from ethos_hil.base.testing.processes import wait_until
 
 PATIENCE = 60.0
 
@@ -47,10 +48,7 @@ def test_one_that_goes_on_or_is_forgotten_is_left_alone(
     with StoppedProcesses(0, PATIENCE) as stopped:
         stopped.watch(child.pid, "a job")
         child.send_signal(signal.SIGSTOP)
-        until = time.monotonic() + PATIENCE
-        while "is stopped" not in capfd.readouterr().err:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_until(lambda: "is stopped" in capfd.readouterr().err, "it is named")
         child.send_signal(signal.SIGCONT)
     with StoppedProcesses(0, 0.01) as stopped:
         stopped.watch(child.pid, "a job")
