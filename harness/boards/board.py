@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ethos_hil.harness.gdb.remote import ServerDialect
+from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.socs.soc import Soc
 
 UNTRIED = "untried"

@@ -239,7 +239,7 @@ class _BoardReader:
 
     def _reset(self) -> ResetWords:
         dialect = self._loading().dialect
-        usual = () if dialect is None else dialect.reset_and_halt
+        usual = () if dialect is None else dialect.words.reset_and_halt
         return _typed(ResetWords, {"commands": usual, **self._data.get("reset", {})})
 
     def _power(self) -> Power | None:

@@ -219,7 +219,7 @@ def _connect(address: tuple[str, int], title: str, loading: Loading, seconds: fl
 
 
 def _title(loading: Loading) -> str:
-    return "the GDB server" if loading.dialect is None else loading.dialect.product
+    return "the GDB server" if loading.dialect is None else loading.dialect.words.product
 
 
 def _ending(status: int) -> str:

@@ -24,12 +24,12 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NoReturn
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import StateError, TargetError
 from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.gdb.registers import (
     UNDESCRIBED,
     DescriptionError,
@@ -49,39 +49,6 @@ from ethos_hil.harness.gdb.stream import (
     text_of,
     writes,
 )
-
-
-class ServerDialect(StrEnum):
-    """Whose words a server understands as `monitor` commands.
-
-    Sources: QEMU's hmp-commands.hx (it has no "reset"; the machine stays stopped, as it was), pyOCD's and OpenOCD's
-    documents of their gdb servers, Zephyr's scripts/west_commands/runners/jlink.py, probe-rs's gdb server, which knows
-    "info", "reset" and "reset halt" and nothing else.
-
-    Attributes:
-        product: what messages call the server.
-        reset_and_halt: the commands that reset the processor and leave it halted, in their order.
-        halt: the command that halts the processor; "" where there is none.
-    """
-
-    product: str
-    reset_and_halt: tuple[str, ...]
-    halt: str
-
-    def __new__(
-        cls, word: str, product: str = "", reset_and_halt: tuple[str, ...] = (), halt: str = ""
-    ) -> ServerDialect:
-        dialect = str.__new__(cls, word)
-        dialect._value_ = word
-        dialect.product, dialect.reset_and_halt, dialect.halt = product, reset_and_halt, halt
-        return dialect
-
-    QEMU = "qemu", "QEMU", ("system_reset",), "stop"
-    PYOCD = "pyocd", "pyOCD", ("reset halt",), "halt"
-    OPENOCD = "openocd", "OpenOCD", ("reset halt",), "halt"
-    JLINK = "jlink", "J-Link's GDB server", ("halt", "reset"), "halt"
-    PROBE_RS = "probe-rs", "probe-rs", ("reset halt",), ""
-
 
 DHCSR = 0xE000EDF0
 """Debug Halting Control and Status Register (Armv8-M Architecture Reference Manual)."""
@@ -349,7 +316,7 @@ class GdbRemote:
             self.interrupt(until)
             if self.stop_reply(until) is None:
                 self._stream.fail(f"the processor does not stop within {until.seconds:.3g} s", Trouble.SILENT)
-        word = "" if self.dialect is None else self.dialect.halt
+        word = "" if self.dialect is None else self.dialect.words.halt
         if not self.is_halted(until) and word:
             self.monitor(word, until)
         if not self.is_halted(until):
@@ -375,7 +342,7 @@ class GdbRemote:
         """Reset the processor with `monitor` commands, and make sure that it has stopped.
 
         Args:
-            commands: such as `ServerDialect.reset_and_halt` has.
+            commands: such as `ServerWords.reset_and_halt` has.
             deadline: until when.
         """
         until = deadline or self._deadline()

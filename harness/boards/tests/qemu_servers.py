@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ethos_hil.harness.boards.board import Loading, ResetWords, Server
-from ethos_hil.harness.gdb.remote import ServerDialect
+from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.link.frames import Frame, FrameDecoder
 from ethos_hil.harness.virtual.qemu import find_qemu
 
-RESET = ResetWords(ServerDialect.QEMU.reset_and_halt)
+RESET = ResetWords(ServerDialect.QEMU.words.reset_and_halt)
 VECTORS = 0x10000000
 
 

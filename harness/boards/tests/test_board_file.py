@@ -19,7 +19,7 @@ from ethos_hil.harness.boards.board import (
     WordWrite,
 )
 from ethos_hil.harness.boards.tests.samples import OWN, board
-from ethos_hil.harness.gdb.remote import ServerDialect
+from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Window
 
@@ -71,9 +71,9 @@ def test_every_server_has_its_port_and_a_dialect() -> None:
     for server in Server:
         if server in SERVER_COMMANDS:
             assert any("{port}" in word for word in SERVER_COMMANDS[server])
-            assert ServerDialect(server.value).reset_and_halt
+            assert ServerDialect(server.value).words.reset_and_halt
     assert {*Server} - {*SERVER_COMMANDS} == {Server.NONE, Server.RUNNING}
-    assert ServerDialect.QEMU.reset_and_halt == ("system_reset",)
+    assert ServerDialect.QEMU.words.reset_and_halt == ("system_reset",)
 
 
 def test_each_value_has_its_source_and_who_tried_it(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Loading, Server
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE, StartedServer, board_remote, parse_address
 from ethos_hil.harness.boards.tests.qemu_servers import marked, qemu_loading, soon
-from ethos_hil.harness.gdb.remote import GdbRemote, ServerDialect, connect
+from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import GdbRemote, connect
 
 
 @pytest.fixture(autouse=True)

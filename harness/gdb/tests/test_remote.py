@@ -15,7 +15,8 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import StateError, TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb import stream
-from ethos_hil.harness.gdb.remote import DHCSR, GdbRemote, ServerDialect
+from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import DHCSR, GdbRemote
 from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer, Hook, PeerTraits, packet
 
 DATA = bytes(range(256)) * 30 + b"#$}*" * 300

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.harness.boards.board import Board, Loading, Power, Server
-from ethos_hil.harness.gdb.remote import ServerDialect
+from ethos_hil.harness.gdb.dialect import ServerDialect
 
 FAMILY = "labgrid"
 BOARD_TAG = "board"

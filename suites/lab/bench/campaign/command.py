@@ -30,7 +30,7 @@ _HANG_SECONDS = 240.0
 
 
 @dataclass(frozen=True)
-class Campaign:
+class BoardCampaign:
     """Scenarios, by number. Each worker has one bench board for all of its own.
 
     Attributes:
@@ -77,4 +77,4 @@ def main(
     """Let things go wrong on the bench board; find what ends wrongly, or leaves a board that cannot be used."""
     with tempfile.TemporaryDirectory(prefix="ethos-hil-campaign-") as name:
         number = seed * SEEDS_A_CAMPAIGN + first
-        loop.damage(Campaign(Path(name)), count=count, first=number, only=only, jobs=jobs, json_file=json_file)
+        loop.damage(BoardCampaign(Path(name)), count=count, first=number, only=only, jobs=jobs, json_file=json_file)

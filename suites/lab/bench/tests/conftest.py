@@ -8,13 +8,14 @@ import pytest
 
 from ethos_hil.harness.boards.board import ResetWords
 from ethos_hil.harness.boards.loader import load, start
-from ethos_hil.harness.gdb.remote import GdbRemote, ServerDialect, connect
+from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import GdbRemote, connect
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.virtual.tests.conftest import assemble, firmware, make_image, qemu_processes
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 
 SOC = find_soc("corstone-300")
-WORDS = ResetWords(ServerDialect.QEMU.reset_and_halt)
+WORDS = ResetWords(ServerDialect.QEMU.words.reset_and_halt)
 MakeBench = Callable[..., BenchBoard]
 
 

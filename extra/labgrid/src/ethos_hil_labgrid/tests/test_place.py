@@ -10,7 +10,7 @@ from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.harness.boards.board import Power, Server
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.gdb.remote import ServerDialect
+from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil_labgrid.place import BorrowedPlace, KnownPlace, PlaceChoice
 
 THERE = (

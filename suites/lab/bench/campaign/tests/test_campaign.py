@@ -15,7 +15,7 @@ from ethos_hil.harness.boards.lease import lease_file, set_aside
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.targets.base import Target
-from ethos_hil.suites.lab.bench.campaign.command import Campaign
+from ethos_hil.suites.lab.bench.campaign.command import BoardCampaign
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun, answers
 from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario, draw
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, RIGHT, TROUBLES, VERIFIED, Human
@@ -81,7 +81,7 @@ def test_a_run_in_trouble_ends_rightly_and_the_board_is_well_afterwards(
     scenarios: dict[Scenario, set[str]], tmp_path: Path
 ) -> None:
     right = {scenario.number: endings for scenario, endings in scenarios.items()}
-    endings = list(loop.run(Campaign(tmp_path, sample), list(right), 1))
+    endings = list(loop.run(BoardCampaign(tmp_path, sample), list(right), 1))
     assert [(ending.case, ending.finding) for ending in endings if ending.finding] == []
     assert {ending.number for ending in endings if ending.outcome in right[ending.number]} == right.keys()
 
@@ -111,7 +111,7 @@ def damage() -> None:
 
 @pytest.mark.slow
 def test_a_harness_that_lies_and_leaves_everything_is_found(tmp_path: Path) -> None:
-    campaign = Campaign(tmp_path, sample)
+    campaign = BoardCampaign(tmp_path, sample)
     (ending,) = loop.run(campaign, [12], 1, seconds=60, begin=damage)
     assert ending.outcome == VERIFIED
     for what in (
