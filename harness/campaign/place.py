@@ -15,7 +15,7 @@ from ethos_hil.base.verdict import Standing
 from ethos_hil.harness.campaign.merging import put_together
 from ethos_hil.harness.campaign.planned import Planned, selections
 from ethos_hil.harness.campaign.recorded import planned_of
-from ethos_hil.harness.campaign.run_folder import Campaign, CampaignSubject, opened_by_name
+from ethos_hil.harness.campaign.run_folder import CampaignSubject, OpenCampaign, opened_by_name
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.results.gate.account import Account, take_account
 from ethos_hil.results.run_results import read_results
@@ -59,7 +59,7 @@ class OpenRun:
     """
 
     folders: tuple[Path, ...]
-    campaign: Campaign | None = None
+    campaign: OpenCampaign | None = None
     problems: tuple[str, ...] = ()
 
     def answers(self, plan: Sequence[Planned]) -> CampaignAnswers:

@@ -148,7 +148,7 @@ class CampaignState:
 
 
 @dataclass(frozen=True)
-class Campaign:
+class OpenCampaign:
     """A campaign whose run folder belongs to this process.
 
     Attributes:
@@ -211,7 +211,7 @@ def _state_path(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(into: Path, subject: CampaignSubject, start: Start) -> Iterator[Campaign]:
+def opened(into: Path, subject: CampaignSubject, start: Start) -> Iterator[OpenCampaign]:
     """Start a night, or resume one, and keep other nightlies from its run folder.
 
     Args:
@@ -233,7 +233,7 @@ def opened(into: Path, subject: CampaignSubject, start: Start) -> Iterator[Campa
 
 
 @contextmanager
-def opened_by_name(root: Path, subject: CampaignSubject, name: str | None, *, resume: bool) -> Iterator[Campaign]:
+def opened_by_name(root: Path, subject: CampaignSubject, name: str | None, *, resume: bool) -> Iterator[OpenCampaign]:
     """Start a campaign whose user names its run folder, or resume it, and keep other processes from writing it.
 
     Args:
@@ -280,7 +280,7 @@ def _resumable(folder: Path, whole: Path, subject: CampaignSubject) -> Path:
 
 
 @contextmanager
-def _held(folder: Path, subject: CampaignSubject, *, resumed: bool) -> Iterator[Campaign]:
+def _held(folder: Path, subject: CampaignSubject, *, resumed: bool) -> Iterator[OpenCampaign]:
     """Keep other processes from a run folder while inside; one that is resumed has whole lines only."""
     from filelock import FileLock, Timeout
 
@@ -296,7 +296,7 @@ def _held(folder: Path, subject: CampaignSubject, *, resumed: bool) -> Iterator[
                              hint="end them, and try again")  # fmt: skip
         if resumed:
             mend(folder)
-        yield Campaign(folder, read_state(folder), resumed)
+        yield OpenCampaign(folder, read_state(folder), resumed)
 
 
 def nights(into: Path) -> list[Path]:

@@ -23,7 +23,7 @@ from ethos_hil.harness.campaign.engine import CampaignCrew
 from ethos_hil.harness.campaign.place import CampaignAnswers, RunPlace
 from ethos_hil.harness.campaign.planned import share_of, write_plan
 from ethos_hil.harness.campaign.recorded import final_answers
-from ethos_hil.harness.campaign.run_folder import Campaign
+from ethos_hil.harness.campaign.run_folder import OpenCampaign
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
@@ -151,7 +151,7 @@ def run(order: BenchOrder, output: BenchOutput, place: RunPlace, *, jobs: int) -
     return status_of_gaps(planned, answers) or status_of(answers.records) or (0 if met else 1)
 
 
-def _make_points(planned: Sequence[PlannedPoint], campaign: Campaign, jobs: int) -> None:
+def _make_points(planned: Sequence[PlannedPoint], campaign: OpenCampaign, jobs: int) -> None:
     """Make the points; where that is interrupted, say how to resume it."""
     write_plan(campaign.folder, planned, campaign.state.shard)
     try:

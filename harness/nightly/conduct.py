@@ -28,7 +28,7 @@ from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.planned import write_plan
 from ethos_hil.harness.campaign.question_job import jobs_of
 from ethos_hil.harness.campaign.recorded import is_audited, of_part, of_today, records_of
-from ethos_hil.harness.campaign.run_folder import SESSIONS, Campaign
+from ethos_hil.harness.campaign.run_folder import SESSIONS, OpenCampaign
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, npu_for
@@ -49,7 +49,7 @@ class Conductor:
     """Runs what a night has no records of."""
 
     def __init__(
-        self, config: NightlyConfig, plan: NightlyPlan, night: Campaign, shard: Shard | None, reporter: Reporter
+        self, config: NightlyConfig, plan: NightlyPlan, night: OpenCampaign, shard: Shard | None, reporter: Reporter
     ) -> None:
         self._config = config
         self._plan = plan

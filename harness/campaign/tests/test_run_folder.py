@@ -21,8 +21,8 @@ from ethos_hil.base.writing import Writing, wait_for_writers
 from ethos_hil.harness.campaign.run_folder import (
     NIGHTLY,
     STATE,
-    Campaign,
     CampaignSubject,
+    OpenCampaign,
     Start,
     nights,
     opened,
@@ -42,7 +42,7 @@ TOOLS = {"torch version": "2.13.0", "commit": "a"}
 @contextmanager
 def night(
     into: Path, start: Start = Start.EITHER, *, plan: str = "p", shard: str = "", tools: dict[str, str] = TOOLS
-) -> Iterator[Campaign]:
+) -> Iterator[OpenCampaign]:
     with opened(into, CampaignSubject(NIGHTLY, plan, tools, "nightly.toml", shard), start) as run:
         yield run
 
