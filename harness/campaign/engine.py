@@ -51,23 +51,11 @@ class CrewAnswer:
 
     Attributes:
         record: how it ended.
-        more: what its source needs beside it, ready for JSON.
+        more: what its source keeps beside it, ready for JSON.
     """
 
     record: Record
     more: Mapping[str, Any] = field(default_factory=dict)
-
-    def dumps(self) -> str:
-        """Return it as a line."""
-        return json.dumps({"record": self.record.to_json(), "more": self.more}, allow_nan=False)
-
-    @classmethod
-    def loads(cls, line: str) -> CrewAnswer:
-        """Return the answer of a line. Raises OSError: it is that of a file that the worker could not read or write."""
-        if not line.startswith("{"):
-            raise error_of_line(line)
-        data = json.loads(line)
-        return cls(Record.from_json(data["record"]), data["more"])
 
 
 @dataclass(frozen=True)
@@ -202,9 +190,11 @@ class CampaignCrew:
                 (keep or self.keep)(job.attempt, planned, answer)
                 progress.one_more()
 
-        def report(job: PlannedJob[P], line: str) -> None:
+        def report(job: PlannedJob[P], answer: CrewAnswer | str) -> None:
+            if isinstance(answer, str):  # a file that the process cannot read or write
+                raise error_of_line(answer)
             at = done.get(id(job), 0)
-            answered(job, job.planned[at], CrewAnswer.loads(line))
+            answered(job, job.planned[at], answer)
             done[id(job)] = at + 1
 
         def lost(job: PlannedJob[P], how: str) -> PlannedJob[P] | None:
