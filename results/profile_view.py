@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 from ethos_hil.base.inference_profile import Buffer
@@ -29,12 +30,12 @@ class MemoryUse:
     rows: tuple[tuple[Op, int], ...]
     buffers: tuple[Buffer, ...]
 
-    @property
+    @cached_property
     def peak(self) -> int:
         """The most bytes in use."""
         return max((size for _, size in self.rows), default=0)
 
-    @property
+    @cached_property
     def at_peak(self) -> int:
         """The number of the first row during which the most bytes are in use."""
         return max(range(len(self.rows)), key=lambda at: self.rows[at][1], default=0)

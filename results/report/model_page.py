@@ -14,7 +14,7 @@ from ethos_hil.base.record import JOB, CpuOp, Op, Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.base.wording import TIMES, amount, duration, memory_size, share, short_operator
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.profile_view import bounds
+from ethos_hil.results.profile_view import bounds, memory_use
 from ethos_hil.results.report.chart import Axis, element, picture
 from ethos_hil.results.report.over_time import (
     MemoryChart,
@@ -174,11 +174,13 @@ def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPa
     timeline = npu_timeline(profile.timeline) if profile is not None else ()
     slices, scale = slices_by_row(timeline), time_scale(timeline)
     total = sum(op.cycles or 0 for op in record.ops)
-    ops = list(_op_lines(record, slices, scale))
+    uses = tuple(memory_use(record))
+    memory, used = in_use(uses)
+    ops = list(_op_lines(record, slices, scale, used))
     shown = _costliest(ops, most)
     left = len(ops) - len(shown)
     rest = total - sum(op.cycles or 0 for op, *_ in shown)
-    charts = sorted(memory_charts(record, slices), key=lambda chart: -len(chart.tensors))[:_CHARTS]
+    charts = sorted(memory_charts(uses, slices), key=lambda chart: -len(chart.tensors))[:_CHARTS]
     where = (record.npu, record.memory_mode, record.target.name)
     plot, note = roofline(record.ops, profile, most) if profile is not None else (Markup(), "")
     counted = sorted((row for row in (profile.cpu if profile is not None else ()) if row.count),
@@ -199,7 +201,7 @@ def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPa
         roofline=plot,
         roofline_note=note,
         memories=tuple(charts),
-        memory=in_use(record)[0],
+        memory=memory,
         command=rerun(record),
         profiled=profile is not None,
         more=f"and {left:,} more rows with {rest:,} cycles of the NPU" if left else "",
@@ -216,12 +218,13 @@ def _costliest(ops: Sequence[OpLine], most: int) -> list[OpLine]:
     return [ops[at] for at in sorted(kept)]
 
 
-def _op_lines(record: Record, slices: Mapping[str, Sequence[Slice]], scale: Axis | None) -> Iterator[OpLine]:
+def _op_lines(
+    record: Record, slices: Mapping[str, Sequence[Slice]], scale: Axis | None, used: Mapping[str, int]
+) -> Iterator[OpLine]:
     """Yield the operations in the order in which they begin."""
     costs: Mapping[str, OpCost] = record.profile.costs if record.profile is not None else {}
     last = max((piece.end for pieces in slices.values() for piece in pieces), default=0)
     begins = {row: min(piece.begin for piece in pieces) for row, pieces in slices.items()}
-    _, used = in_use(record)
     order = {row.id: (begins.get(row.id, last if row.id != JOB else -1), at) for at, row in enumerate(record.ops)}
     for row in sorted(record.ops, key=lambda row: order[row.id]) if slices else record.ops:
         mine = slices.get(row.id, ())

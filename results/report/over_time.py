@@ -13,9 +13,9 @@ from itertools import accumulate
 from markupsafe import Markup
 
 from ethos_hil.base.inference_profile import Slice
-from ethos_hil.base.record import Op, Record
+from ethos_hil.base.record import Op
 from ethos_hil.base.wording import amount, memory_size
-from ethos_hil.results.profile_view import MemoryUse, memory_use
+from ethos_hil.results.profile_view import MemoryUse
 from ethos_hil.results.report.chart import (
     Axis,
     PlotFrame,
@@ -114,15 +114,15 @@ class MemoryChart:
     more: str
 
 
-def memory_charts(record: Record, slices: Mapping[str, Sequence[Slice]]) -> Iterator[MemoryChart]:
+def memory_charts(uses: Iterable[MemoryUse], slices: Mapping[str, Sequence[Slice]]) -> Iterator[MemoryChart]:
     """Yield a chart for each memory of each delegate's call that has something in it."""
-    return (_chart(memory, slices) for memory in memory_use(record) if memory.peak > 0)
+    return (_chart(memory, slices) for memory in uses if memory.peak > 0)
 
 
-def in_use(record: Record) -> tuple[str, Mapping[str, int]]:
+def in_use(uses: Iterable[MemoryUse]) -> tuple[str, Mapping[str, int]]:
     """Return the memory of which most is in use at some time, and how much is while each row runs; "" for none."""
     by_memory: dict[str, dict[str, int]] = {}
-    for memory in memory_use(record):
+    for memory in uses:
         by_memory.setdefault(memory.memory, {}).update((op.id, size) for op, size in memory.rows)
     name = max(by_memory, key=lambda memory: max(by_memory[memory].values(), default=0), default="")
     return name, by_memory.get(name, {})
