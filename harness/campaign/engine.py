@@ -74,7 +74,7 @@ class PlannedJob(ABC, Generic[P]):
 
     @abstractmethod
     def answers(self, pool: BoardPool) -> Iterator[CrewAnswer]:
-        """CrewAnswer the questions, in order, in a process of the crew. Whatever happens to one, it has an answer."""
+        """Answer the questions, in order, in a process of the crew. Whatever happens to one, it has an answer."""
 
     def refuse(self, planned: P, error: EthosHilError) -> Record:
         """Return the record of a question that ended in an error."""

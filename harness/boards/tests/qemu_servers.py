@@ -17,6 +17,8 @@ from ethos_hil.harness.virtual.qemu import find_qemu
 
 RESET = ResetWords(ServerDialect.QEMU.words.reset_and_halt)
 VECTORS = 0x10000000
+_WORKER = ("PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER")
+"""Variables of a worker of pytest-xdist, which its processes inherit."""
 
 
 def qemu_loading(folder: Path, *more: str, timeout: float = 20.0) -> Loading:
@@ -60,14 +62,17 @@ def qmp(folder: Path, command: str) -> None:
 
 
 def marked(variable: str) -> list[int]:
-    """Return the processes that a server started, without ours."""
+    """Return the processes that a server started, without ours and those of other workers of this session."""
+    own = {name: os.environ[name] for name in _WORKER if name in os.environ}
+    wanted = [f"{name}={value}\0".encode() for name, value in own.items()]
     processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes()
         except OSError:
             continue
-        if f"{variable}=".encode() in variables and int(folder.name) != os.getpid():
+        mine = all(text in variables for text in wanted)
+        if mine and f"{variable}=".encode() in variables and int(folder.name) != os.getpid():
             processes.append(int(folder.name))
     return processes
 

@@ -62,7 +62,7 @@ def test_a_model_that_cannot_be_exported_names_the_operator(ethos_hil: Run) -> N
 def test_a_target_that_does_not_exist_lists_the_ones_that_do(ethos_hil: Run) -> None:
     assert errors(ethos_hil, "run net.py:net", "--target nowhere") == Snapshot("""
         --target nowhere: 2 ethos-hil: no target is called 'nowhere' (targets: board, corstone-300,
-            corstone-310, corstone-320, labgrid, virtual)
+            corstone-310, corstone-320, virtual)
     """)
 
 

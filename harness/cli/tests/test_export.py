@@ -44,7 +44,7 @@ def test_a_record_is_written_to_stdout_or_to_a_file(ethos_hil: Call, source: str
         manifest = json.loads((folder / "manifest.json").read_text())
         commit, dirty = manifest["commit"] or "", bool(manifest["dirty"])
         expected["run"] = {"name": folder.name, "commit": commit, "dirty": dirty, "shard": "", "part": "", "attempt": 1,
-                           "job": ""}  # fmt: skip
+                           "job": "", "planned": ""}  # fmt: skip
     assert Path("copy.json").read_text() == json.dumps(expected, indent=2) + "\n"
 
 

@@ -33,11 +33,15 @@ def test_the_formats_are_registered_and_no_format_of_records_has_a_name_of_one()
 
 
 def test_a_night_is_written_in_a_second(write: Write) -> None:
-    results = samples.large()
+    """Protects from work that grows with the square of a night. The best of three: a machine may be busy."""
+    results, comparison = samples.large(), samples.comparison(changes=1000)
     write(samples.run(samples.record()))  # imports
-    began = time.process_time()
-    content = write(results, samples.comparison(changes=1000))
-    assert time.process_time() - began < 1
+    seconds = []
+    for _ in range(3):
+        start = time.process_time()
+        content = write(results, comparison)
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < 1
     assert len(content) > 10_000
 
 

@@ -145,7 +145,7 @@ def test_json_has_the_documented_fields() -> None:
     }
     assert data["artifact"]["delegates"][0].keys() == {"instruction", "tosa_sha256", "stream_sha256", "weights_sha256"}
     assert {"path", "sha256"} == data["runner"].keys()
-    assert {"name", "commit", "dirty", "shard", "part", "attempt", "job"} == data["run"].keys()
+    assert {"name", "commit", "dirty", "shard", "part", "attempt", "job", "planned"} == data["run"].keys()
     assert {"id", "operator", "case", "profile", "source", "defect"} == data["test"].keys()
     assert {"name", "needed", "available", "status", "fix"} == data["preflight"][0].keys()
 
