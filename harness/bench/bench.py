@@ -112,13 +112,20 @@ class BenchPlan:
         return CampaignSubject(BENCH, plan, tool_state(), shard=str(shard or ""), facets=facets)
 
 
-def make_points(planned: Sequence[PlannedPoint], crew: CampaignCrew) -> None:
+def make_points(planned: Sequence[PlannedPoint], crew: CampaignCrew, *, replaces: bool = True) -> None:
     """Make the points that a run folder has no settled record of. Each leaves one, whatever happens to it.
+
+    Args:
+        planned: the points.
+        crew: makes them.
+        replaces: whether a record takes the place of one that failed before the run was resumed. A night keeps both,
+            and the worse one counts.
 
     Raises:
         OSError: a record cannot be written.
     """
-    set_aside(crew.run_folder.path, planned, is_settled)
+    if replaces:
+        set_aside(crew.run_folder.path, planned, is_settled)
     grid = planned[0].settings.grid if planned else ""
     crew.ask(planned, _jobs, is_settled, f"Benchmarking {grid}: {len(planned):,} points")
 
