@@ -18,8 +18,8 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of, refuse
-from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, PlannedJob, set_aside
-from ethos_hil.harness.campaign.planned import Planned, digest_of_model
+from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, PlannedJob
+from ethos_hil.harness.campaign.planned import Planned, digest_of_model, digest_of_plan
 from ethos_hil.harness.campaign.run_folder import BENCH, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.verdict.tool_state import tool_state
@@ -108,24 +108,15 @@ class BenchPlan:
                 "boots, repeats or configures Vela otherwise",
             ),
         )
-        plan = _digest([planned.digest for planned in self.planned])
-        return CampaignSubject(BENCH, plan, tool_state(), shard=str(shard or ""), facets=facets)
+        return CampaignSubject(BENCH, digest_of_plan(self.planned), tool_state(), shard=str(shard or ""), facets=facets)
 
 
-def make_points(planned: Sequence[PlannedPoint], crew: CampaignCrew, *, replaces: bool = True) -> None:
+def make_points(planned: Sequence[PlannedPoint], crew: CampaignCrew) -> None:
     """Make the points that a run folder has no settled record of. Each leaves one, whatever happens to it.
-
-    Args:
-        planned: the points.
-        crew: makes them.
-        replaces: whether a record takes the place of one that failed before the run was resumed. A night keeps both,
-            and the worse one counts.
 
     Raises:
         OSError: a record cannot be written.
     """
-    if replaces:
-        set_aside(crew.run_folder.path, planned, is_settled)
     grid = planned[0].settings.grid if planned else ""
     crew.ask(planned, _jobs, is_settled, f"Benchmarking {grid}: {len(planned):,} points")
 

@@ -98,12 +98,15 @@ class CampaignCrew:
         processes: how many.
         reporter: receives the progress.
         folder: where MODELs start from; None for the working directory.
+        replaces: whether the answer to a question that is asked again takes the place of the one before, because its
+            user resumes the run by its name. A night resumes by itself: it keeps both, and the worse one counts.
     """
 
     run_folder: RunFolder
     processes: int
     reporter: Reporter
     folder: Path | None = None
+    replaces: bool = True
 
     def ask(
         self,
@@ -123,10 +126,10 @@ class CampaignCrew:
         Raises:
             OSError: a record cannot be read or written.
         """
+        left = self._left(plan, is_settled)
         for attempt in (1, 2):
-            last = final_answers(self.run_folder.path)
-            left = [planned for planned in plan if planned.digest not in last or not is_settled(last[planned.digest])]
             if attempt > 1:
+                last = final_answers(self.run_folder.path)
                 left = [
                     planned
                     for planned in left
@@ -159,6 +162,8 @@ class CampaignCrew:
             self.keep(1, planned, answer)
 
     def _left(self, plan: Sequence[P], is_settled: Callable[[Record], bool]) -> list[P]:
+        if self.replaces:
+            set_aside(self.run_folder.path, plan, is_settled)
         last = final_answers(self.run_folder.path)
         return [planned for planned in plan if planned.digest not in last or not is_settled(last[planned.digest])]
 

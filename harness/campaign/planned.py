@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ethos_hil.base.question import Question
-from ethos_hil.base.regular_file import read_bytes
+from ethos_hil.base.regular_file import digest_of_file
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.results.selection import Selected, Selection
@@ -81,4 +81,9 @@ def digest_of_model(model: str) -> str:
     path = Path(model.partition("::")[0] if "::" in model else model.rpartition(":")[0] or model).expanduser()
     if not model or not path.is_file():
         return ""
-    return hashlib.sha256(read_bytes(path)).hexdigest()
+    return digest_of_file(path)
+
+
+def digest_of_plan(plan: Iterable[Planned]) -> str:
+    """Return what tells a plan from every other one: its questions, in their order."""
+    return hashlib.sha256(" ".join(planned.digest for planned in plan).encode()).hexdigest()

@@ -16,7 +16,7 @@ from ethos_hil.lowering.cache.settings import prepare_torch
 
 
 def main() -> None:
-    """CrewAnswer until there are no more jobs."""
+    """Answer until there are no more jobs."""
 
     def work(jobs: Iterable[PlannedJob]) -> Generator[CrewAnswer | str]:
         prepare_torch()

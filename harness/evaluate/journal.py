@@ -5,7 +5,6 @@ The data set is read again when it is resumed or put together; a digest says whe
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.typed_json import from_json
+from ethos_hil.base.value_digest import digest_in_memory
 from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, read_more, set_aside
 from ethos_hil.harness.campaign.place import OpenRun
 from ethos_hil.harness.campaign.planned import Planned, share_of, write_plan
@@ -133,7 +133,4 @@ class EvaluationJournal:
 
 
 def _digest(chunk: Chunk) -> str:
-    digest = hashlib.sha256()
-    for array in (array for inputs in chunk.input_sets for array in inputs):
-        digest.update(f"{array.dtype} {array.shape}\0".encode() + array.tobytes())
-    return digest.hexdigest()[:16]
+    return digest_in_memory(chunk.input_sets)[:16]

@@ -56,7 +56,7 @@ class Conductor:
         self._night = night
         self._shard = shard
         self._reporter = reporter
-        self._crew = CampaignCrew(night.run_folder, config.jobs, reporter, config.folder)
+        self._crew = CampaignCrew(night.run_folder, config.jobs, reporter, config.folder, replaces=False)
         self._done = Conducted()
 
     def run(self) -> Conducted:
@@ -180,7 +180,7 @@ class Conductor:
             for part in parts:
                 for planned in part.planned_of(self._shard) if part.target not in self._done.down else ():
                     by_case.setdefault(planned.name, []).append(planned)
-            make_points([planned for group in by_case.values() for planned in group], self._crew, replaces=False)
+            make_points([planned for group in by_case.values() for planned in group], self._crew)
 
     def _to_repeat(self, part: str, target: str) -> list[str]:
         return to_repeat(of_part(records_of(self._night.folder), part), kind_of(target))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,9 +15,9 @@ from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.ask.lower_question import lower_question
-from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, read_more, set_aside
+from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, read_more
 from ethos_hil.harness.campaign.place import ASIDE, CampaignAnswers, RunPlace
-from ethos_hil.harness.campaign.planned import Planned, digest_of_model, share_of, write_plan
+from ethos_hil.harness.campaign.planned import Planned, digest_of_model, digest_of_plan, share_of, write_plan
 from ethos_hil.harness.campaign.run_folder import SCAN, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
@@ -128,7 +127,6 @@ def scan(order: ScanOrder, reporter: Reporter, place: RunPlace = ASIDE) -> ScanR
         if run.campaign is not None:
             folder = run.campaign.run_folder
             write_plan(folder.path, mine, folder.info.shard)
-            set_aside(folder.path, mine, is_settled)
             counts = {package: sum(it.package == package for it in mine) for package in versions}
             compiling = _Compiling(environments, reporter, counts)
             CampaignCrew(folder, 1, reporter).ask_here(mine, compiling.answers, is_settled)
@@ -154,10 +152,9 @@ def scan(order: ScanOrder, reporter: Reporter, place: RunPlace = ASIDE) -> ScanR
 
 
 def _subject(order: ScanOrder, plan: Sequence[Planned], shard: Shard | None) -> CampaignSubject:
-    digest = hashlib.sha256(" ".join(planned.digest for planned in plan).encode()).hexdigest()
     model = digest_of_model(order.question.label)
     facet = Facet("model", model, "is of another model, or it has changed")
-    return CampaignSubject(SCAN, digest, tool_state(), shard=str(shard or ""), facets=(facet,))
+    return CampaignSubject(SCAN, digest_of_plan(plan), tool_state(), shard=str(shard or ""), facets=(facet,))
 
 
 def is_settled(record: Record) -> bool:

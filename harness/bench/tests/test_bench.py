@@ -158,7 +158,7 @@ def test_a_point_that_ends_its_process_has_a_record(tmp_path: Path, monkeypatch:
     assert len(records(folder.path)) == 3
     aside = (folder.path / ASKED_AGAIN).read_text().splitlines()
     assert [Record.from_json(json.loads(line)) for line in aside] == rows
-    make_points(wanted.planned, CampaignCrew(folder, 1, Silent()), replaces=False)
+    make_points(wanted.planned, CampaignCrew(folder, 1, Silent(), replaces=False))
     assert len(records(folder.path)) == 6, "a night keeps what failed before it was resumed"
 
 
