@@ -49,7 +49,6 @@ PARTS: Mapping[str, Part] = {
     "upstream": Part("ExecuTorch's own Arm tests on the virtual boards", "prove.upstream.command:main"),
     "zoo": Part("architectures of torchvision, timm and our own on five NPUs", "prove.zoo.command:main"),
     "published": Part("cycles that FVPs counted and others published", "prove.published.command:main"),
-    "peers": Part("Arm's MLIA on the FVP launchers", "prove.peers.command:main"),
     "fvp-check": Part(
         "programs, tests and cycles on an FVP of Arm's, in a file to send", "prove.fvp_check.command:main"
     ),
@@ -95,7 +94,6 @@ LAB: Mapping[str, tuple[str, ...]] = {
     "mutants": ("fuzzers --only-seeds", "programs -n 500 --seed {seed} -j {jobs}"),
     "code": ("code verdict gate nightly link repairs -n 100 --seed {seed} -j {jobs} --at-least 85",),
     "upstream": ("upstream --sample 60 --seed {seed} -j {jobs}",),
-    "peers": ("make build/peers/.installed", "peers"),
     "zoo": ("make build/zoo/.installed", "zoo --npu ethos-u55-128 --npu ethos-u85-256 -j {jobs}"),
     "stress": ("stress --rounds 2", "nights --seed {seed}"),
     "campaign": ("campaign -n 200 --seed {seed} -j {jobs}",),
@@ -104,7 +102,6 @@ LAB: Mapping[str, tuple[str, ...]] = {
         "make build/tflite-micro/.installed build/peers/.installed build/labgrid/.installed",
         f"{_PYTEST} -m proof",
     ),
-    "published": ("published --compile",),
     "baselines": ("make build/zoo/.installed", "baselines --check -j {jobs}"),
     "bench": ("self-bench",),
 }

@@ -1,4 +1,4 @@
-"""What one FVP does: programs, whose cycles are compared, and tests, each in a pytest session of its own."""
+"""What one FVP does: programs, whose cycles are compared, and tests, in a session of pytest."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.process import dies_with
 from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.socs.registry import FvpModel
-from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.fvp import FvpEvidence, FvpTarget
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
+from ethos_hil.suites.lab.shared import ROOT
 
 if TYPE_CHECKING:
     from ethos_hil.lowering.model.torch_model import TorchModel
@@ -64,8 +63,6 @@ PROGRAMS: dict[str, Callable[[], TorchModel]] = {
     "network": lambda: _made("network", _network, 1, 3, 64, 64),
 }
 FEW = ("conv 3x3", "linear")
-
-
 HOPELESS = (FailureKind.NOT_LAUNCHED, FailureKind.LICENCE, FailureKind.TIMEOUT)
 """Kinds of failure after which no further program is tried: each would take its whole time limit."""
 Tell = Callable[[str], None]
@@ -110,8 +107,7 @@ class Examination:
         version: its version text, or "".
         trouble: why it could not be used at all, or "".
         endings: of the programs.
-        sessions: of the tests.
-        runner: how a boot by semihosting ended, or "" where none was tried.
+        tests: by how they ended: "passed", "failed", "skipped"; empty where none was tried.
         files: what belongs to it, by the name in the file to send.
     """
 
@@ -121,20 +117,20 @@ class Examination:
     version: str = ""
     trouble: str = ""
     endings: list[ProgramEnding] = field(default_factory=list)
-    sessions: list[SessionEnding] = field(default_factory=list)
-    runner: str = ""
+    tests: dict[str, int] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def well(self) -> bool:
-        """Whether everything was verified."""
-        good = all(ending.verified for ending in self.endings) and self.runner in ("", "verified")
-        tested = all(session.well for session in self.sessions)
-        return not self.trouble and bool(self.endings) and good and tested
+        """Whether tests ran, and everything was verified."""
+        good = all(ending.verified for ending in self.endings) and not self.trouble
+        return good and self.tests.get("passed", 0) > 0 and not self.tests.get("failed", 0)
 
 
-def examine(model: FvpModel, npu: str, programs: Sequence[str], timeout: float, tell: Tell) -> Examination:
-    """Examine an FVP that is on this computer.
+def examine(
+    model: FvpModel, npu: str, programs: Sequence[str], timeout: float, tell: Tell, *, few: bool
+) -> Examination:
+    """Examine an FVP that is on this computer. Tests run where a program was verified.
 
     Args:
         model: the FVP.
@@ -142,6 +138,7 @@ def examine(model: FvpModel, npu: str, programs: Sequence[str], timeout: float, 
         programs: names in PROGRAMS.
         timeout: wall seconds of each run.
         tell: gets what is being done.
+        few: the tests of one file only.
     """
     soc = model.soc.name
     examination = Examination(soc, npu, model.fvp.executable)
@@ -161,10 +158,9 @@ def examine(model: FvpModel, npu: str, programs: Sequence[str], timeout: float, 
         examination.endings.append(ending)
         if kind in HOPELESS:
             break
-    tell(f"{examination.executable}, {npu}: semihosting")
-    examination.runner = _by_semihosting(
-        examination, target, lower(PROGRAMS[programs[0]](), EthosU.parse(npu)), timeout
-    )
+    if any(ending.verified for ending in examination.endings):
+        tell(f"{examination.executable}, {npu}: tests")
+        _test(examination, few=few)
     return examination
 
 
@@ -192,23 +188,6 @@ def _run(
     return ending, None
 
 
-def _by_semihosting(examination: Examination, target: FvpTarget, artifact: Artifact, timeout: float) -> str:
-    """Run a program with our firmware as a runner, which needs no UART. Return how that ended."""
-    tensors = artifact.plan.input_tensors
-    inputs = [tensor.to_bytes(value) for tensor, value in zip(tensors, artifact.example_inputs, strict=True)]
-    job = RunnerJob(artifact.pte, [inputs], artifact.plan.output_tensors)
-    target.witness = lambda evidence: _keep(examination, "semihosting", evidence)
-    try:
-        outcome = run_program(target, find_firmware(examination.soc), job, timeout=timeout)
-    except EthosHilError as error:
-        return _words(error)
-    reference = run_program(
-        VirtualTarget(examination.npu, soc=examination.soc), find_firmware(examination.soc), job, timeout=timeout
-    )
-    pairs = zip(outcome.runs[0].outputs, reference.runs[0].outputs, strict=True)
-    return "verified" if all(output.tobytes() == other.tobytes() for output, other in pairs) else "mismatch"
-
-
 def _keep(examination: Examination, folder: str, evidence: FvpEvidence) -> None:
     examination.files[f"{folder}/command.txt"] = "\n".join(evidence.command).encode()
     examination.files[f"{folder}/console.txt"] = "\n".join(evidence.console).encode()
@@ -231,80 +210,41 @@ def _words(error: EthosHilError) -> str:
     return f"{error.kind}: {error.message}" + (f" ({error.hint})" if error.hint else "")
 
 
-_ROOT = Path(__file__).resolve().parents[4]
 _PATIENCE = 1800.0
-"""Seconds that a session may take."""
+"""Seconds that the session of tests may take."""
 _CONTRACT = """from ethos_hil.harness.targets.contract import TargetContract
 
 
 class TestFvp(TargetContract):
     target, npu = "{target}", "{npu}"
 """
-FEW_TESTS = "suites/ops/test_elementwise.py"
 
 
-@dataclass(frozen=True)
-class SessionEnding:
-    """The end of a pytest session.
-
-    Attributes:
-        name: what was tested.
-        counts: tests by how they ended: "passed", "failed", "skipped".
-        log: what pytest printed.
-        records: the records of its tests, a line each, or b"".
-    """
-
-    name: str
-    counts: dict[str, int]
-    log: bytes
-    records: bytes = b""
-
-    @property
-    def well(self) -> bool:
-        """Whether tests ran and none failed."""
-        return self.counts.get("passed", 0) > 0 and not self.counts.get("failed", 0)
-
-    def __str__(self) -> str:
-        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items()) or "no test ran"
-        return f"{self.name}: {counts}"
-
-
-def operators(target: str, npu: str, *, few: bool) -> SessionEnding:
-    """Run the first case of each file of operators, or of one file. Every bit is compared."""
-    suffix = f"{npu.split('-')[1].upper()}_BI"
-    with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-check-") as folder:
-        runs = Path(folder) / "runs"
-        where = (FEW_TESTS if few else "suites/ops", "--suffix", suffix, "--one-in", "1000", "--runs", str(runs))
-        ending = _session("operators of the suites", Path(folder), *where, "--target", target, "--npu", npu)
-        records = b"".join(path.read_bytes() for path in sorted(runs.rglob("*.jsonl")))
-    return SessionEnding(ending.name, ending.counts, ending.log, records)
-
-
-def contract(target: str, npu: str) -> SessionEnding:
-    """Run the tests that every target passes."""
-    with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-check-") as folder:
-        file = Path(folder) / "test_fvp.py"
-        file.write_text(_CONTRACT.format(target=target, npu=npu))
-        return _session("contract of targets", Path(folder), str(file), "--rootdir", folder)
-
-
-def _session(name: str, folder: Path, *arguments: str) -> SessionEnding:
-    report = folder / "report.xml"
-    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", str(report), *arguments)
-    try:
-        done = subprocess.run(
-            command,
-            cwd=_ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_PATIENCE,
-            check=False,
-            preexec_fn=dies_with(os.getpid()),
-        )
-        log = done.stdout
-    except subprocess.TimeoutExpired as error:
-        log = (error.stdout or b"") + f"\nended after {_PATIENCE:g} s".encode()
-    return SessionEnding(name, _counts(report), log)
+def _test(examination: Examination, *, few: bool) -> None:
+    """Run the first case of each file of operators, of which every bit is compared, and what every target passes."""
+    target, npu = examination.soc, examination.npu
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-check-") as name:
+        folder = Path(name)
+        report, runs, contract = folder / "report.xml", folder / "runs", folder / "test_fvp.py"
+        contract.write_text(_CONTRACT.format(target=target, npu=npu))
+        what = ("suites/ops/test_elementwise.py",) if few else ("suites/ops", str(contract))
+        command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", str(report), *what)
+        command += ("--suffix", f"{npu.split('-')[1].upper()}_BI", "--one-in", "1000", "--runs", str(runs))
+        try:
+            log = subprocess.run(
+                (*command, "--target", target, "--npu", npu),
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=_PATIENCE,
+                check=False,
+                preexec_fn=dies_with(os.getpid()),
+            ).stdout
+        except subprocess.TimeoutExpired as error:
+            log = (error.stdout or b"") + f"\nended after {_PATIENCE:g} s".encode()
+        examination.tests = _counts(report)
+        examination.files["tests.txt"] = log
+        examination.files["tests.jsonl"] = b"".join(path.read_bytes() for path in sorted(runs.rglob("*.jsonl")))
 
 
 def _counts(report: Path) -> dict[str, int]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from statistics import median
 
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -16,10 +17,10 @@ from ethos_hil.harness.npu.timing.kernel_cost import cost
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.suites.lab.prove.published.adapters import RELAXED, memories
-from ethos_hil.suites.lab.prove.published.compile_streams import SYSTEMS
 from ethos_hil.suites.lab.prove.published.published_point import PointKind, PublishedPoint
 from ethos_hil.suites.lab.prove.published.stream_archive import CompiledStream
 
+_SYSTEMS = Path(__file__).with_name("systems.ini")
 WORDS = ("port 0 read", "port 0 written", "port 1 read", "port 1 written")
 Progress = Callable[[int, int], None]
 
@@ -115,7 +116,7 @@ def surroundings(point: PublishedPoint) -> tuple[Mapping[int, int], MemorySystem
 
 @cache
 def _ini() -> VelaIni:
-    return VelaIni("published", f"{VelaIni.shipped().text}\n{SYSTEMS.read_text('utf-8')}")
+    return VelaIni("published", f"{VelaIni.shipped().text}\n{_SYSTEMS.read_text('utf-8')}")
 
 
 @cache

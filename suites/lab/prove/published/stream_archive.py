@@ -1,26 +1,23 @@
 """The command streams that ran, kept in one file.
 
 A stream has the shapes, blocks, addresses and sizes of what the NPU does, and no weight. So its cycles can be modelled
-without the network and without the version of Vela that made it. `compile_streams.py` makes the file again.
+without the network and without the version of Vela that made it. No one makes the file again: Vela 5.0.0 made it once.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import zipfile
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
-from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Npu, NpuProgram
 
 ARCHIVE = Path(__file__).with_name("streams.zip")
 _INDEX = "streams.json"
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # so that equal streams make equal archives
 
 
 @dataclass(frozen=True)
@@ -57,23 +54,6 @@ class CompiledStream:
     def program(self) -> NpuProgram:
         """Return the decoded stream."""
         return Npu(EthosU.parse(self.npu)).decode(self.code)
-
-
-def pack(streams: Iterable[CompiledStream]) -> bytes:
-    """Return an archive of streams."""
-    kept = sorted(streams, key=lambda stream: stream.name)
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        index = [{key: value for key, value in asdict(stream).items() if key != "code"} for stream in kept]
-        archive.writestr(zipfile.ZipInfo(_INDEX, _LONG_AGO), json.dumps(index, indent=1), zipfile.ZIP_DEFLATED)
-        for stream in kept:
-            archive.writestr(zipfile.ZipInfo(f"{stream.name}.bin", _LONG_AGO), stream.code, zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
-
-
-def write(streams: Iterable[CompiledStream], path: Path = ARCHIVE) -> None:
-    """Replace the archive. Raises OSError."""
-    write_whole(path, pack(streams))
 
 
 @cache

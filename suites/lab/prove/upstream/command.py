@@ -7,7 +7,6 @@ Exit status: 0 nothing failed or differed from the reference that is not diagnos
 from __future__ import annotations
 
 import json
-import random
 import signal
 import sys
 from collections import Counter
@@ -20,18 +19,15 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 from ethos_hil.suites.lab.prove.upstream import session, table
-from ethos_hil.suites.lab.prove.upstream.records import NPUS, TestResult, diagnosis_of, load, npu_of, read, spread
+from ethos_hil.suites.lab.prove.upstream.records import TestResult, diagnosis_of, load, read, spread
 from ethos_hil.suites.lab.prove.upstream.setting import PACKAGES, REPOSITORY, Setting
 from ethos_hil.suites.lab.shared import show, write_json
-
-_WITHOUT = "without.jsonl"
 
 
 def main(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="[FILES]", help="Test files, as ops/test_add.py; default: all.")
     ] = None,
-    npu: Annotated[list[str] | None, typer.Option(metavar="NPU", help="u55, u65 or u85; default: all.")] = None,
     sample: Annotated[int, typer.Option(metavar="N", min=0, help="Run N tests spread over files; 0: all.")] = 0,
     seed: Annotated[int, typer.Option(help="Of the sample and of the order.")] = 0,
     jobs: Jobs = CORES,
@@ -39,63 +35,34 @@ def main(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep DIR's results of this same build, and run what has none.")
     ] = False,
-    only_failed: Annotated[
-        bool, typer.Option("--only-failed", help="Keep DIR's results, of any build, but run again what failed.")
-    ] = False,
     expression: Annotated[str, typer.Option("-k", metavar="EXPR", help="As pytest's -k.")] = "",
     items: Annotated[Path | None, typer.Option(metavar="FILE", help="Run exactly the tests listed in FILE.")] = None,
     fvps: Annotated[Path | None, typer.Option(metavar="DIR", help="FVP executables to use, not our launchers.")] = None,
-    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep each device run's program and data.")] = None,
-    verify: Annotated[int, typer.Option(metavar="N", min=0, help="Then really run N tests without FVPs.")] = 0,
     json_file: JsonFile = None,
 ) -> None:
     """Run upstream's Arm backend tests, unchanged, on the virtual boards, and print what came of them per file."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, pytest is ended too
-    unknown = [name for name in npu or () if name not in NPUS]
-    if unknown:
-        raise UsageError(f"no NPU is called {unknown[0]}", hint=f"there are {', '.join(NPUS)}")
     setting = Setting.prepare(out, fvps)
     results = out / "results.jsonl"
-    if not (resume or only_failed):
+    if not resume:
         results.unlink(missing_ok=True)
-    chosen = _choose(setting, files or [], npu or [], expression, items)
+    chosen = _choose(setting, files or [], expression, items)
     chosen = spread(chosen, sample or len(chosen), seed)
     recorded = read(results)
-    if only_failed:
-        todo = [item for item in chosen if item in recorded and recorded[item].wrong]
-    else:
-        todo = [item for item in chosen if item not in recorded or recorded[item].build != setting.build]
-    session.run(setting, todo, results, jobs=jobs, keep=keep)
+    todo = [item for item in chosen if item not in recorded or recorded[item].build != setting.build]
+    session.run(setting, todo, results, jobs=jobs)
     recorded = read(results)
-    if verify:
-        _verify(out, [*recorded], verify, seed, jobs)
     _report(out, [recorded[item] for item in chosen if item in recorded], json_file)
 
 
-def _choose(setting: Setting, files: list[str], npus: list[str], expression: str, items: Path | None) -> list[str]:
+def _choose(setting: Setting, files: list[str], expression: str, items: Path | None) -> list[str]:
     """Return the tests that the options select."""
     if items is not None:
         return [line for line in items.read_text().splitlines() if line]
-    catalogue = session.catalogue(setting, files, expression)
-    chosen = [item for item in catalogue.items if npu_of(item) in (npus or NPUS)]
+    chosen = session.catalogue(setting, files, expression)
     if not chosen:
-        raise UsageError("no test fits", hint="name files as in ops/test_add.py, and look at -k and --npu")
+        raise UsageError("no test fits", hint="name files as in ops/test_add.py, and look at -k")
     return chosen
-
-
-def _verify(out: Path, ran: list[str], count: int, seed: int, jobs: int) -> None:
-    """Run some of the tests without FVPs."""
-    setting = Setting.without(out)
-    done = _without(out)
-    left = sorted(item for item in ran if item not in done)
-    todo = random.Random(seed).sample(left, min(len(left), max(0, count - len(ran) + len(left))))
-    session.run(setting, todo, out / _WITHOUT, jobs=jobs, keep=None)
-
-
-def _without(out: Path) -> dict[str, TestResult]:
-    """Return the results of tests that were run without FVPs, with the installed versions of packages."""
-    build = Setting.without(out).build
-    return {item: result for item, result in read(out / _WITHOUT).items() if result.build == build}
 
 
 def _report(out: Path, results: list[TestResult], json_file: Path | None) -> None:
@@ -104,12 +71,8 @@ def _report(out: Path, results: list[TestResult], json_file: Path | None) -> Non
     Raises typer.Exit with status 1 when a failure is not diagnosed.
     """
     known = load()
-    really = _without(out)
     builds = Counter(result.build for result in results)
-    compared = [result for result in results if result.id in really]
-    differing = [result.id for result in compared if really[result.id].outcome != result.without]
-    title = f"without FVPs: {len(compared)} tests really run so, {len(differing)} differ from what was derived"
-    show(table.terminal(results, known), title, *(f"  {item}: {really[item].outcome}" for item in differing))
+    show(table.terminal(results, known))
     if json_file is not None:
         path = out / "catalogue.json"
         unusable = json.loads(path.read_text())["unusable"] if path.exists() else {}
@@ -118,10 +81,8 @@ def _report(out: Path, results: list[TestResult], json_file: Path | None) -> Non
             "tests": len(results),
             "builds": ", ".join(f"{build} ({count} tests)" for build, count in builds.most_common()),
             "device runs": sum(len(result.calls) for result in results),
-            "tests also run without FVPs": len(compared),
-            "of those, other than derived": len(differing),
             "unusable": unusable,
         }
         write_json(json_file, table.to_json(results, known, facts))
-    if differing or any(result.wrong and diagnosis_of(result, known) is None for result in results):
+    if any(result.wrong and diagnosis_of(result, known) is None for result in results):
         raise typer.Exit(1)

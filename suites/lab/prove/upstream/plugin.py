@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -24,12 +23,12 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import CALLS_OF_VELA, SPEED, STARTS_OF_FVPS
 from ethos_hil.suites.lab.prove.upstream.exact import Oracle, compare
-from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, TestResult, append, npu_of
-from ethos_hil.suites.lab.prove.upstream.rule import Outcome, Xfail, without_device
+from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, Outcome, TestResult, append, npu_of
 
 _LOG_END = 6000  # characters of a failed test's log that are kept: the FVP's command line and console are at its end
 _MESSAGE_END = 2000
-_KEPT = ("program.pte", "i*.bin", "out-*.bin")
+_NO_FVP = "Did not find Corstone-"
+"""Start of the reasons of XfailIfNoCorstone300, ..300_u65 and ..320 (executorch/backends/arm/test/common.py, 1.4.1)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,8 +38,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--upstream-items", metavar="FILE", help="run the tests listed there, in that order")
     group.addoption("--upstream-results", metavar="FILE", help="append a line per test")
     group.addoption("--upstream-build", metavar="HASH", default="", help="noted with each result")
-    group.addoption("--upstream-keep", metavar="DIR", help="keep program, inputs and outputs of each device run")
-    group.addoption("--upstream-without", action="store_true", help="FVPs are left out on purpose")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -84,10 +81,6 @@ class Observer:
 
     def __init__(self, config: pytest.Config) -> None:
         self._items: list[str] = json.loads(Path(config.getoption("upstream_items")).read_text())
-        keep = config.getoption("upstream_keep")
-        self._keep = Path(keep) if keep else None
-        self._without: bool = config.getoption("upstream_without")
-        self._item = ""
         self._calls: list[DeviceCall] = []
         self._oracle = Oracle()
         self._patches = ExitStack()
@@ -101,10 +94,8 @@ class Observer:
         if missing:
             raise pytest.UsageError(f"{len(missing)} of the listed tests do not exist, such as {missing[0]}")
         items[:] = [by_id[name] for name in self._items]
-        if self._without:
-            return
         for item in items:
-            if any(mark.active and mark.for_missing_fvp for mark in xfails(item)):
+            if any(map(lacks_fvp, item.iter_markers("xfail"))):
                 # Such a test would be reported as an expected failure whatever the device does.
                 raise pytest.UsageError(f"{item.nodeid} does not find its FVP or its runner")
 
@@ -134,25 +125,13 @@ class Observer:
                 seconds = round(time.perf_counter() - start, 3)
                 equal, note = compare(self._oracle, folder) if status == 0 else (None, "the FVP failed")
                 self._calls.append(DeviceCall(command[0], seconds, status, equal, note))
-                if self._keep is not None:
-                    self._save(command, folder, self._keep)
             return result
 
         return watched
 
-    def _save(self, command: list[str], source: Path, keep: Path) -> None:
-        """Copy the files of a device run, which upstream deletes after it."""
-        folder = keep / re.sub(r"[^A-Za-z0-9_.=-]+", "_", self._item) / str(len(self._calls) - 1)
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in (path for pattern in _KEPT for path in source.glob(pattern)):
-            if re.fullmatch(r"program\.pte|(?:i|out-)\d+\.bin", path.name):
-                shutil.copyfile(path, folder / path.name)
-        call = {"test": self._item, "command": command, "status": self._calls[-1].status}
-        (folder / "call.json").write_text(json.dumps(call, indent=1) + "\n")
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
+    def pytest_runtest_logstart(self) -> None:
         """Forget the calls of the test before. The hook for the setup is too late for a test that is skipped."""
-        self._item, self._calls = nodeid, []
+        self._calls = []
         self._oracle.forget()
 
     @pytest.hookimpl(wrapper=True)
@@ -163,15 +142,12 @@ class Observer:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
+        self, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Attach calls, exception and xfail rule; pytest carries the properties of a report across processes."""
+        """Attach calls and exception; pytest carries the properties of a report across processes."""
         report = yield
-        outcome = outcome_of(report)
         raised = call.excinfo.type if call.excinfo else None
-        derived = without_device(xfails(item), outcome=outcome, raised=raised, reached_device=bool(self._calls))
         facts = {
-            "without": outcome if self._without else derived,
             "calls": [dataclasses.astuple(entry) for entry in self._calls],
             "message": f"{raised.__name__}: {call.excinfo.value}"[:_MESSAGE_END] if raised and call.excinfo else "",
         }
@@ -179,9 +155,10 @@ class Observer:
         return report
 
 
-def xfails(item: pytest.Item) -> list[Xfail]:
-    """Return the xfail marks of a test, the closest first."""
-    return [Xfail.of(mark) for mark in item.iter_markers("xfail")]
+def lacks_fvp(xfail: pytest.Mark) -> bool:
+    """Return whether a mark expects a failure because there is no FVP or no runner."""
+    conditions = (xfail.kwargs["condition"],) if "condition" in xfail.kwargs else xfail.args
+    return any(conditions) and str(xfail.kwargs.get("reason")).startswith(_NO_FVP)
 
 
 def outcome_of(report: pytest.TestReport) -> Outcome:
@@ -244,7 +221,6 @@ def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], 
         outcome=outcome_of(decisive),
         seconds=round(sum(report.duration for report in reports), 3),
         build=build,
-        without=facts.get("without", "failed"),
         calls=tuple(DeviceCall(*call) for call in calls),
         message=facts.get("message")
         or (_last_line(decisive.longreprtext) if failed else str(getattr(decisive, "wasxfail", ""))),

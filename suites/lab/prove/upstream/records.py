@@ -1,8 +1,7 @@
 """Results of upstream's tests, a line each; which failures are diagnosed; and samples of tests.
 
-`python -m ethos_hil.suites.lab.prove.upstream.records RESULTS...` prints the sample that the tests run (sample.txt),
-chosen among the quicker half of the tests that reached the device and passed in a full run's results: they have
-minutes, and what takes long is mostly the same operator on a larger tensor. What it leaves out, `make upstream` runs.
+The sample that the tests run (sample.txt) was drawn among the quicker half of the tests that reached the device and
+passed in a full run: they have minutes, and what takes long is mostly the same operator on a larger tensor.
 """
 
 from __future__ import annotations
@@ -12,19 +11,16 @@ import json
 import os
 import random
 import re
-import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from statistics import median
 from typing import BinaryIO, Literal, get_args
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.suites.lab.prove.upstream.rule import Outcome
 
-NPUS = ("u55", "u65", "u85")
+Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 FAILURES: tuple[Outcome, ...] = ("failed", "error")
 
 
@@ -56,7 +52,6 @@ class TestResult:
     outcome: Outcome
     seconds: float
     build: str  # of what it ran on: see setting.py
-    without: Outcome  # what it would report without FVPs: see rule.py
     calls: tuple[DeviceCall, ...] = ()
     message: str = ""  # what it raised; for one that passed unexpectedly, the reason to expect that it fails
     log: str = ""  # end of the captured log of a test that failed: FVP command line and console
@@ -170,9 +165,6 @@ def stale(results: Iterable[TestResult], known: Iterable[Known]) -> list[Known]:
     return [entry for entry, tests in covered.items() if tests and not any(test.wrong for test in tests)]
 
 
-SIZE = 60
-
-
 def spread(items: Iterable[str], size: int, seed: int) -> list[str]:
     """Draw `size` tests, or all if there are fewer: one of each file and NPU before a second of any."""
     randomly = random.Random(seed)
@@ -187,15 +179,3 @@ def spread(items: Iterable[str], size: int, seed: int) -> list[str]:
     chosen = [item for row in rounds for item in row if item is not None][:size]
     randomly.shuffle(chosen)
     return chosen
-
-
-def quick(results: Sequence[Path]) -> list[str]:
-    """Return the quicker half of the tests that passed on the device with the reference's outputs."""
-    tests = [result for path in results for result in read(path).values()]
-    good = [test for test in tests if test.outcome == "passed" and test.calls and not test.wrong]
-    middle = median(test.seconds for test in good)
-    return [test.id for test in good if test.seconds <= middle]
-
-
-if __name__ == "__main__":
-    sys.stdout.write("".join(f"{item}\n" for item in spread(quick([*map(Path, sys.argv[1:])]), SIZE, seed=0)))

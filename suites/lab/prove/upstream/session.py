@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base.errors import ToolError, UsageError
@@ -21,25 +20,16 @@ _TIME_LIMIT = 900  # seconds for one test: upstream gives an FVP 600
 _OK, _TESTS_FAILED, _INTERRUPTED, _NOTHING_COLLECTED = 0, 1, 2, 5  # pytest's exit statuses
 
 
-@dataclass(frozen=True)
-class TestCatalogue:
-    """The tests that can be run."""
-
-    items: tuple[str, ...]
-    unusable: dict[str, dict[str, object]]  # file -> reason, and whether it speaks of Ethos-U at all
-
-
-def catalogue(setting: Setting, files: Sequence[str], expression: str) -> TestCatalogue:
+def catalogue(setting: Setting, files: Sequence[str], expression: str) -> list[str]:
     """Collect the tests for Ethos-U in `files` (all, if none), as pytest's -k selects them."""
     path = setting.folder / "catalogue.json"
     path.unlink(missing_ok=True)
     options = ["--collect-only", "--continue-on-collection-errors", "--upstream-catalogue", str(path.resolve())]
     _pytest(setting, 1, [*options, "-k", expression], files)
-    data = json.loads(path.read_text())
-    return TestCatalogue(tuple(data["items"]), data["unusable"])
+    return list(json.loads(path.read_text())["items"])
 
 
-def run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int, keep: Path | None) -> None:
+def run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int) -> None:
     """Run the tests, `jobs` at a time, and append their results."""
     before = _size(results)
     with Live() as live:
@@ -51,8 +41,6 @@ def run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int, kee
             options = ["--upstream-items", str(path.resolve()), "--upstream-results", str(results.resolve())]
             options += ["--upstream-build", setting.build, "--timeout", str(_TIME_LIMIT)]
             options += ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else ["-p", "no:xdist"]
-            options += ["--upstream-keep", str(keep.resolve())] if keep else []
-            options += ["--upstream-without"] if setting.fvps is None else []
             files = sorted({item.partition("::")[0] for item in batch})
             _pytest(setting, jobs, options, files, lambda: live.step(_size(results) - before, len(items)))
 

@@ -51,7 +51,7 @@ class Setting:
     """A prepared folder: launchers in bin/, runners below root/, and work/ to run in."""
 
     folder: Path
-    fvps: Path | None  # folder with the FVP executables; None: none may be found
+    fvps: Path  # folder with the FVP executables
     build: str  # what stands for the tested code: equal for equal firmware, harness, FVP executables and packages
 
     @classmethod
@@ -73,29 +73,18 @@ class Setting:
         (folder / "work").mkdir(exist_ok=True)
         return cls(folder, fvps, _build(fvps))
 
-    @classmethod
-    def without(cls, folder: Path) -> Setting:
-        """Return a setting without FVPs and runners."""
-        (folder / "work").mkdir(parents=True, exist_ok=True)
-        return cls(folder, None, _build(None))
-
     def environment(self, jobs: int) -> dict[str, str]:
         """Return the variables for pytest: only the intended FVPs, and a share of the processors for each worker."""
         variables = {name: value for name, value in os.environ.items() if name not in _UNSET}
         others = [folder for folder in os.get_exec_path() if not any((Path(folder) / name).exists() for name in FVPS)]
-        first = [str(Path(sys.executable).parent)]
-        if self.fvps is not None:
-            first.insert(0, str(self.fvps.resolve()))
-            variables["EXECUTORCH_ROOT"] = str((self.folder / "root").resolve())
-        variables["PATH"] = os.pathsep.join([*first, *others])
+        variables["EXECUTORCH_ROOT"] = str((self.folder / "root").resolve())
+        variables["PATH"] = os.pathsep.join([str(self.fvps.resolve()), str(Path(sys.executable).parent), *others])
         variables["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // jobs))
         return variables
 
 
-def _build(fvps: Path | None) -> str:
+def _build(fvps: Path) -> str:
     """Return a digest of all that determines a result, except for the tests' own random seed: 12 hex digits."""
-    if fvps is None:
-        return build_digest((), ())
     boards = sorted(set(_RUNNERS.values()))
     return build_digest(
         ("src/ethos_hil/base", "harness"), (*(firmware(board) for board in boards), *(fvps / name for name in FVPS))

@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ethos_hil.base.console import table_of
-from ethos_hil.suites.lab.prove.upstream.records import Known, TestResult, diagnosis_of, stale
-from ethos_hil.suites.lab.prove.upstream.rule import Outcome
+from ethos_hil.suites.lab.prove.upstream.records import Known, Outcome, TestResult, diagnosis_of, stale
 from ethos_hil.suites.lab.shared import markdown_table
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -32,7 +31,6 @@ class FileCounts:
     equal: int = 0  # of those, the ones whose every output was equal to it
     failed_on_device: int = 0  # tests that reached it and failed
     outcomes: Counter[str] = field(default_factory=Counter)
-    without: Counter[str] = field(default_factory=Counter)
 
     def add(self, result: TestResult) -> None:
         """Count a test."""
@@ -43,16 +41,15 @@ class FileCounts:
         self.equal += verdicts == {True}
         self.failed_on_device += result.failed and bool(result.calls)
         self.outcomes[result.outcome] += 1
-        self.without[result.without] += 1
 
-    def cells(self, outcomes: Sequence[str], without: Sequence[str]) -> list[str]:
+    def cells(self, outcomes: Sequence[str]) -> list[str]:
         """Return the row as text, with nothing for zero."""
         counts = [self.tests, self.on_device, self.compared, self.equal, *(self.outcomes[name] for name in outcomes)]
-        return [self.name, *(str(count or "") for count in (*counts, *(self.without[name] for name in without)))]
+        return [self.name, *(str(count or "") for count in counts)]
 
     def __add__(self, other: FileCounts) -> FileCounts:
         """Return the sum, by the name of the first."""
-        sums = {name: getattr(self, name) + getattr(other, name) for name in (*_NUMBERS, "outcomes", "without")}
+        sums = {name: getattr(self, name) + getattr(other, name) for name in (*_NUMBERS, "outcomes")}
         return FileCounts(self.name, **sums)
 
 
@@ -77,11 +74,9 @@ def by_npu(results: Iterable[TestResult]) -> dict[str, list[TestResult]]:
     return groups
 
 
-def columns(total: FileCounts) -> tuple[list[str], list[str]]:
-    """Return the outcomes that occur, with launchers and without."""
-    return [outcome for outcome in OUTCOMES if total.outcomes[outcome]], [
-        outcome for outcome in OUTCOMES if total.without[outcome]
-    ]
+def columns(total: FileCounts) -> list[str]:
+    """Return the outcomes that occur."""
+    return [outcome for outcome in OUTCOMES if total.outcomes[outcome]]
 
 
 def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> RenderableType:
@@ -89,13 +84,13 @@ def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> Renderabl
     parts: list[RenderableType] = []
     for npu, group in by_npu(results).items():
         files, total = rows(group)
-        outcomes, without = columns(total)
+        outcomes = columns(total)
         table = table_of(footer=True)
-        headings = ["tests", *_COUNTS, *outcomes, *(f"without: {outcome}" for outcome in without)]
-        for heading, footer in zip([f"Ethos-{npu.upper()}", *headings], total.cells(outcomes, without), strict=True):
+        headings = [f"Ethos-{npu.upper()}", "tests", *_COUNTS, *outcomes]
+        for heading, footer in zip(headings, total.cells(outcomes), strict=True):
             table.add_column(heading, footer=footer, justify="left" if heading.startswith("Ethos") else "right")
         for row in files:
-            table.add_row(*row.cells(outcomes, without))
+            table.add_row(*row.cells(outcomes))
         parts += [table, ""]
     for result in results:
         if result.wrong:
@@ -109,7 +104,7 @@ def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> Renderabl
 def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[str, object]) -> dict[str, object]:
     """Return the report for programs: counts for each file, and each test that did not simply pass."""
     return {
-        "schema_version": 2,
+        "schema_version": 3,
         "facts": facts,
         "files": [
             {
@@ -117,7 +112,6 @@ def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[s
                 "file": row.name,
                 **{name: getattr(row, name) for name in _NUMBERS},
                 "outcomes": dict(row.outcomes),
-                "without": dict(row.without),
             }
             for npu, group in by_npu(results).items()
             for row in rows(group)[0]
@@ -164,20 +158,20 @@ def markdown(data: Mapping[str, Any]) -> dict[str, str]:
 
 def _counts(entry: Mapping[str, Any]) -> FileCounts:
     counts: dict[str, Any] = {name: entry[name] for name in _NUMBERS}
-    return FileCounts(entry["file"], **counts, outcomes=Counter(entry["outcomes"]), without=Counter(entry["without"]))
+    return FileCounts(entry["file"], **counts, outcomes=Counter(entry["outcomes"]))
 
 
 def _npu(files: Sequence[FileCounts]) -> str:
     """Return one NPU's sentence and table."""
     total = sum(files, FileCounts("total"))
-    outcomes, without = columns(total)
+    outcomes = columns(total)
     share = 1 - total.failed_on_device / (total.on_device or 1)
-    head = ("", "tests", *_COUNTS, *outcomes, *(f"*{outcome}*" for outcome in without))
+    head = ("", "tests", *_COUNTS, *outcomes)
     text = (
         f"{total.on_device:,} of {total.tests:,} tests reached the device; {share:.2%} of those did not fail. Of "
         f"{total.compared:,} that were compared with the reference, {total.equal:,} were equal to it.\n\n"
     )
-    return text + markdown_table(head, [row.cells(outcomes, without) for row in (total, *files)], right=head[1:])
+    return text + markdown_table(head, [row.cells(outcomes) for row in (total, *files)], right=head[1:])
 
 
 def _entry(entry: Mapping[str, Any]) -> str:

@@ -1,13 +1,20 @@
 """Protects that other people's tools run on the FVP launchers, unchanged.
 
+MLIA reports the cycles that the NPU's model gives itself, and Arm's own runners answer as the NPU alone does.
 The proofs need `make build/peers/.installed`; `make peers` and `make lab` set it up and run them.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from ethos_hil.base.errors import ToolError
@@ -17,14 +24,107 @@ from ethos_hil.harness.image.elf_lint import Severity, lint
 from ethos_hil.harness.socs.registry import MODELS, find_soc
 from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.harness.virtual.mps3_an547 import RAMS
-from ethos_hil.lowering.formats.npu_network import read_tflite
+from ethos_hil.lowering.formats.npu_network import NetworkTensor, read_tflite
 from ethos_hil.lowering.testing.compile_tflite import compile_tflite
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.suites.lab.prove.peers import command as peer
-from ethos_hil.suites.lab.prove.peers.command import Mlia, cycles
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
+from ethos_hil.suites.lab.shared import ROOT
 
 AXF = "mlek_inference_runner.axf"
+PROGRAM = ROOT / "build" / "peers" / "bin" / "mlia"
+BACKENDS = (
+    ("ethos-u55-256", "corstone-300"),
+    ("ethos-u65-512", "corstone-300"),
+    ("ethos-u55-256", "corstone-310"),
+    ("ethos-u65-512", "corstone-310"),
+    ("ethos-u85-256", "corstone-320"),
+)
+"""MLIA's names of NPUs, and of the FVPs that have them."""
+MODES = {"ethos-u55-256": "Shared_Sram", "ethos-u65-512": "Dedicated_Sram", "ethos-u85-256": "Dedicated_Sram"}
+"""Vela's memory modes, as MLIA's profiles have them."""
+APPLICATIONS = PROGRAM.parents[1] / "lib/python3.11/site-packages/mlia/resources/backends/applications"
+"""Arm's runners: one for each system, framework and NPU."""
+_MODELS = Path("models") / "Linux64_GCC-9.3"
+"""Where Arm's archives of FVPs have their executables."""
+_SECONDS = 300
+_LAST = 400  # characters of what it printed last
+
+
+@dataclass(frozen=True)
+class MliaReport:
+    """What MLIA reports of a network.
+
+    Attributes:
+        cycles: of the NPU, as the runner counted them.
+        compiled: the .tflite that its Vela wrote.
+    """
+
+    cycles: int
+    compiled: Path
+
+
+class Mlia:
+    """MLIA with a home folder of its own, and the launchers installed as its Corstones."""
+
+    def __init__(self, home: Path) -> None:
+        """Install the launchers with `mlia backend install`. Raises ToolError."""
+        self._home = home
+        package = home / "package"
+        (package / _MODELS).mkdir(parents=True)
+        (package / "python").mkdir()  # of the Corstone-320's archive
+        install(package / _MODELS)
+        options = ("--path", str(package), "--accept-eula", "--noninteractive")
+        for backend in sorted({backend for _, backend in BACKENDS}):
+            self._call("backend", "install", backend, *options)
+
+    def check(self, network: Path, profile: str, backend: str) -> MliaReport:
+        """Return what `mlia check --performance` reports. Raises ToolError.
+
+        Args:
+            network: the .tflite.
+            profile, backend: MLIA's names of the NPU and of the FVP, one of BACKENDS.
+        """
+        output = self._home / "out" / f"{network.stem}-{profile}-{backend}"
+        output.mkdir(parents=True)
+        options = ("--performance", "--noninteractive", "--json", "--output-dir", str(output))
+        text = self._call("check", str(network), "-t", profile, "-b", backend, *options)
+        try:
+            cycles = _metric(json.loads(text[text.index("{") :]), "npu_total_cycles")
+        except (ValueError, KeyError) as error:
+            raise ToolError(f"MLIA's report of {network.name} cannot be read: {error}") from error
+        return MliaReport(cycles, output / "mlia-output" / f"{network.stem}_vela.tflite")
+
+    def _call(self, *arguments: str) -> str:
+        if not PROGRAM.exists():
+            raise ToolError("MLIA is not installed", hint="run: make peers")
+        path = f"{PROGRAM.parent}:{os.environ['PATH']}"
+        # Its Vela is in its environment already; pip must not fetch another one.
+        environment = {**os.environ, "HOME": str(self._home), "PATH": path, "PIP_NO_INDEX": "1"}
+        done = subprocess.run(
+            [PROGRAM, *arguments], env=environment, capture_output=True, text=True, timeout=_SECONDS, cwd=self._home
+        )
+        if done.returncode:
+            output = " ".join((done.stdout + done.stderr).split())[-_LAST:]
+            raise ToolError(f"mlia {arguments[0]} ended with status {done.returncode}: {output}")
+        return done.stdout
+
+
+def _metric(report: dict[str, Any], name: str) -> int:
+    metrics: Sequence[dict[str, Any]] = report["results"][0]["metrics"]
+    return int(next(metric["value"] for metric in metrics if metric["name"] == name))
+
+
+def cycles(report: MliaReport, profile: str) -> int:
+    """Return the modelled cycles of what MLIA's Vela compiled. Raises ToolError where it left operators to the CPU."""
+    model = read_tflite(report.compiled.read_bytes(), str(report.compiled))
+    if model.others or len(model.networks) != 1:
+        raise ToolError(f"{model.others} operators are left to the CPU, {len(model.networks)} parts are for the NPU")
+    runner = NetworkRunner(model.networks[0], mode=MemoryMode(MODES[profile]))
+    return runner.run([_zeros(tensor) for tensor in model.networks[0].inputs])[1].cycles
+
+
+def _zeros(tensor: NetworkTensor) -> np.ndarray:
+    return np.zeros(tensor.shape, tensor.dtype)
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +132,20 @@ def mlia(tmp_path_factory: pytest.TempPathFactory) -> Mlia:
     return Mlia(tmp_path_factory.mktemp("mlia"))
 
 
-@pytest.fixture
-def network(tmp_path: Path) -> Path:
-    path = tmp_path / "net.tflite"
-    path.write_bytes(NETWORKS["fully connected int8"].tflite)
+def written(folder: Path, name: str) -> Path:
+    """Write a network of the catalogue as a file."""
+    path = folder / f"{name.replace(': ', '_').replace(' ', '_')}.tflite"
+    path.write_bytes(NETWORKS[name].tflite)
     return path
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("profile", "backend"), peer.BACKENDS)
+@pytest.mark.parametrize("name", ["network: inverted residuals", "network: lstm classifier", "softmax int8"])
+@pytest.mark.parametrize(("profile", "backend"), BACKENDS)
 def test_mlia_reports_the_cycles_that_the_npu_gives_itself(
-    mlia: Mlia, network: Path, profile: str, backend: str
+    mlia: Mlia, tmp_path: Path, profile: str, backend: str, name: str
 ) -> None:
-    report = mlia.check(network, profile, backend)
+    report = mlia.check(written(tmp_path, name), profile, backend)
     assert report.cycles == cycles(report, profile) > 0
 
 
@@ -62,7 +163,7 @@ EXECUTORCH = ("sse-300-26.03.0-executorch-ethos-U55", "sse-320-26.03.0-executorc
 @pytest.mark.parametrize("name", [*(name for _, _, name in RUNNERS), *EXECUTORCH])
 def test_the_checks_of_an_elf_find_nothing_that_fails_in_arms_runners(name: str) -> None:
     """They run on parts. What is found is only that the segments of those for the SSE-300 are not in order."""
-    elf = (peer.APPLICATIONS / f"inference_runner-{name}-Default-noTA" / AXF).read_bytes()
+    elf = (APPLICATIONS / f"inference_runner-{name}-Default-noTA" / AXF).read_bytes()
     soc = name.partition("-26")[0].replace("sse", "corstone")
     flaws = lint(elf, find_soc(soc), RAMS)
     assert [flaw for flaw in flaws if flaw.severity is Severity.ERROR] == []
@@ -83,7 +184,7 @@ def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(
     name = "fully connected int8"
     install(tmp_path)
     (first, *_) = NETWORKS[name].input_sets()
-    mode = MemoryMode(peer.MODES[profile])
+    mode = MemoryMode(MODES[profile])
     compiled = compile_tflite(NETWORKS[name].tflite, EthosU.parse(profile), mode=mode, raw=False)
     (tmp_path / "net.tflite").write_bytes(compiled)
     (tmp_path / "in.bin").write_bytes(first[0].tobytes())
@@ -92,7 +193,7 @@ def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(
     command = [
         str(tmp_path / executable),
         "-a",
-        str(peer.APPLICATIONS / f"inference_runner-{runner}-Default-noTA" / AXF),
+        str(APPLICATIONS / f"inference_runner-{runner}-Default-noTA" / AXF),
     ]
     command += ["--data", f"{tmp_path / 'net.tflite'}@{MODEL:#x}", "--data", f"{tmp_path / 'in.bin'}@{INPUT:#x}"]
     command += ["--dump", f"{tmp_path / 'out.bin'}@{OUTPUT:#x},{expected.nbytes}", "--timelimit", "60"]
@@ -106,16 +207,16 @@ def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(
 
 
 @pytest.mark.proof
-def test_a_launcher_that_fails_is_seen(tmp_path: Path, network: Path) -> None:
+def test_a_launcher_that_fails_is_seen(tmp_path: Path) -> None:
     broken = Mlia(tmp_path / "home")
     for launcher in (tmp_path / "home" / ".mlia" / "backends" / "corstone_300").iterdir():
         launcher.write_text("#!/bin/sh\necho Error: the board is broken\nexit 1\n")
     with pytest.raises(ToolError, match="mlia check ended with status 1"):
-        broken.check(network, "ethos-u55-256", "corstone-300")
+        broken.check(written(tmp_path, "fully connected int8"), "ethos-u55-256", "corstone-300")
 
 
 def test_without_mlia_the_error_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer, "PROGRAM", tmp_path / "mlia")
+    monkeypatch.setitem(globals(), "PROGRAM", tmp_path / "mlia")
     with pytest.raises(ToolError, match="MLIA is not installed") as caught:
         Mlia(tmp_path / "home")
     assert caught.value.hint == "run: make peers"

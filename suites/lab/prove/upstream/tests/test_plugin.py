@@ -1,4 +1,4 @@
-"""What the plugin records, and what it derives for a world without FVPs, against pytest in both worlds."""
+"""What the plugin records of tests that end in each way, and when it refuses to run."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def catalogue(folder: Path) -> list[str]:
     return list(json.loads(path.read_text())["items"])
 
 
-def recorded(folder: Path, items: list[str], fvp: bool, *options: str) -> dict[str, TestResult]:
+def recorded(folder: Path, items: list[str], *options: str) -> dict[str, TestResult]:
     folder.mkdir()
     (folder / "items.json").write_text(json.dumps(items))
     options = ("--upstream-items", str(folder / "items.json"), "--upstream-results", str(folder / "r.jsonl"), *options)
-    ended = run_pytest(folder / "run", fvp, *options, *([] if fvp else ["--upstream-without"]))
+    ended = run_pytest(folder / "run", True, *options)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     return {
         name.removeprefix("test_subject.py::test_u55_"): result for name, result in read(folder / "r.jsonl").items()
@@ -54,7 +54,7 @@ def items(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def results(items: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestResult]:
-    return recorded(tmp_path_factory.mktemp("with") / "out", items, True)
+    return recorded(tmp_path_factory.mktemp("with") / "out", items)
 
 
 def test_only_tests_of_an_npu_are_listed(items: list[str]) -> None:
@@ -84,16 +84,6 @@ def test_outcomes_are_pytests(results: dict[str, TestResult]) -> None:
     }
 
 
-def test_what_is_derived_for_no_fvp_is_what_pytest_then_says(
-    items: list[str], results: dict[str, TestResult], tmp_path: Path
-) -> None:
-    really = recorded(tmp_path / "out", items, False)
-    assert {name: result.without for name, result in results.items()} == {
-        name: result.outcome for name, result in really.items()
-    }
-    assert len({result.outcome for result in really.values()}) >= 5, "the subject must show the difference"
-
-
 def test_calls_message_and_warnings_are_recorded(results: dict[str, TestResult]) -> None:
     assert [len(results[name].calls) for name in ("reaches", "reaches_twice_and_fails", "fails_before")] == [1, 2, 0]
     assert results["skipped"].calls == results["passes_unmarked"].calls == ()
@@ -105,21 +95,11 @@ def test_calls_message_and_warnings_are_recorded(results: dict[str, TestResult])
 
 
 def test_workers_record_the_same(items: list[str], results: dict[str, TestResult], tmp_path: Path) -> None:
-    spread = recorded(tmp_path / "out", items, True, "-n", "2", "--dist", "worksteal")
+    spread = recorded(tmp_path / "out", items, "-n", "2", "--dist", "worksteal")
     assert {name: result.outcome for name, result in spread.items()} == {
         name: result.outcome for name, result in results.items()
     }
-    assert {name: result.without for name, result in spread.items()} == {
-        name: result.without for name, result in results.items()
-    }
     assert spread["passes_before"].warnings == ("UserWarning: look here",)
-
-
-def test_device_runs_are_kept_where_asked(items: list[str], tmp_path: Path) -> None:
-    recorded(tmp_path / "out", items, True, "--upstream-keep", str(tmp_path / "keep"))
-    calls = sorted(path.parent.name for path in (tmp_path / "keep").rglob("call.json"))
-    assert calls.count("0") == 6
-    assert calls.count("1") == 1
 
 
 def test_without_patches_nothing_is_run(items: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

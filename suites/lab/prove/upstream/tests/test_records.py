@@ -11,7 +11,6 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab.prove.upstream import table
 from ethos_hil.suites.lab.prove.upstream.records import (
-    SIZE,
     DeviceCall,
     Known,
     TestResult,
@@ -29,7 +28,7 @@ SAMPLE = Path(__file__).parents[1] / "sample.txt"
 
 def result(item: str, outcome: str = "passed", **fields: object) -> TestResult:
     values = {"npu": npu_of(item) or "", "outcome": outcome, **fields}
-    return TestResult(id=item, seconds=1.0, build="", without="xfailed", **values)  # type: ignore[arg-type]
+    return TestResult(id=item, seconds=1.0, build="", **values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -100,9 +99,9 @@ def test_a_sample_is_spread_and_repeats() -> None:
 
 def test_the_sample_of_make_test_is_spread_over_files_and_boards() -> None:
     items = SAMPLE.read_text().splitlines()
-    assert len(set(items)) == SIZE
+    assert len(set(items)) == 60
     assert len({item.partition("::")[0] for item in items}) >= 50
-    assert min(Counter(map(npu_of, items)).values()) >= SIZE // 3
+    assert min(Counter(map(npu_of, items)).values()) >= 20
 
 
 def test_a_failed_call_of_an_fvp_is_told_by_what_it_printed() -> None:
@@ -114,7 +113,7 @@ def test_a_failed_call_of_an_fvp_is_told_by_what_it_printed() -> None:
 def test_the_table_counts_what_failed_and_names_what_is_not_diagnosed() -> None:
     results = [result("ops/test_a.py::test_a_u55[1]"), result("ops/test_a.py::test_a_u55[2]", "failed", message="boom")]
     pieces = table.markdown(json.loads(json.dumps(table.to_json(results, [], {"tests": 2}))))
-    assert "| ops/a | 2 |  |  |  | 1 | 1 | 2 |" in pieces["u55"]
+    assert "| ops/a | 2 |  |  |  | 1 | 1 |" in pieces["u55"]
     assert pieces["wrong"] == "- `ops/test_a.py::test_a_u55[2]` (not diagnosed)\n  failed: `boom`\n"
     assert (pieces["run"], pieces["unexpectedly-passed"]) == ("- tests: 2\n", "None.\n")
 
