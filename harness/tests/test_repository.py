@@ -218,7 +218,7 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
     return done.stdout + (done.stderr if done.returncode else "")
 
 
-_DRAWN = ("networks", "network_step", "maps", "windows", "tokens", "vectors")
+_DRAWN = ("networks", "network_step", "maps", "tokens", "vectors")
 _DECLARED = ("modules",)
 MODELS = [
     name

@@ -43,7 +43,7 @@ class Part:
 
 PARTS: Mapping[str, Part] = {
     "all": Part("everything below, or some of it, for nightly use: `make lab`", "all_parts:main"),
-    "conformance": Part("all operators on all Ethos-U against TOSA; random graphs", "prove.conformance.command:main"),
+    "conformance": Part("all operators on all Ethos-U against TOSA", "prove.conformance.command:main"),
     "tflite": Part("small networks against TensorFlow Lite Micro", "prove.tflite.command:main"),
     "random": Part("random networks of ordinary layers on an NPU of each family", "prove.random_models.command:main"),
     "upstream": Part("ExecuTorch's own Arm tests on the virtual boards", "prove.upstream.command:main"),
@@ -81,7 +81,6 @@ LAB: Mapping[str, tuple[str, ...]] = {
     # `make test` leaves these out where nothing that they read has changed (base/testing/environment.py).
     "environment": (f"{_PYTEST} -m 'environment and not proof and not lab'",),
     "conformance": ("conformance -j {jobs}", *_TFLITE),
-    "random": ("conformance --random 300 --seed {seed} -j {jobs}",),
     "networks": ("random --count 60 --seed {seed} -j {jobs}",),
     "profiles": ("profiles --count 40 --seed {seed} -j {jobs}",),
     "fuzz": (

@@ -161,7 +161,6 @@ def fault_name(fault: Fault) -> str:
     return re.sub(r" at 0x[0-9a-f]+ ", " ", fault.message, count=1)
 
 
-Find = Callable[[str], TosaProgram]  # a function of a module: workers import it
 Place = tuple[str, str]  # configuration, memory mode
 LIMIT_SECONDS = 60.0  # for one check; the slowest, MobileNetV2's first with the reference, takes seconds
 
@@ -173,12 +172,10 @@ class CheckJob:
     Attributes:
         program: its name.
         places: where it is checked.
-        find: makes the program of a name.
     """
 
     program: str
     places: Sequence[Place]
-    find: Find
 
     @property
     def count(self) -> int:
@@ -187,16 +184,11 @@ class CheckJob:
 
     def prepare(self) -> Callable[[int], CheckResult]:
         """Make the graph."""
-        checker = Checker(self.find(self.program))
+        from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
+
+        checker = Checker(PROGRAMS[self.program])
         return lambda number: checker.check(*self.places[number])
 
     def lost(self, item: int, reason: str) -> CheckResult:
         """Return the result of a check that did not end."""
         return CheckResult(self.program, *self.places[item], CheckEnding.BROKEN, reason)
-
-
-def catalogued(name: str) -> TosaProgram:
-    """Return a program of the catalogue by its name."""
-    from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
-
-    return PROGRAMS[name]

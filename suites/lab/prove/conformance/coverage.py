@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
 
 from ethos_hil.harness.npu import NpuProgram
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, FeatureMap, Layout
@@ -12,22 +10,6 @@ from ethos_hil.harness.npu.isa.operations import INTERNAL, Convolution, Dma, Ele
 from ethos_hil.suites.lab.shared import markdown_table
 
 TYPES = {True: "int", False: "uint"}
-
-
-class Checked(Protocol):
-    """A result that the table is made from."""
-
-    @property
-    def program(self) -> str:
-        """Its name."""
-
-    @property
-    def npu(self) -> str:
-        """The configuration."""
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds of operation that ran."""
 
 
 def kinds_of(program: NpuProgram) -> tuple[str, ...]:
@@ -121,17 +103,8 @@ def _storage(feature_map: FeatureMap) -> Iterator[str]:
         yield "reversed"
 
 
-def counts(checked: Iterable[Checked], npus: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return how many exact programs had each kind of operation, on each configuration."""
-    programs: dict[str, dict[str, set[str]]] = defaultdict(lambda: {npu: set() for npu in npus})
-    for result in checked:
-        for kind in result.kinds:
-            programs[kind][result.npu].add(result.program)
-    return {kind: {npu: len(names) for npu, names in by_npu.items()} for kind, by_npu in sorted(programs.items())}
-
-
 def table(operations: Mapping[str, Mapping[str, int]], npus: Sequence[str]) -> str:
-    """What `counts` gives as a Markdown table: a row for each kind, a column for each configuration."""
+    """What `report.counts` gives as a Markdown table: a row for each kind, a column for each configuration."""
     short = [npu.removeprefix("ethos-") for npu in npus]
     rows = [(kind, *(by_npu[npu] or "" for npu in npus)) for kind, by_npu in operations.items()]
     return markdown_table(("operation", *short), rows, right=short)

@@ -81,3 +81,12 @@ def to_json(verdicts: Sequence[CheckResult]) -> dict[str, Any]:
             for verdict in verdicts
         ],
     }
+
+
+def counts(verdicts: Sequence[CheckResult], npus: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return how many exact programs had each kind of operation, on each configuration."""
+    programs: dict[str, dict[str, set[str]]] = defaultdict(lambda: {npu: set() for npu in npus})
+    for result in verdicts:
+        for kind in result.kinds:
+            programs[kind][result.npu].add(result.program)
+    return {kind: {npu: len(names) for npu, names in by_npu.items()} for kind, by_npu in sorted(programs.items())}

@@ -43,9 +43,6 @@ def main(
     for done in failed:
         show(f"{done}\n  {done.recipe}")
     show(endings(trials))
-    for done in trials:
-        if done.hazard:
-            show(f"a wait lacks (no failure): seed {done.seed} on {done.npu}: {done.hazard}")
     for title, counted in (("refused", reasons(trials)), ("repaired", repairs(trials))):
         for what, times in counted.most_common():
             show(f"{title} {times}: {what}")

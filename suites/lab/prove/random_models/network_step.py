@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.suites.lab.prove.conformance.random_graphs import Dice
-
+T = TypeVar("T")
 Call = Callable[..., Tensor]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU, "relu6": nn.ReLU6, "gelu": nn.GELU, "silu": nn.SiLU, "hardswish": nn.Hardswish,
@@ -22,6 +23,25 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 }  # fmt: skip
 LARGEST = 4096
 """Elements of a value of one sample that a network still enlarges."""
+
+
+class Dice:
+    """The draws that networks need."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def between(self, low: int, high: int) -> int:
+        """Draw an integer, both ends included."""
+        return int(self._rng.integers(low, high, endpoint=True))
+
+    def pick(self, *options: T) -> T:
+        """Draw one of the options. An option that is given twice is twice as likely."""
+        return options[self.between(0, len(options) - 1)]
+
+    def chance(self, probability: float) -> bool:
+        """Draw whether something happens."""
+        return bool(self._rng.random() < probability)
 
 
 @dataclass(frozen=True)

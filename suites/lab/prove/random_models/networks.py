@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.suites.lab.prove.conformance.random_graphs import Dice
 from ethos_hil.suites.lab.prove.random_models.maps import combined, of_map
-from ethos_hil.suites.lab.prove.random_models.network_step import DrawSite, NetworkStep
+from ethos_hil.suites.lab.prove.random_models.network_step import Dice, DrawSite, NetworkStep
 from ethos_hil.suites.lab.prove.random_models.tokens import of_tokens
 from ethos_hil.suites.lab.prove.random_models.vectors import head, of_vector
 

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ethos_hil.suites.lab.prove.conformance.random_graphs import Dice
 from ethos_hil.suites.lab.prove.random_models.network_step import (
     LARGEST,
     NUMBERS,
     Call,
+    Dice,
     Drawer,
     DrawSite,
     NetworkStep,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,6 @@ from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.suites.lab.prove.conformance.check import differences
 
 if TYPE_CHECKING:
-    from ethos_hil.base.question import Scheme
     from ethos_hil.harness.virtual.board import BoardPool
     from ethos_hil.suites.lab.prove.random_models.networks import Drawn
 
@@ -49,27 +48,13 @@ class NetworkEnding(StrEnum):
     """Before boot, with a line of the model and advice."""
     UNCLEAR = "unclear"
     """Refused, but without a line or without advice."""
-    MISMATCH = "mismatch"
-    FAULT = "fault"
-    ACCURACY = "accuracy"
-    """Equal to the reference, and certainly not PyTorch's answer."""
-    BROKEN = "broken"
-    """Any other end."""
+    FAILED = "failed"
+    """Any other end; the detail begins with its kind."""
 
     @property
     def failed(self) -> bool:
         """Whether it is a failure."""
-        return self not in (NetworkEnding.VERIFIED, NetworkEnding.CPU_ONLY, NetworkEnding.REFUSED)
-
-
-_OF_KIND = {
-    FailureKind.MISMATCH: NetworkEnding.MISMATCH,
-    FailureKind.ACCURACY: NetworkEnding.ACCURACY,
-    FailureKind.FAULT: NetworkEnding.FAULT,
-    FailureKind.BUS: NetworkEnding.FAULT,
-    FailureKind.PARSE: NetworkEnding.FAULT,
-    FailureKind.UNSUPPORTED: NetworkEnding.FAULT,
-}
+        return self in (NetworkEnding.UNCLEAR, NetworkEnding.FAILED)
 
 
 @dataclass(frozen=True)
@@ -83,7 +68,6 @@ class NetworkTrial:
         detail: why, in words.
         recipe: the network's layers.
         defects: the ids of the defects that were repaired.
-        hazard: the first place where the compiled stream lacks a wait, by the rules of `--strict`.
     """
 
     seed: int
@@ -92,7 +76,6 @@ class NetworkTrial:
     detail: str = ""
     recipe: str = ""
     defects: tuple[str, ...] = ()
-    hazard: str = ""
 
     def __str__(self) -> str:
         return f"seed {self.seed} on {self.npu}: {self.ending}{self.detail and ': '}{self.detail}"
@@ -121,24 +104,22 @@ def trial(
     except UsageError as error:
         return refused(drawn, npu, error)
     except EthosHilError as error:
-        return _ended(drawn, npu, NetworkEnding.BROKEN, f"{type(error).__name__}: {error}")
+        return _ended(drawn, npu, NetworkEnding.FAILED, f"{type(error).__name__}: {error}")
     defects = tuple(dict.fromkeys(defect for delegate in artifact.delegates for defect in delegate.defects))
     for delegate in artifact.delegates:
         try:
             problem = next(problems_of(delegate, npu, drawn.seed), None)
         except Fault as fault:
-            return _ended(drawn, npu, NetworkEnding.FAULT, str(fault), defects)
+            return _ended(drawn, npu, NetworkEnding.FAILED, f"{FailureKind.FAULT}: {fault}", defects)
         if problem is not None:
-            return _ended(drawn, npu, NetworkEnding.MISMATCH, problem, defects)
+            return _ended(drawn, npu, NetworkEnding.FAILED, f"{FailureKind.MISMATCH}: {problem}", defects)
     try:
         ending, detail = _on_a_board(artifact, npu, pool)
     except PreflightFailed as error:
         return refused(drawn, npu, error)
     except (UsageError, TargetError, EthosHilError) as error:
-        return _ended(drawn, npu, _OF_KIND.get(error.kind, NetworkEnding.BROKEN), f"{error.kind}: {error}", defects)
-    programs = (Npu(EthosU.parse(npu)).decode(delegate.blob.command_stream) for delegate in artifact.delegates)
-    hazard = next((str(hazard) for program in programs for hazard in program.hazards), "")
-    return replace(_ended(drawn, npu, ending, detail, defects), hazard=hazard)
+        return _ended(drawn, npu, NetworkEnding.FAILED, f"{error.kind}: {error}", defects)
+    return _ended(drawn, npu, ending, detail, defects)
 
 
 def _on_a_board(artifact: Artifact, npu: str, pool: BoardPool | None) -> tuple[NetworkEnding, str]:
@@ -148,8 +129,7 @@ def _on_a_board(artifact: Artifact, npu: str, pool: BoardPool | None) -> tuple[N
     if record.verdict is Verdict.VERIFIED:
         return (NetworkEnding.VERIFIED if artifact.delegates else NetworkEnding.CPU_ONLY), ""
     assert record.failure is not None
-    ending = _OF_KIND.get(record.failure.kind, NetworkEnding.BROKEN)
-    return ending, f"{record.failure.kind}: {record.failure.message}"
+    return NetworkEnding.FAILED, f"{record.failure.kind}: {record.failure.message}"
 
 
 def refused(drawn: Drawn, npu: str, error: EthosHilError) -> NetworkTrial:
@@ -226,7 +206,7 @@ class NetworkJob:
 
     def lost(self, item: int, reason: str) -> NetworkTrial:
         """Return the end of a trial that crashed, hung or raised."""
-        return NetworkTrial(self.seed, self.npus[item], NetworkEnding.BROKEN, reason)
+        return NetworkTrial(self.seed, self.npus[item], NetworkEnding.FAILED, reason)
 
 
 @cache

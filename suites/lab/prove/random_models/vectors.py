@@ -6,10 +6,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ethos_hil.suites.lab.prove.conformance.random_graphs import Dice
 from ethos_hil.suites.lab.prove.random_models.network_step import (
     NUMBERS,
     Call,
+    Dice,
     Drawer,
     DrawSite,
     NetworkStep,

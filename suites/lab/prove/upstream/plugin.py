@@ -171,45 +171,20 @@ def outcome_of(report: pytest.TestReport) -> Outcome:
 
 
 class Recorder:
-    """Appends a line per test.
-
-    Warnings of a test are announced after its last report, so a line is written when its worker sends the next test.
-    """
+    """Appends a line per test."""
 
     def __init__(self, path: Path, build: str) -> None:
         self._path, self._build = path, build
         self._reports: dict[str, list[pytest.TestReport]] = {}
-        self._warnings: dict[str, list[str]] = {}
-        self._waiting: dict[str, str] = {}  # worker -> test whose line is not written yet
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the report of one phase; that of a crashed worker is the only one of its test."""
-        worker = getattr(report, "worker_id", "main")
-        previous = self._waiting.get(worker)
-        if previous is not None and previous != report.nodeid:
-            self._write(previous)
-        self._waiting[worker] = report.nodeid
         self._reports.setdefault(report.nodeid, []).append(report)
-
-    def pytest_warning_recorded(self, warning_message: Any, nodeid: str) -> None:
-        """Take a warning; those of imports belong to no test."""
-        if nodeid:
-            text = str(warning_message.message).strip().splitlines() or [""]
-            self._warnings.setdefault(nodeid, []).append(f"{warning_message.category.__name__}: {text[0]}")
-
-    def pytest_sessionfinish(self) -> None:
-        """Write what is left, unless it was interrupted in the middle."""
-        for item in list(self._reports):
-            if any(report.when not in ("setup", "call") for report in self._reports[item]):
-                self._write(item)
-
-    def _write(self, item: str) -> None:
-        reports = self._reports.pop(item, [])
-        if reports:
-            append(self._path, result_of(item, reports, self._warnings.pop(item, []), self._build))
+        if report.when not in ("setup", "call"):
+            append(self._path, result_of(report.nodeid, self._reports.pop(report.nodeid), self._build))
 
 
-def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], build: str) -> TestResult:
+def result_of(item: str, reports: list[pytest.TestReport], build: str) -> TestResult:
     """Fold the reports of a test's phases; the first phase that did not simply pass decides."""
     decisive = next((report for report in reports if outcome_of(report) != "passed"), reports[-1])
     facts = _facts(decisive)
@@ -225,7 +200,6 @@ def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], 
         message=facts.get("message")
         or (_last_line(decisive.longreprtext) if failed else str(getattr(decisive, "wasxfail", ""))),
         log=decisive.caplog[-_LOG_END:] if failed else "",
-        warnings=tuple(dict.fromkeys(warnings)),
     )
 
 

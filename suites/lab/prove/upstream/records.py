@@ -55,7 +55,6 @@ class TestResult:
     calls: tuple[DeviceCall, ...] = ()
     message: str = ""  # what it raised; for one that passed unexpectedly, the reason to expect that it fails
     log: str = ""  # end of the captured log of a test that failed: FVP command line and console
-    warnings: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -89,11 +88,10 @@ class TestResult:
 
     @classmethod
     def from_line(cls, line: str) -> TestResult:
-        """Read a line of the results file."""
-        fields = json.loads(line)
-        fields["calls"] = tuple(DeviceCall(**call) for call in fields["calls"])
-        fields["warnings"] = tuple(fields["warnings"])
-        return cls(**fields)
+        """Read a line of the results file. Fields that earlier builds wrote besides are left out."""
+        data = json.loads(line)
+        data["calls"] = tuple(DeviceCall(**call) for call in data["calls"])
+        return cls(**{field.name: data[field.name] for field in dataclasses.fields(cls)})
 
 
 def gist(message: str) -> str:

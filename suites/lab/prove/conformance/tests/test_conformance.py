@@ -32,7 +32,7 @@ from ethos_hil.lowering.vela.compiler import VelaRefusal
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance import check as checking
 from ethos_hil.suites.lab.prove.conformance import coverage, report
-from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckJob, CheckResult, catalogued, check
+from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckJob, CheckResult, check
 from ethos_hil.suites.lab.tests.running import assert_refused, run_part
 
 SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
@@ -311,7 +311,7 @@ def damage() -> None:
 
 def test_what_hangs_or_crashes_is_broken_and_the_rest_is_checked() -> None:
     places = [("npu", mode) for mode in ("crash", "fine", "hang", "raise", "good")]
-    jobs = [CheckJob(name, places, catalogued) for name in ("add", "sub")]
+    jobs = [CheckJob(name, places) for name in ("add", "sub")]
     verdicts = list(Crew(2, 1.0, damage).run(jobs))
     assert len(verdicts) == 10
     for program in ("add", "sub"):
@@ -375,7 +375,7 @@ def test_the_report_shows_failures_once_with_where_they_are() -> None:
     with shown.capture() as text:
         shown.print(report.summary(verdicts))
     assert "mismatch: add: output 0 (ethos-u55-32 Sram_Only; ethos-u55-64 Sram_Only; and 2 more)" in text.get()
-    counted = coverage.counts(verdicts, EthosU.names()[:2])
+    counted = report.counts(verdicts, EthosU.names()[:2])
     assert coverage.table(counted, EthosU.names()[:2]).splitlines()[2:] == [
         "| CONV | 1 |  |",
         "| CONV, stride | 1 |  |",

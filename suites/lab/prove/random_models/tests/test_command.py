@@ -37,12 +37,12 @@ def test_reasons_are_counted_without_what_differs() -> None:
         NetworkTrial(seed, NPU, NetworkEnding.REFUSED, f"aten.sort at maps.py:{seed} has {seed} rows [end before it]")
         for seed in (7, 8)
     ]
-    trials.append(NetworkTrial(9, NPU, NetworkEnding.MISMATCH, "output 0"))
+    trials.append(NetworkTrial(9, NPU, NetworkEnding.FAILED, "output 0"))
     assert dict(reasons(trials)) == {"aten.sort at LINE has # rows": 2}
     terminal = Console(width=100)
     with terminal.capture() as text:
         terminal.print(endings(trials))
-    assert text.get().split() == ["NPU", "refused", "mismatch", NPU, "2", "1"]
+    assert text.get().split() == ["NPU", "refused", "failed", NPU, "2", "1"]
 
 
 def test_a_lost_worker_is_a_failure() -> None:

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import types
-import warnings
 
 import pytest
 
@@ -76,7 +75,7 @@ def test_u55_skipped() -> None:
 
 @no_fvp
 def test_u55_passes_before() -> None:
-    warnings.warn("look here", UserWarning, stacklevel=1)
+    pass
 
 
 @no_fvp

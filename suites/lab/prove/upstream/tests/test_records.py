@@ -47,7 +47,7 @@ def test_npu_is_read_from_the_tests_name(item: str, npu: str | None) -> None:
 
 def test_results_survive_an_interrupt_in_the_middle_of_a_line(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    first = result("a.py::test_u55", calls=(DeviceCall("FVP", 0.5, 0),), warnings=("w",))
+    first = result("a.py::test_u55", calls=(DeviceCall("FVP", 0.5, 0),))
     append(path, first)
     with path.open("a") as file:
         file.write(result("b.py::test_u55").to_line()[:40])
