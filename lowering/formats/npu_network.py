@@ -274,18 +274,6 @@ def read_tflite(data: bytes, where: str) -> VelaTflite:
     return VelaTflite(tuple(network.check(where) for network in networks), len(operators) - len(ours))
 
 
-def read_ends(data: bytes, where: str) -> tuple[tuple[NetworkTensor, ...], tuple[NetworkTensor, ...]]:
-    """Return inputs and outputs of any .tflite, with no place in memory. Raises UsageError, as `read_tflite`."""
-    try:
-        model = _SCHEMA.read("Model", data)
-        graph = _at(model["subgraphs"] or (), 0)
-        reader = _TfliteReader(model, graph)
-        inputs, outputs = (tuple(reader.tensor(number) for number in graph[end] or ()) for end in ("inputs", "outputs"))
-    except (FlatbufferError, ValueError) as error:
-        raise damage_in(where, str(error)) from error
-    return inputs, outputs
-
-
 class _TfliteReader:
     def __init__(self, model: Record, graph: Record) -> None:
         self.model = model

@@ -23,7 +23,7 @@ _OPERATORS = Path(__file__).resolve().parents[1] / "ops"
 _BORDER = "in every quantised program, around each of its operators"
 _DECOMPOSED = "never gets there: ExecuTorch replaces it by {} before it delegates"
 
-ATEN_UNTESTED: Mapping[str, str] = MappingProxyType(
+UNTESTED: Mapping[str, str] = MappingProxyType(
     {
         "add.Scalar": _DECOMPOSED.format("`add.Tensor`"),
         "argmax.default": reasons.GIVES_INT32,
@@ -46,29 +46,6 @@ ATEN_UNTESTED: Mapping[str, str] = MappingProxyType(
     }
 )
 """Why no test has it delegated, by aten's name: of operators in upstream's lists."""
-
-_UNUSED = "upstream lowers nothing to it"
-_STATE = "upstream keeps no state inside of delegates"
-
-TOSA_UNTESTED: Mapping[str, str] = MappingProxyType(
-    {
-        "ARGMAX": f"{reasons.GIVES_INT32}; `make conformance` and lowering/testing/programs/pools.py have it",
-        "CLZ": _UNUSED,
-        "COND_IF": "control flow is tested in lowering/tests/test_control_flow.py",
-        "CUSTOM": "for shaders on GPUs (VGF)",
-        "FFT2D": "of an extension that no Ethos-U has; upstream lists no Fourier transform",
-        "IDENTITY": "what a delegate gives twice is made of it, as by chance in sign_a16w8 on the Ethos-U55",
-        "LOGICAL_RIGHT_SHIFT": _UNUSED,
-        "REDUCE_ALL": _UNUSED,
-        "REDUCE_PRODUCT": _UNUSED,
-        "RFFT2D": "of an extension that no Ethos-U has; upstream lists no Fourier transform",
-        "VARIABLE": _STATE,
-        "VARIABLE_READ": _STATE,
-        "VARIABLE_WRITE": _STATE,
-        "WHILE_LOOP": "control flow is tested in lowering/tests/test_control_flow.py",
-    }
-)
-"""Why no test has it delegated, by TOSA's name: of TOSA 1.0's operators."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +78,6 @@ def _name(target: object) -> str:
     return (str(own) if is_overload(own) else str(getattr(own, "__name__", own))).removeprefix("aten.")
 
 
-def tosa_operators() -> tuple[str, ...]:
-    """Return the names of TOSA 1.0's operators in the schema's order; those of 1.1 come after CONST_SHAPE."""
-    from tosa.Op import Op
-
-    numbered = {name: number for name, number in vars(Op).items() if isinstance(number, int)}
-    return tuple(name for name, number in numbered.items() if 0 < number <= Op.CONST_SHAPE)
-
-
 def declared() -> tuple[Operator, ...]:
     """Return all operators of suites/ops, in the order of their files."""
     modules = (
@@ -122,7 +91,7 @@ class CoverageRow:
     """An operator and where it is tested.
 
     Attributes:
-        name: aten's or TOSA's.
+        name: aten's.
         listed: profiles in which upstream says it can be delegated.
         counts: cases that assert that it is, by profile.
         left: profiles in which all of its cases assert that it is left to the CPU.
@@ -155,9 +124,9 @@ def delegates(operator: Operator, case: Case, profile: str) -> bool:
     return profile in case.profiles and not any(profile in owner.on_cpu for owner in (case, operator))
 
 
-def _row(name: str, listed: tuple[str, ...], operators: Sequence[Operator], reasons: Mapping[str, str]) -> CoverageRow:
+def _row(name: str, listed: tuple[str, ...], operators: Sequence[Operator]) -> CoverageRow:
     def wanted(operator: Operator, profile: str) -> bool:
-        return name in operator.aten_in(profile) or name in operator.tosa_in(profile)
+        return name in operator.aten_in(profile)
 
     counts, left = {}, []
     for profile in PROFILES:
@@ -170,46 +139,36 @@ def _row(name: str, listed: tuple[str, ...], operators: Sequence[Operator], reas
         for operator in operators
         if any(wanted(operator, p) and delegates(operator, case, p) for p in PROFILES for case in operator.cases)
     ]
-    return CoverageRow(name, listed, counts, tuple(left), tuple(tests), reasons.get(name, ""))
+    return CoverageRow(name, listed, counts, tuple(left), tuple(tests), UNTESTED.get(name, ""))
 
 
 def aten_rows(upstream: Upstream, operators: Sequence[Operator]) -> tuple[CoverageRow, ...]:
     """Return a row for each operator of upstream's lists."""
     return tuple(
-        _row(name, (*PROFILES[: name in upstream.fp], *PROFILES[1:] * (name in upstream.int)), operators, ATEN_UNTESTED)
+        _row(name, (*PROFILES[: name in upstream.fp], *PROFILES[1:] * (name in upstream.int)), operators)
         for name in sorted(upstream.fp | upstream.int, key=lambda name: name.lstrip("_").lower())
     )
-
-
-def tosa_rows(operators: Sequence[Operator]) -> tuple[CoverageRow, ...]:
-    """Return a row for each operator of TOSA 1.0."""
-    return tuple(_row(name, (), operators, TOSA_UNTESTED) for name in tosa_operators())
 
 
 def markdown(upstream: Upstream, operators: Sequence[Operator]) -> dict[str, str]:
     """Return the tables of docs/operators.md.
 
     Returns:
-        Markdown by name: "counts", "aten", "tosa", "cpu" (what is left to it), "defects".
+        Markdown by name: "counts", "aten", "cpu" (what is left to it), "defects".
     """
     cases = [case for operator in operators for case in operator.cases]
     tests = sum(len(case.profiles) for case in cases)
-    aten, tosa = aten_rows(upstream, operators), tosa_rows(operators)
+    aten = aten_rows(upstream, operators)
     counts = (
         f"{len(operators)} operators in {len(cases)} cases, {tests} tests. Of the operators that ExecuTorch's Arm",
-        f"backend lists as expressible in TOSA they cover {_covered(aten)}, of TOSA 1.0's own {_covered(tosa)}.",
+        f"backend lists as expressible in TOSA they cover {sum(row.tested for row in aten)} of {len(aten)}.",
     )
     return {
         "counts": "\n".join(counts) + "\n",
         "aten": _table(aten),
-        "tosa": _table(tosa),
         "cpu": markdown_table(("what", "why", "tests"), _left(operators)),
         "defects": markdown_table(("test", "profiles", "what goes wrong today", "failure"), _defects(operators)),
     }
-
-
-def _covered(rows: Sequence[CoverageRow]) -> str:
-    return f"{sum(row.tested for row in rows)} of {len(rows)}"
 
 
 def _table(rows: Iterable[CoverageRow]) -> str:

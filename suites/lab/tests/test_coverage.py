@@ -34,7 +34,6 @@ def test_the_tables_have_every_operator_and_every_case(upstream: Upstream, opera
     assert pieces["counts"].startswith(f"{len(operators)} operators in {cases} cases, ")
     first = [line.split(" | ")[0] for line in pieces["aten"].splitlines()[2:]]
     assert sorted(first) == sorted(f"| `{name}`" for name in upstream.fp | upstream.int)
-    assert [line.split("`")[1] for line in pieces["tosa"].splitlines()[2:]] == list(coverage.tosa_operators())
     add = next(operator for operator in operators if operator.name == "add_integers")
     (row,) = [line for line in pieces["aten"].splitlines() if line.startswith("| `add.Tensor` |")]
     assert add.name in row
@@ -44,22 +43,19 @@ def test_the_tables_have_every_operator_and_every_case(upstream: Upstream, opera
 
 
 def test_every_operator_is_tested_or_has_a_reason(upstream: Upstream, operators: Sequence[Operator]) -> None:
-    rows = (*coverage.aten_rows(upstream, operators), *coverage.tosa_rows(operators))
+    rows = coverage.aten_rows(upstream, operators)
     assert [row.name for row in rows if not row.tested and not row.reason] == []
     assert [row.name for row in rows if row.tested and row.reason] == []
 
 
 def test_reasons_are_of_operators_there_are(upstream: Upstream) -> None:
-    assert coverage.ATEN_UNTESTED.keys() <= upstream.fp | upstream.int
-    assert coverage.TOSA_UNTESTED.keys() <= set(coverage.tosa_operators())
+    assert coverage.UNTESTED.keys() <= upstream.fp | upstream.int
 
 
 def test_what_is_declared_is_in_upstreams_lists(upstream: Upstream, operators: Sequence[Operator]) -> None:
     """A name that is mistyped would be found by no row."""
     aten = {name for operator in operators for profile in ("MI", "BI") for name in operator.aten_in(profile)}
     assert aten <= upstream.fp | upstream.int
-    tosa = {name for operator in operators for profile in ("MI", "BI") for name in operator.tosa_in(profile)}
-    assert tosa <= set(coverage.tosa_operators())
 
 
 def test_every_defect_is_described_somewhere(operators: Sequence[Operator]) -> None:

@@ -142,6 +142,9 @@ class GroupSpread:
     vela_npu: Spread
 
 
+_RATIOS = ("ratio", "ratio_vela_op", "ratio_vela_npu")
+
+
 def spreads(rows: Iterable[ComparedPoint], by: Callable[[ComparedPoint], str]) -> list[GroupSpread]:
     """Return the spreads of each group, held-out points apart, in the order of the rows.
 
@@ -157,23 +160,11 @@ def spreads(rows: Iterable[ComparedPoint], by: Callable[[ComparedPoint], str]) -
         for held in (False, True):
             some = [row for row in members if row.point.held_out is held]
             if some:
-                first, second, third = (
-                    Spread.of({label(row.point): which(row) for row in some}) for which in (_model, _vela_op, _vela_npu)
+                model, vela_op, vela_npu = (
+                    Spread.of({label(row.point): getattr(row, ratio) for row in some}) for ratio in _RATIOS
                 )
-                result.append(GroupSpread(name, held, first, second, third))
+                result.append(GroupSpread(name, held, model, vela_op, vela_npu))
     return result
-
-
-def _model(row: ComparedPoint) -> float:
-    return row.ratio
-
-
-def _vela_op(row: ComparedPoint) -> float:
-    return row.ratio_vela_op
-
-
-def _vela_npu(row: ComparedPoint) -> float:
-    return row.ratio_vela_npu
 
 
 def label(point: PublishedPoint) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,12 +18,12 @@ from ethos_hil.lowering.formats.npu_network import NpuNetwork, VelaTflite, read_
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.lowering.testing.tflite_graph import Array
 from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, CheckResult, differences, fault_name
+from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
 from ethos_hil.suites.lab.shared import ROOT
 
 PYTHON = ROOT / "build" / "tflite-micro" / "bin" / "python"
 _SCRIPT = Path(__file__).with_name("tflm.py")
 _LAST = 200  # characters of an error
-Sets = Sequence[Sequence[Array]]
 
 
 @dataclass(frozen=True)
@@ -44,28 +44,29 @@ def available() -> bool:
     return (PYTHON.parents[1] / ".installed").exists()
 
 
-def answers(networks: Mapping[str, tuple[bytes, Sets]]) -> dict[str, TflmAnswer]:
+def answers(names: Sequence[str]) -> dict[str, TflmAnswer]:
     """Run networks.
 
     Args:
-        networks: by name: the flatbuffer, and the inputs of each inference, in order. States go from one to the next.
+        names: of networks in the catalogue. States go from one inference to the next.
 
     Raises:
         ToolError: the environment is missing or broken.
     """
     if not available():
         raise ToolError("TensorFlow Lite Micro is not installed", hint="run: make build/tflite-micro/.installed")
-    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as name:
-        folder = Path(name)
-        for number, (tflite, sets) in enumerate(networks.values()):
-            (folder / f"{number}.tflite").write_bytes(tflite)
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as place:
+        folder = Path(place)
+        for number, network in enumerate(map(NETWORKS.__getitem__, names)):
+            (folder / f"{number}.tflite").write_bytes(network.tflite)
+            sets = network.input_sets()
             arrays = {f"{i}_{j}": value for i, inputs in enumerate(sets) for j, value in enumerate(inputs)}
             np.savez(folder / f"{number}.in.npz", **arrays)
         done = subprocess.run([PYTHON, "-I", _SCRIPT, folder], capture_output=True, text=True)
         if done.returncode:
             output = " ".join(done.stderr.split())[-_LAST:]
             raise ToolError(f"TensorFlow Lite Micro ended with status {done.returncode}: {output}")
-        return {name: _answer(folder / str(number)) for number, name in enumerate(networks)}
+        return {name: _answer(folder / str(number)) for number, name in enumerate(names)}
 
 
 def _answer(path: Path) -> TflmAnswer:
@@ -92,18 +93,11 @@ class TfliteJob:
 
     Attributes:
         name: the network's.
-        tflite: its flatbuffer.
-        inputs, outputs: names of its tensors, in its order.
-        sets: the inputs of each inference.
         answer: what is right.
         places: where it is checked.
     """
 
     name: str
-    tflite: bytes
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    sets: Sets
     answer: TflmAnswer
     places: Sequence[Place]
 
@@ -125,7 +119,7 @@ class TfliteJob:
         if self.answer.problem:
             return self._ended(npu, generator, CheckEnding.NOT_COMPARABLE, self.answer.problem)
         try:
-            data = compile_tflite(self.tflite, EthosU.parse(npu), generator=generator, raw=False)
+            data = compile_tflite(NETWORKS[self.name].tflite, EthosU.parse(npu), generator=generator, raw=False)
         except CompileError as error:
             return self._ended(npu, generator, CheckEnding.NOT_COMPILED, error.message)
         model = read_tflite(data, self.name)
@@ -136,17 +130,8 @@ class TfliteJob:
         except Fault as fault:
             return self._ended(npu, generator, CheckEnding.FAULTED, fault_name(fault))
 
-    def run(self, network: NpuNetwork) -> tuple[list[list[Array]], NetworkRunner]:
-        """Return the outputs of every inference, in the network's order, and the runner. Raises Fault."""
-        runner = NetworkRunner(network)
-        outputs = []
-        for inputs in self.sets:
-            values, _ = runner.run(ordered(inputs, self.inputs, [tensor.name for tensor in network.inputs]))
-            outputs.append(ordered(values, [tensor.name for tensor in network.outputs], self.outputs))
-        return outputs, runner
-
     def _compared(self, npu: str, generator: Generator, network: NpuNetwork) -> CheckResult:
-        outputs, runner = self.run(network)
+        outputs, runner = run(self.name, network)
         for number, (answer, wanted) in enumerate(zip(outputs, self.answer.outputs, strict=True)):
             problem = next(differences([array.tobytes() for array in answer], wanted), None)
             if problem:
@@ -160,6 +145,29 @@ class TfliteJob:
         return CheckResult(self.name, npu, generator, ending, detail)
 
 
+def run(name: str, network: NpuNetwork) -> tuple[list[list[Array]], NetworkRunner]:
+    """Run every inference of a network of the catalogue.
+
+    Args:
+        name: its name.
+        network: what it was compiled to.
+
+    Returns:
+        The outputs of each inference, in the order of the catalogue's, and the runner.
+
+    Raises:
+        Fault: the NPU refuses it.
+    """
+    own = NETWORKS[name]
+    ins, outs = ([f"tensor{tensor.index}" for tensor in ends] for ends in (own.graph.inputs, own.graph.outputs))
+    runner = NetworkRunner(network)
+    outputs = []
+    for inputs in own.input_sets():
+        values, _ = runner.run(ordered(inputs, ins, [tensor.name for tensor in network.inputs]))
+        outputs.append(ordered(values, [tensor.name for tensor in network.outputs], outs))
+    return outputs, runner
+
+
 def ordered(values: Sequence[Array], names: Sequence[str], wanted: Sequence[str]) -> list[Array]:
     """Return values in the order of other names; in their own where names were lost and there is as many."""
     by_name = dict(zip(names, values, strict=True))
@@ -168,19 +176,6 @@ def ordered(values: Sequence[Array], names: Sequence[str], wanted: Sequence[str]
     if len(wanted) != len(values):
         raise ValueError(f"{', '.join(wanted)} are not among {', '.join(names)}")
     return list(values)
-
-
-def drawn(shape: Sequence[int], dtype: str, zero: int, rng: np.random.Generator, number: int) -> Array:
-    """Return an input of inference `number`: random values, then the two ends, then values around zero."""
-    if np.dtype(dtype).kind == "f":
-        return rng.normal(0, 1, shape).astype(dtype)
-    ends = np.iinfo(dtype)
-    if number == 1:
-        return np.where(rng.random(shape) < 0.5, ends.min, ends.max).astype(dtype)
-    if number == 2:
-        near = rng.normal(zero, (ends.max - ends.min) / 16, shape).round()
-        return near.clip(ends.min, ends.max).astype(dtype)
-    return rng.integers(ends.min, ends.max, shape, endpoint=True).astype(dtype)
 
 
 def _left(model: VelaTflite) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.lowering.testing.tflite_graph import Array, TfliteGraph, TfliteTensor
-from ethos_hil.suites.lab.prove.tflite.check import drawn
 from ethos_hil.suites.lab.prove.tflite.layers import NONE, RELU, RELU6, RELU_N1_TO_1, SAME, VALID, Layers
 
 _GATES = 4  # input, forget, cell, output
@@ -113,6 +112,17 @@ class TfliteNetwork:
             inputs = self.graph.inputs
             sets.append([drawn(tensor.shape, tensor.dtype, tensor.zero_point, rng, number) for tensor in inputs])
         return sets
+
+
+def drawn(shape: Sequence[int], dtype: str, zero: int, rng: np.random.Generator, number: int) -> Array:
+    """Return an input of inference `number`: random values, then the two ends, then values around zero."""
+    ends = np.iinfo(dtype)
+    if number == 1:
+        return np.where(rng.random(shape) < 0.5, ends.min, ends.max).astype(dtype)
+    if number == 2:
+        near = rng.normal(zero, (ends.max - ends.min) / 16, shape).round()
+        return near.clip(ends.min, ends.max).astype(dtype)
+    return rng.integers(ends.min, ends.max, shape, endpoint=True).astype(dtype)
 
 
 def _both(build: Callable[..., TfliteTensor | tuple[TfliteTensor, ...]], name: str) -> dict[str, Build]:
