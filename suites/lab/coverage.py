@@ -7,7 +7,6 @@ is declared to be delegated must be in a delegate, as an operator of ExecuTorch'
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,8 +208,3 @@ def _defects(operators: Sequence[Operator]) -> Iterator[tuple[str, str, str, str
         for (what, link, kind), profiles in grouped.items():
             link = link.removeprefix("docs/")
             yield name, ", ".join(profiles), f"{what} ([source]({link}))", kind
-
-
-def main() -> None:
-    """Print the tables of operators that are tested."""
-    sys.stdout.write("\n".join(markdown(Upstream.read(), declared()).values()))

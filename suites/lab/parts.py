@@ -67,7 +67,6 @@ PARTS: Mapping[str, Part] = {
     "baselines": Part("known networks on all NPUs in all memory modes", "measure.baselines.command:main"),
     "picture": Part("the pictures of reports that the documents show", "measure.report_picture:main"),
     "check": Part("lint, types and the fast tests of what changed: `make check`", "changed:main"),
-    "coverage": Part("the tables of operators that are tested", "coverage:main"),
     "run-locks": Part("write the locks that users install: `make lock`", "run_locks:main"),
     "materials": Part("write the wheel's list of parts: `make wheel`", "bill_of_materials:main"),
 }

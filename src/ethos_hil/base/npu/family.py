@@ -60,7 +60,7 @@ class ModelError:
     They are those of the published runs on Arm's FVPs that nothing was fitted to, in the memories of those runs
     (docs/npu.md, "Published runs"). An error is the distance of modelled / counted from 1: 2 and 1/2 are both 100 %
     away. Single small operations are further off, and no silicon was compared.
-    `python -m ethos_hil.suites.lab published --kind network` works the numbers out, and a test compares.
+    `python -m ethos_hil.suites.lab published` works the numbers out, and a test compares.
 
     Attributes:
         runs: how many published runs it is of.

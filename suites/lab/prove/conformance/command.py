@@ -26,10 +26,6 @@ def main(
         list[str] | None, typer.Option(metavar="NPU", help="Configuration, e.g. ethos-u85-256; default: all.")
     ] = None,
     program: Annotated[str, typer.Option(metavar="TEXT", help="Only programs with this in their name.")] = "",
-    mode: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODE", help="Memory mode, e.g. Shared_Sram; default: all that a configuration has."),
-    ] = None,
     jobs: Jobs = CORES,
     json_file: JsonFile = None,
     coverage_file: Annotated[
@@ -39,13 +35,12 @@ def main(
 ) -> None:
     """Compile TOSA programs with Vela, run them on the functional NPU, and compare with tosa_reference_model."""
     npus = npus_of(npu, EthosU.names())
-    places = [(name, kind) for name in npus for kind in modes_of(name) if not mode or kind in mode]
+    places = [(name, kind) for name in npus for kind in modes_of(name)]
     programs = [name for name in PROGRAMS if program in name]
-    if not programs or not places:
-        known = ", ".join(sorted({kind for name in npus for kind in modes_of(name)}))
+    if not programs:
         raise UsageError(
-            f"no program is called *{program}*" if not programs else f"no memory mode {' or '.join(mode or [])}",
-            hint=f"there are {len(PROGRAMS)} programs, such as {next(iter(PROGRAMS))}; memory modes: {known}",
+            f"no program is called *{program}*",
+            hint=f"there are {len(PROGRAMS)} programs, such as {next(iter(PROGRAMS))}",
         )
     work = [CheckJob(name, places) for name in programs]
     what = f"Checking {len(programs):,} programs at {len(places)} places"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -133,12 +133,3 @@ def drawn(points: Iterable[PublishedPoint]) -> frozenset[Pair]:
 
 def _draw(pair: Pair) -> str:
     return hashlib.sha256(" ".join(pair).encode()).hexdigest()
-
-
-def select(
-    points: Sequence[PublishedPoint], *, kinds: Sequence[PointKind] = (), families: Sequence[str] = ()
-) -> list[PublishedPoint]:
-    """Return the points of some kinds and families; none named means all."""
-    return [
-        point for point in points if (not kinds or point.kind in kinds) and (not families or point.family in families)
-    ]

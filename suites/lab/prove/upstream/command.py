@@ -21,7 +21,7 @@ from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 from ethos_hil.suites.lab.prove.upstream import session, table
 from ethos_hil.suites.lab.prove.upstream.records import TestResult, diagnosis_of, load, read, spread
 from ethos_hil.suites.lab.prove.upstream.setting import PACKAGES, REPOSITORY, Setting
-from ethos_hil.suites.lab.shared import show, write_json
+from ethos_hil.suites.lab.shared import write_json
 
 
 def main(
@@ -72,7 +72,7 @@ def _report(out: Path, results: list[TestResult], json_file: Path | None) -> Non
     """
     known = load()
     builds = Counter(result.build for result in results)
-    show(table.terminal(results, known))
+    sys.stdout.write(f"{table.text(results, known)}\n")
     if json_file is not None:
         path = out / "catalogue.json"
         unusable = json.loads(path.read_text())["unusable"] if path.exists() else {}

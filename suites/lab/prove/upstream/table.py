@@ -1,4 +1,4 @@
-"""Results as tables: for the terminal, as JSON, and of that JSON in Markdown (docs/upstream.md shows it)."""
+"""Results as JSON, and that JSON as tables in Markdown, which docs/upstream.md and the command show."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
-from ethos_hil.base.console import table_of
 from ethos_hil.suites.lab.prove.upstream.records import Known, Outcome, TestResult, diagnosis_of, stale
 from ethos_hil.suites.lab.shared import markdown_table
 
@@ -79,26 +75,16 @@ def columns(total: FileCounts) -> list[str]:
     return [outcome for outcome in OUTCOMES if total.outcomes[outcome]]
 
 
-def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> RenderableType:
-    """Return the report for the terminal."""
-    parts: list[RenderableType] = []
-    for npu, group in by_npu(results).items():
-        files, total = rows(group)
-        outcomes = columns(total)
-        table = table_of(footer=True)
-        headings = [f"Ethos-{npu.upper()}", "tests", *_COUNTS, *outcomes]
-        for heading, footer in zip(headings, total.cells(outcomes), strict=True):
-            table.add_column(heading, footer=footer, justify="left" if heading.startswith("Ethos") else "right")
-        for row in files:
-            table.add_row(*row.cells(outcomes))
-        parts += [table, ""]
-    for result in results:
-        if result.wrong:
-            entry = diagnosis_of(result, known)
-            why = entry.diagnosis if entry else "not diagnosed"
-            parts.append(Text(f"{result.outcome}  {result.id}  ({why})  {result.problem}"))
-    parts += [Text(f"no longer fails: {entry.test} in known.toml") for entry in stale(results, known)]
-    return Group(*parts)
+def text(results: Sequence[TestResult], known: Sequence[Known]) -> str:
+    """Return the report for people: a table for each NPU, what is wrong, and entries that nothing needs any more."""
+    pieces = markdown(to_json(results, known, {}))
+    lines = [f"Ethos-{npu.upper()}: {pieces[npu]}" for npu in by_npu(results)]
+    for result in filter(lambda result: result.wrong, results):
+        entry = diagnosis_of(result, known)
+        why = entry.diagnosis if entry else "not diagnosed"
+        lines.append(f"{result.outcome}  {result.id}  ({why})  {result.problem}")
+    lines += [f"no longer fails: {entry.test} in known.toml" for entry in stale(results, known)]
+    return "\n".join(lines)
 
 
 def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[str, object]) -> dict[str, object]:

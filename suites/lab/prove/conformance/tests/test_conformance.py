@@ -359,7 +359,6 @@ def test_the_command_prints_counts_and_faults_and_writes_files(tmp_path: Path) -
     [
         (["--npu", "ethos-u75"], "ethos-u55-32"),
         (["--program", "no such thing"], "no program is called *no such thing*"),
-        (["--npu", "ethos-u55-32", "--mode", "Dedicated_Sram_384KB"], "memory modes: Shared_Sram, Sram_Only"),
     ],
 )
 def test_unusable_arguments_are_named(arguments: list[str], message: str) -> None:
