@@ -52,8 +52,8 @@ def main(
     ] = None,
 ) -> None:
     """Run the laboratory's own tests, conformance, random networks, profiles, fuzzing, mutants of programs,
-    mutants of our own code, upstream's tests, the zoo, stress, the boards' campaign, suites, proofs,
-    published baselines, and the benchmark in turn.
+    mutants of our own code, upstream's tests, the zoo, the boards' campaign, suites, proofs,
+    published totals, published baselines, and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in LAB]
     if unknown:

@@ -61,8 +61,6 @@ PARTS: Mapping[str, Part] = {
     "code": Part("small changes of our own code, and whether tests see them", "measure.mutants.command:main"),
     "bench": Part("a bench board, until its standard input ends", "bench.command:main"),
     "campaign": Part("what may happen to a board and its users", "bench.campaign.command:main"),
-    "stress": Part("sessions of tests that are killed", "measure.sessions:main"),
-    "nights": Part("nightlies that are killed", "measure.nights:main"),
     "self-bench": Part("sizes, times and ratios of our own code", "measure.cost.command:main"),
     "baselines": Part("known networks on all NPUs in all memory modes", "measure.baselines.command:main"),
     "picture": Part("the pictures of reports that the documents show", "measure.report_picture:main"),
@@ -93,7 +91,6 @@ LAB: Mapping[str, tuple[str, ...]] = {
     "code": ("code verdict gate nightly link repairs -n 100 --seed {seed} -j {jobs} --at-least 85",),
     "upstream": ("upstream --sample 60 --seed {seed} -j {jobs}",),
     "zoo": ("make build/zoo/.installed", "zoo --npu ethos-u55-128 --npu ethos-u85-256 -j {jobs}"),
-    "stress": ("stress --rounds 2", "nights --seed {seed}"),
     "campaign": ("campaign -n 200 --seed {seed} -j {jobs}",),
     "suites": (f"{_PYTEST} suites",),
     "proofs": (

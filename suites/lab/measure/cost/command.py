@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -19,26 +18,16 @@ from rich.text import Text
 from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.suites.lab.measure.cost import (
-    evaluation,
-    history,
-    host,
-    npu_speed,
-    patches,
-    published_totals,
-    suites_time,
-    timing_model,
-)
-from ethos_hil.suites.lab.measure.cost.figure import BenchPart, table, to_json
+from ethos_hil.suites.lab.measure.cost import history, host, npu_speed, patches, suites_time, timing
+from ethos_hil.suites.lab.measure.cost.figure import Figure, Measure, table, to_json
 
-PARTS: Mapping[str, Callable[[Live], BenchPart]] = {
+PARTS: Mapping[str, Measure] = {
     "host": host.measure,
     "suites": suites_time.measure,
     "npu": npu_speed.measure,
-    "timing": timing_model.measure,
-    "published": published_totals.measure,
+    "timing": timing.measure,
+    "published": timing.measure_published,
     "patches": patches.measure,
-    "evaluate": evaluation.measure,
     "history": history.measure,
 }
 
@@ -47,40 +36,31 @@ def main(
     parts: Annotated[
         list[str] | None, typer.Argument(metavar="[PART]...", help=f"{', '.join(PARTS)}; default: all.")
     ] = None,
-    items: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help=f"Images of the part evaluate. Default: {evaluation.MANY:,} if that alone is asked for, else "
-            f"{evaluation.FEW:,}.",
-        ),
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Measure what the harness costs, and compare every figure with its threshold."""
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:
         raise UsageError(f"the benchmark has no part {unknown[0]!r}", hint=f"there are {', '.join(PARTS)}")
-    images = items or (evaluation.MANY if parts == ["evaluate"] else evaluation.FEW)
-    measures: dict[str, Callable[[Live], BenchPart]] = {**PARTS, "evaluate": partial(evaluation.measure, items=images)}
-    done: dict[str, BenchPart] = {}
+    done: dict[str, list[Figure]] = {}
     for name in parts or PARTS:
         with Live() as live:
-            done[name] = measures[name](live)
+            measured = list(PARTS[name](live))
+        done[name] = [item for item in measured if isinstance(item, Figure)]
         if not as_json:
-            console().print(*done[name].details, table(name, done[name].figures), "", sep="\n")
+            details = (item for item in measured if not isinstance(item, Figure))
+            console().print(*details, table(name, done[name]), "", sep="\n")
     if as_json:
         sys.stdout.write(json.dumps(to_json(done), indent=1) + "\n")
     raise typer.Exit(report(done, quiet=as_json))
 
 
-def report(done: Mapping[str, BenchPart], *, quiet: bool = False) -> int:
+def report(done: Mapping[str, list[Figure]], *, quiet: bool = False) -> int:
     """Print which figures fall short, unless `quiet`. Return the exit status."""
-    figures = [figure for part in done.values() for figure in part.figures]
+    figures = [figure for part in done.values() for figure in part]
     short = [figure for figure in figures if figure.short]
     if not quiet:
-        held = sum(figure.threshold is not None for figure in figures)
+        held = sum(figure.has_limit for figure in figures)
         console().print(f"{len(short) or 'none'} of {held} figures with a threshold fall short")
         for figure in short:
             console().print(Text(f"  {figure.what}", style="red"))

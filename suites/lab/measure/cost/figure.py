@@ -1,52 +1,19 @@
-"""A number that the benchmark measures, with the threshold it must meet."""
+"""A number that the benchmark measures, with the limit that it must keep."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-SCHEMA_VERSION = 1
+from ethos_hil.harness.terminal.progress import Live
+
+SCHEMA_VERSION = 2
 SHORT = "falls short"
-
-
-class Direction(StrEnum):
-    """The side of the limit on which a value must be."""
-
-    AT_MOST = "at most"
-    AT_LEAST = "at least"
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """How good a value must be.
-
-    Attributes:
-        direction: the side of the limit.
-        limit: in the value's unit; the limit itself is good enough.
-    """
-
-    direction: Direction
-    limit: float
-
-    def met_by(self, value: float) -> bool:
-        """Return whether a value is good enough. NaN never is."""
-        return value <= self.limit if self.direction is Direction.AT_MOST else value >= self.limit
-
-
-def at_most(limit: float) -> Threshold:
-    """Return the threshold of a value that must not exceed a limit."""
-    return Threshold(Direction.AT_MOST, limit)
-
-
-def at_least(limit: float) -> Threshold:
-    """Return the threshold of a value that must reach a limit."""
-    return Threshold(Direction.AT_LEAST, limit)
 
 
 @dataclass(frozen=True)
@@ -58,34 +25,37 @@ class Figure:
         value: in `unit`.
         unit: "ms", "s", "KiB", or "times" for a ratio.
         provenance: how it was found, as "wall, median of 7".
-        threshold: how good it must be; None when it is for information only.
+        at_most, at_least: the limit, which is good enough itself; None of both when it is for information only.
     """
 
     what: str
     value: float
     unit: str
     provenance: str
-    threshold: Threshold | None = None
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether there is a limit to keep."""
+        return self.at_most is not None or self.at_least is not None
 
     @property
     def short(self) -> bool:
-        """Whether it falls short of its threshold."""
-        return self.threshold is not None and not self.threshold.met_by(self.value)
+        """Whether it falls short of its limit. NaN always does."""
+        too_large = self.at_most is not None and not self.value <= self.at_most
+        return too_large or (self.at_least is not None and not self.value >= self.at_least)
+
+    @property
+    def limit(self) -> str:
+        """The limit as text."""
+        if self.at_most is not None:
+            return f"at most {shown(self.at_most, self.unit)}"
+        return "" if self.at_least is None else f"at least {shown(self.at_least, self.unit)}"
 
 
-@dataclass(frozen=True)
-class BenchPart:
-    """What one part of the benchmark measured.
-
-    Attributes:
-        figures: its numbers.
-        details: tables that say more, for people.
-        data: the same for programs.
-    """
-
-    figures: tuple[Figure, ...]
-    details: tuple[RenderableType, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
+Measure = Callable[[Live], Iterator[Figure | RenderableType]]
+"""Measures a part of the benchmark: its figures, and tables for people that say more."""
 
 
 def table(title: str, figures: Sequence[Figure]) -> Table:
@@ -96,8 +66,8 @@ def table(title: str, figures: Sequence[Figure]) -> Table:
     for column in ("threshold", "", "provenance"):
         grid.add_column(column)
     for figure in figures:
-        limit = f"{figure.threshold.direction} {shown(figure.threshold.limit, figure.unit)}" if figure.threshold else ""
-        cells = (figure.what, shown(figure.value, figure.unit), limit, SHORT if figure.short else "", figure.provenance)
+        short = SHORT if figure.short else ""
+        cells = (figure.what, shown(figure.value, figure.unit), figure.limit, short, figure.provenance)
         grid.add_row(*(Text(cell, style="bold red" if figure.short else "") for cell in cells))
     return grid
 
@@ -108,14 +78,7 @@ def shown(value: float, unit: str) -> str:
     return f"{value:,.{digits}f} {unit}"
 
 
-def to_json(parts: Mapping[str, BenchPart]) -> dict[str, Any]:
-    """Return the figures and data of all parts for programs."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "figures": [
-            {"part": name, **asdict(figure), "short": figure.short}
-            for name, part in parts.items()
-            for figure in part.figures
-        ],
-        "details": {name: part.data for name, part in parts.items() if part.data},
-    }
+def to_json(parts: Mapping[str, Sequence[Figure]]) -> dict[str, Any]:
+    """Return the figures of all parts for programs."""
+    rows = [{"part": name, **asdict(row), "short": row.short} for name, figures in parts.items() for row in figures]
+    return {"schema_version": SCHEMA_VERSION, "figures": rows}

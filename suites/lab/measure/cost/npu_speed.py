@@ -9,12 +9,10 @@ program of a process on. "Warm" runs again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from rich.console import RenderableType
-from rich.table import Table
 
 from ethos_hil.base.errors import UndefinedAnswer
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -30,7 +28,7 @@ from ethos_hil.lowering.testing.reference import reference_model
 from ethos_hil.lowering.testing.tosa_graph import Array
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
 from ethos_hil.lowering.vela.compiler import VelaRefusal
-from ethos_hil.suites.lab.measure.cost.figure import BenchPart, Figure, at_least
+from ethos_hil.suites.lab.measure.cost.figure import Figure
 
 MOBILENET = "MobileNetV2"
 COMPARED = (MOBILENET, "pointwise", "depthwise")  # a network, one of 1x1 convolutions, one of depthwise ones
@@ -38,38 +36,17 @@ NPUS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-512", "ethos-u85-256", "eth
 ONE_OF_EACH = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 COLD, WARM = 15, 30  # times tosa_reference_model's speed that are aimed at with MobileNetV2
 ROUNDS = 5
-LEAST = f"wall, least of {ROUNDS}"
-WORST = 8
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds for one inference.
-
-    Attributes:
-        program: its name.
-        npu: the configuration.
-        operations: in the command stream.
-        reference: of tosa_reference_model.
-        cold, warm: of the NPU model.
-    """
+    """Seconds for one inference: of tosa_reference_model, and of the NPU model cold and warm."""
 
     program: str
     npu: str
-    operations: int
     reference: float
     cold: float
     warm: float
-
-
-def best(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Return the least wall seconds of `work`."""
-    times = []
-    for _ in range(rounds):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return min(times)
 
 
 def inference(compiled: CompiledGraph, npu: Npu, inputs: Sequence[Array], *, cold: bool) -> float:
@@ -82,7 +59,7 @@ def inference(compiled: CompiledGraph, npu: Npu, inputs: Sequence[Array], *, col
     return time.perf_counter() - started
 
 
-def times(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Sequence[Array]) -> Iterator[Speed]:
+def times(program: TosaProgram, compiled: Sequence[CompiledGraph], inputs: Sequence[Array]) -> Iterator[Speed]:
     """Time one graph on its configurations and the reference, in turn. Raise Fault where the NPU refuses it."""
     model = reference_model()
     npus = [Npu(EthosU.parse(graph.npu)) for graph in compiled]
@@ -90,13 +67,14 @@ def times(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Seq
     laps: list[tuple[list[float], list[float]]] = [([], []) for _ in compiled]
     for _ in range(ROUNDS):
         with quiet():
-            reference.append(best(lambda: model.run(tosa, list(inputs)), 1))
+            started = time.perf_counter()
+            model.run(program.tosa, list(inputs))
+            reference.append(time.perf_counter() - started)
         for graph, npu, (cold, warm) in zip(compiled, npus, laps, strict=True):
             cold.append(inference(graph, npu, inputs, cold=True))
             warm.append(inference(graph, npu, inputs, cold=False))
     for graph, (cold, warm) in zip(compiled, laps, strict=True):
-        operations = len(graph.program().ops)
-        yield Speed(name, graph.npu, operations, min(reference), min(cold), min(warm))
+        yield Speed(program.name, graph.npu, min(reference), min(cold), min(warm))
 
 
 def speeds(program: TosaProgram, npus: Sequence[str]) -> Iterator[Speed]:
@@ -111,47 +89,14 @@ def speeds(program: TosaProgram, npus: Sequence[str]) -> Iterator[Speed]:
         arrays = [np.ascontiguousarray(values) for values in inputs]
         try:
             evaluate(program.tosa, arrays, "the graph")
-            yield from times(program.name, program.tosa, compiled, arrays)
+            yield from times(program, compiled, arrays)
         except (UndefinedAnswer, Fault):
             continue
         return
 
 
-def speed_table(title: str, rows: Sequence[Speed]) -> Table:
-    """Return a table with a row for each speed."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    timed = ("ratio", "inferences/s")
-    columns = (title, "NPU", "operations", "reference", "cold", *timed, "warm", *timed)
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index < 2 else "right")
-    for row in rows:
-        cells = [row.program, row.npu, str(row.operations), milliseconds(row.reference)]
-        for seconds in (row.cold, row.warm):
-            cells += [milliseconds(seconds), f"{row.reference / seconds:,.2f}", f"{1 / seconds:,.1f}"]
-        table.add_row(*cells)
-    return table
-
-
-def summary(rows: Sequence[Speed], of: Callable[[Speed], float]) -> str:
-    """Return a sentence: how many programs are slower than the reference and by how much, and the speed of all."""
-    behind = [of(row) - row.reference for row in rows if row.operations == 1 and of(row) > row.reference] or [0.0]
-    faster = sum(of(row) <= row.reference for row in rows)
-    total = sum(row.reference for row in rows) / sum(map(of, rows))
-    gap = max((of(row) - row.reference) / row.operations for row in rows)
-    return (
-        f"{faster} of {len(rows)} are no slower, all together are {total:.1f} times as fast; "
-        f"those of one operation are behind by {milliseconds(float(np.median(behind)))} in the median, "
-        f"{milliseconds(max(behind))} at most; any is by {milliseconds(gap)} an operation at most"
-    )
-
-
-def milliseconds(seconds: float) -> str:
-    """Return seconds as text in milliseconds."""
-    return f"{seconds * 1e3:,.2f} ms"
-
-
-def measure(live: Live) -> BenchPart:
-    """Measure all figures of this part."""
+def measure(live: Live) -> Iterator[Figure]:
+    """Time some networks on five NPUs, and all programs on one of each family."""
     live.stage("Timing networks on the NPU model and tosa_reference_model")
     codec.DECODER.start()
     networks = [row for name in COMPARED for row in speeds(NETWORKS[name], NPUS)]
@@ -160,33 +105,18 @@ def measure(live: Live) -> BenchPart:
     for number, program in enumerate(PROGRAMS.values(), 1):
         programs += speeds(program, ONE_OF_EACH)
         live.step(number, len(PROGRAMS))
-    return part(networks, programs)
+    yield from figures(networks, programs)
 
 
-def part(networks: Sequence[Speed], programs: Sequence[Speed]) -> BenchPart:
-    """Return the figures of what was timed, the rows of the two tables."""
-    figures = []
-    details: list[RenderableType] = [speed_table("network", networks)]
-    for what, of, aim in (("cold", _cold, COLD), ("warm", _warm, WARM)):
-        # Every verified run waits for the reference, so the model must not be slower; one network has a higher aim.
+def figures(networks: Sequence[Speed], programs: Sequence[Speed]) -> Iterator[Figure]:
+    """Yield the figures of what was timed.
+
+    Every verified run waits for the reference, so the model must not be slower; one network has a higher aim.
+    """
+    provenance, than = f"wall, least of {ROUNDS}", "tosa_reference_model's time / NPU model's"
+    for what, aim in (("cold", COLD), ("warm", WARM)):
         for row in networks:
-            name = f"{row.program}, {row.npu}, {what}: tosa_reference_model's time / NPU model's"
-            threshold = at_least(aim if row.program == MOBILENET else 1)
-            figures.append(Figure(name, row.reference / of(row), "times", LEAST, threshold))
-        together = sum(row.reference for row in programs) / sum(map(of, programs))
-        name = f"all programs together, {what}: tosa_reference_model's time / NPU model's"
-        figures.append(Figure(name, together, "times", LEAST, at_least(1)))
-        worst = sorted(programs, key=lambda row: of(row) - row.reference, reverse=True)
-        details.append(speed_table(f"\nfurthest behind the reference, {what}", worst[:WORST]))
-        details.append(f"{what}: {summary(programs, of)}")
-    groups = {"networks": networks, "programs": programs}
-    data = {what: [asdict(row) for row in rows] for what, rows in groups.items()}
-    return BenchPart(tuple(figures), tuple(details), data)
-
-
-def _cold(row: Speed) -> float:
-    return row.cold
-
-
-def _warm(row: Speed) -> float:
-    return row.warm
+            least, ratio = aim if row.program == MOBILENET else 1, row.reference / getattr(row, what)
+            yield Figure(f"{row.program}, {row.npu}, {what}: {than}", ratio, "times", provenance, at_least=least)
+        together = sum(row.reference for row in programs) / sum(getattr(row, what) for row in programs)
+        yield Figure(f"all programs together, {what}: {than}", together, "times", provenance, at_least=1)

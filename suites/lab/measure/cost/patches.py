@@ -11,10 +11,11 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import RenderableType
 from rich.table import Table
 
 from ethos_hil.base.errors import ToolError
@@ -26,7 +27,7 @@ from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, patches_on, replace_attribute
 from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.suites.declare.case import Case, call, case, f32, layer
-from ethos_hil.suites.lab.measure.cost.figure import BenchPart, Figure, at_least
+from ethos_hil.suites.lab.measure.cost.figure import Figure
 
 TARGET = EthosU.parse("ethos-u55-128")
 CASES = (
@@ -138,16 +139,13 @@ def table(rows: Sequence[Lowerings]) -> Table:
     return grid
 
 
-def figures(rows: Sequence[Lowerings]) -> tuple[Figure, ...]:
-    """What each detour of upstream's costs at most: a patch must pay for one model at least."""
+def figures(rows: Sequence[Lowerings]) -> Iterator[Figure]:
+    """Yield what each detour of upstream's costs at most: a patch must pay for one model at least."""
     provenance = f"CPU time, median of {ROUNDS} rounds ({NETWORK_ROUNDS} of a network)"
-    return tuple(
-        Figure(
-            f"without the patches of {way}", max(row.ratio(way) for row in rows), "times", provenance, at_least(PAYS)
-        )
-        for way in rows[0].seconds
-        if way != _NONE
-    )
+    for way in rows[0].seconds:
+        if way != _NONE:
+            most = max(row.ratio(way) for row in rows)
+            yield Figure(f"without the patches of {way}", most, "times", provenance, at_least=PAYS)
 
 
 def models() -> dict[str, tuple[TorchModel, int]]:
@@ -165,7 +163,7 @@ def models() -> dict[str, tuple[TorchModel, int]]:
     return by_name
 
 
-def measure(live: Live) -> BenchPart:
+def measure(live: Live) -> Iterator[Figure | RenderableType]:
     """Lower every model with and without each patch."""
     rows = []
     live.stage("Loading torch")
@@ -175,4 +173,5 @@ def measure(live: Live) -> BenchPart:
     for name, (model, rounds) in measured.items():
         live.stage(f"Lowering {name} with and without patches")
         rows.append(lowerings(name, model, rounds, step=live.step))
-    return BenchPart(figures(rows), (table(rows),))
+    yield table(rows)
+    yield from figures(rows)

@@ -7,7 +7,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,15 +17,13 @@ from rich.console import Console
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.suites.lab.measure.cost import command, evaluation, npu_speed, suites_time, timing_model
-from ethos_hil.suites.lab.measure.cost.evaluation import Rates
-from ethos_hil.suites.lab.measure.cost.figure import SHORT, BenchPart, Figure, at_least, at_most, table
+from ethos_hil.suites.lab.measure.cost import command, history, npu_speed, suites_time, timing
+from ethos_hil.suites.lab.measure.cost.figure import SHORT, Figure, table
 from ethos_hil.suites.lab.measure.cost.npu_speed import Speed
-from ethos_hil.suites.lab.measure.cost.suites_time import Sessions
-from ethos_hil.suites.lab.measure.cost.timing_model import CycleComparison, Published
+from ethos_hil.suites.lab.measure.cost.timing import CycleComparison
 
-GOOD = Figure("a good one", 99.5, "ms", "wall, median of 7", at_most(100))
-BAD = Figure("a bad one", 6.0, "times", "wall", at_least(8))
+GOOD = Figure("a good one", 99.5, "ms", "wall, median of 7", at_most=100)
+BAD = Figure("a bad one", 6.0, "times", "wall", at_least=8)
 PLAIN = Figure("one without a threshold", 5.0, "s", "CPU")
 
 
@@ -48,8 +46,7 @@ def test_a_figure_is_compared_with_its_threshold(figure: Figure, short: bool) ->
 
 def ended(monkeypatch: pytest.MonkeyPatch, *figures: Figure, as_json: bool = False) -> int:
     """The exit status of the command when its only part has these figures."""
-    part = BenchPart(figures, ("a detail",), {"rows": [1, 2]})
-    monkeypatch.setattr(command, "PARTS", {"part": lambda _live: part})
+    monkeypatch.setattr(command, "PARTS", {"part": lambda _live: iter(("a detail", *figures))})
     with pytest.raises(typer.Exit) as caught:
         command.main([], as_json=as_json)
     return int(caught.value.exit_code)
@@ -81,8 +78,7 @@ def test_figures_that_meet_their_thresholds_end_with_0(
 def test_programs_get_the_same_as_json(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     assert ended(monkeypatch, GOOD, BAD, PLAIN, as_json=True) == 1
     data = json.loads(capfd.readouterr().out)
-    assert data["schema_version"] == 1
-    assert data["details"] == {"part": {"rows": [1, 2]}}
+    assert data["schema_version"] == 2
     assert [figure["short"] for figure in data["figures"]] == [False, True, False]
     assert data["figures"][1] == {
         "part": "part",
@@ -90,10 +86,10 @@ def test_programs_get_the_same_as_json(monkeypatch: pytest.MonkeyPatch, capfd: p
         "value": 6.0,
         "unit": "times",
         "provenance": "wall",
-        "threshold": {"direction": "at least", "limit": 8},
+        "at_most": None,
+        "at_least": 8,
         "short": True,
     }
-    assert data["figures"][2]["threshold"] is None
 
 
 def test_a_terminal_shows_it_in_colour() -> None:
@@ -105,53 +101,59 @@ def test_a_terminal_shows_it_in_colour() -> None:
     assert "\x1b[1;31m" not in good
 
 
-SESSIONS = Sessions(one_worker=100, two_workers=52, listing=1.0, filling=200, cached=100, jobs=2)
-FAST = Speed("network", "ethos-u55-128", 5, reference=1.0, cold=0.5, warm=0.1)
-RATES = Rates(500, 2, 41.0, 100.0, 66.0, 0.9)
-PUBLISHED = Published("a network", "somewhere", 100, 110)
+FAST = Speed("network", "ethos-u55-128", reference=1.0, cold=0.5, warm=0.1)
+MOBILENET = replace(FAST, program="MobileNetV2", cold=0.06, warm=0.05)
+THAN = "tosa_reference_model's time / NPU model's"
 
 
 def row(npu: str, ratio: float) -> CycleComparison:
-    return CycleComparison(npu, "Shared_Sram", "Conv2D", 5, round(1000 * ratio), 1000)
+    return CycleComparison(npu, "Conv2D", 5, round(1000 * ratio), 1000)
 
 
 @pytest.mark.parametrize(
-    ("part", "short"),
+    ("figures", "short"),
     [
-        (lambda: suites_time.part(SESSIONS), ""),
-        (lambda: suites_time.part(replace(SESSIONS, two_workers=60)), "a session: time with one worker / with two"),
-        (lambda: suites_time.part(replace(SESSIONS, listing=1.6)), "pytest suites --collect-only"),
+        (npu_speed.figures([FAST], [FAST]), ""),
+        (npu_speed.figures([FAST], [FAST, replace(FAST, cold=10.0)]), f"all programs together, cold: {THAN}"),
+        (npu_speed.figures([replace(FAST, warm=1.1)], [FAST]), f"network, ethos-u55-128, warm: {THAN}"),
+        (npu_speed.figures([MOBILENET], [FAST]), f"MobileNetV2, ethos-u55-128, warm: {THAN}"),
+        (timing.figures([row("ethos-u55-128", 1.2), row("ethos-u55-32", 9)]), ""),
         (
-            lambda: suites_time.part(replace(SESSIONS, cached=181)),
-            "all operators in all profiles, 2 workers, cached",
-        ),
-        (lambda: npu_speed.part([FAST], [FAST]), ""),
-        (
-            lambda: npu_speed.part([FAST], [FAST, replace(FAST, operations=1, cold=10.0)]),
-            "all programs together, cold: tosa_reference_model's time / NPU model's",
-        ),
-        (
-            lambda: npu_speed.part([replace(FAST, warm=1.1)], [FAST]),
-            "network, ethos-u55-128, warm: tosa_reference_model's time / NPU model's",
-        ),
-        (
-            lambda: npu_speed.part([replace(FAST, program="MobileNetV2", cold=0.06, warm=0.05)], [FAST]),
-            "MobileNetV2, ethos-u55-128, warm: tosa_reference_model's time / NPU model's",
-        ),
-        (lambda: timing_model.part([row("ethos-u55-128", 1.2), row("ethos-u55-32", 9)], [], [PUBLISHED]), ""),
-        (
-            lambda: timing_model.part([row("ethos-u55-128", 0.5)], [], []),
+            timing.figures([row("ethos-u55-128", 0.5)]),
             "Conv2D, ethos-u55-128: modelled and Vela's cycles, larger / smaller",
-        ),
-        (lambda: evaluation.part(RATES), ""),
-        (
-            lambda: evaluation.part(replace(RATES, evaluated=39.0)),
-            "ResNet-8, evaluate with 2 boards / a board and the reference that wait for each other",
         ),
     ],
 )
-def test_each_part_has_the_thresholds_it_must_have(part: Callable[[], BenchPart], short: str) -> None:
-    assert [figure.what for figure in part().figures if figure.short] == ([short] if short else [])
+def test_each_part_has_the_thresholds_it_must_have(figures: Iterator[Figure], short: str) -> None:
+    assert [figure.what for figure in figures if figure.short] == ([short] if short else [])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "short"),
+    [
+        ((100, 52, 1.0, 200, 100), ""),
+        ((100, 60, 1.0, 200, 100), "a session: time with one worker / with two"),
+        ((100, 52, 1.6, 200, 100), "pytest suites --collect-only"),
+        ((100, 52, 1.0, 200, 181), "all operators in all profiles, 2 workers, cached"),
+    ],
+)
+def test_sessions_have_thresholds(monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], short: str) -> None:
+    one, two, listing, filling, cached = seconds
+    times = iter((one, two, *[listing] * 5, filling, cached))
+    monkeypatch.setattr(suites_time, "session", lambda *_: next(times))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with Live() as live:
+        figures = list(suites_time.measure(live))
+    assert [figure.what for figure in figures if figure.short] == ([short] if short else [])
+
+
+def test_every_figure_of_a_short_year_is_measured_and_is_small() -> None:
+    """A year of 365 nights takes two minutes; what may be in a history is the same for four."""
+    with Live() as live:
+        figures = list(history.measure(live, count=4, tests=240))
+    assert len(figures) == 7
+    assert not [figure.what for figure in figures if figure.unit == "MB" and figure.short]
+    assert any(figure.what.startswith("compare a night with the one before (240 tests)") for figure in figures)
 
 
 @pytest.mark.parametrize(
@@ -166,25 +168,10 @@ def test_what_was_not_all_run_and_right_gives_no_figure(tmp_path: Path, text: st
         suites_time.session(arguments, {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, tmp_path)
 
 
-def test_evaluate_by_itself_has_all_images_and_few_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = []
-
-    def measure(_live: Live, items: int) -> BenchPart:
-        counts.append(items)
-        return BenchPart((PLAIN,))
-
-    monkeypatch.setattr(evaluation, "measure", measure)
-    monkeypatch.setattr(command, "PARTS", {"other": lambda _live: BenchPart((PLAIN,)), "evaluate": None})
-    for parts, items in ((["evaluate"], None), ([], None), (["other", "evaluate"], None), (["evaluate"], 7)):
-        with pytest.raises(typer.Exit):
-            command.main(parts, items)
-    assert counts == [10_000, 500, 500, 7]
-
-
 def test_an_unknown_part_is_named() -> None:
     with pytest.raises(UsageError, match="the benchmark has no part 'speed'") as error:
         command.main(["speed"])
-    assert error.value.hint == "there are host, suites, npu, timing, published, patches, evaluate, history"
+    assert error.value.hint == "there are host, suites, npu, timing, published, patches, history"
 
 
 @pytest.mark.proof
