@@ -51,8 +51,9 @@ def main(
         int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
     ] = None,
 ) -> None:
-    """Run the laboratory's own tests, conformance, random networks, profiles, fuzzing, mutants of programs,
+    """Run the laboratory's own tests, conformance, random networks, fuzzing, mutants of programs,
     mutants of our own code, upstream's tests, the zoo, the boards' campaign, suites, proofs,
+    published totals, published baselines, and the benchmark in turn.
     published totals, published baselines, and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in LAB]

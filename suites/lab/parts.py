@@ -52,7 +52,6 @@ PARTS: Mapping[str, Part] = {
     "fvp-check": Part(
         "programs, tests and cycles on an FVP of Arm's, in a file to send", "prove.fvp_check.command:main"
     ),
-    "profiles": Part("profiles by prefixes against the model of time", "measure.profiles:main"),
     "streams": Part("damaged command streams, weights and memory", "damage.streams:main"),
     "odd-models": Part("models that are odd in one way", "damage.models:main"),
     "servers": Part("GDB servers that play tricks", "damage.servers:main"),
@@ -79,10 +78,9 @@ LAB: Mapping[str, tuple[str, ...]] = {
     "environment": (f"{_PYTEST} -m 'environment and not proof and not lab'",),
     "conformance": ("conformance -j {jobs}", *_TFLITE),
     "networks": ("random --count 60 --seed {seed} -j {jobs}",),
-    "profiles": ("profiles --count 40 --seed {seed} -j {jobs}",),
     "fuzz": (
         "streams --seed {seed} -j {jobs}",
-        "odd-models --seed {seed} -j {jobs}",
+        "odd-models -j {jobs}",
         "servers -n 1000 --seed {seed} -j {jobs}",
         "sh -c 'cd firmware && cmake --preset host --log-level WARNING && cmake --build --preset fuzz -- --quiet'",
         "fuzzers --seconds 60 --seed {seed}",

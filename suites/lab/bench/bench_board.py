@@ -40,40 +40,22 @@ class BenchBoard:
         self,
         npu: str = "ethos-u55-128",
         *,
-        soc: str = "corstone-300",
         baud: int | None = None,
         faults: Sequence[str] = (),
-        seed: int = 0,
-        refuse_second: bool = False,
     ) -> None:
         """Start one.
 
         Args:
             npu: its NPU.
-            soc: its system on chip.
             baud: bits per second of its line whatever its ends say; 0: bytes take no time; None: as they are set.
             faults: as `FaultSpec.parse` takes them.
-            seed: of the faults.
-            refuse_second: close a second gdb client's connection.
 
         Raises:
             TargetNotAvailable: it did not start; has its message.
         """
-        command = [
-            sys.executable,
-            "-m",
-            "ethos_hil.suites.lab",
-            "bench",
-            "--npu",
-            npu,
-            "--soc",
-            soc,
-            "--seed",
-            str(seed),
-        ]
+        command = [sys.executable, "-m", "ethos_hil.suites.lab", "bench", "--npu", npu]
         command += [] if baud is None else ["--baud", str(baud)]
         command += [word for fault in faults for word in ("--fault", fault)]
-        command += ["--refuse-second"] if refuse_second else []
         with interrupts_deferred():
             self._process = subprocess.Popen(
                 command,

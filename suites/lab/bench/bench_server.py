@@ -9,69 +9,58 @@ import queue
 import select
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 
-from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.virtual.mps3_an547 import UART0
-from ethos_hil.suites.lab.bench.control_port import ControlPort
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
 from ethos_hil.suites.lab.bench.gdb_port import GdbPort
 from ethos_hil.suites.lab.bench.guest import LOST, BenchGuest
 from ethos_hil.suites.lab.bench.line_uart import LineUart
 from ethos_hil.suites.lab.bench.paced_line import PacedLine
 
+SOC = find_soc("corstone-300")
+"""The system on chip: the virtual one whose UART can be taken from QEMU."""
 _MOST_ALARMS = 64
-
-
-@dataclass(frozen=True)
-class BenchSettings:
-    """What a bench board is.
-
-    Attributes:
-        soc: its system on chip.
-        npu: configuration of its NPU.
-        baud: bits per second of the line whatever its ends are set to; 0: bytes take no time; None: as they are set.
-        faults: that it has from the start.
-        seed: of what is random in them.
-        refuse_second: see `GdbPort`.
-    """
-
-    soc: Soc
-    npu: EthosU
-    baud: int | None = None
-    faults: tuple[FaultSpec, ...] = ()
-    seed: int = 0
-    refuse_second: bool = False
+_CONTROL_SECONDS = 5.0
+_LONGEST = 4096
 
 
 class BenchServer:
     """A board with power, and its ports. A context manager: leaving it leaves nothing behind."""
 
-    def __init__(self, settings: BenchSettings) -> None:
+    def __init__(self, npu: EthosU, baud: int | None, faults: Sequence[FaultSpec], seed: int) -> None:
         """Switch a board on.
 
+        Args:
+            npu: configuration of its NPU.
+            baud: bits per second of the line whatever its ends are set to; 0: bytes take no time; None: as they are
+                set.
+            faults: that it has from the start.
+            seed: of what is random in those of the line.
+
         Raises:
-            UsageError: the bench cannot be this board.
+            UsageError: the board cannot have this NPU.
             TargetNotAvailable: QEMU does not start.
         """
-        self._settings = settings
+        if npu.name not in SOC.npu_names:
+            raise UsageError(f"a {SOC.name} cannot have an {npu.name}", hint=f"use one of {', '.join(SOC.npu_names)}")
         self._closers = contextlib.ExitStack()
         try:
             self._uart = LineUart(UART0)
             self._closers.callback(self._uart.close)
-            self._line = PacedLine(self._uart, settings.soc.peripheral_hz, settings.baud, settings.seed)
+            self._line = PacedLine(self._uart, SOC.peripheral_hz, baud, seed)
             self._closers.callback(self._line.stop)
-            self._guest = BenchGuest(settings.soc, settings.npu, self._uart, self._line.reset_board)
+            self._guest = BenchGuest(SOC, npu, self._uart, self._line.reset_board)
             self._closers.callback(self._guest.power_off)
-            self._gdb = GdbPort(self._guest, refuse_second=settings.refuse_second, seed=settings.seed)
+            self._gdb = GdbPort(self._guest)
             self._closers.callback(self._gdb.close)
-            self._control = ControlPort(self._execute)
+            self._control = socket.create_server(("127.0.0.1", 0))
             self._closers.callback(self._control.close)
             self._guest.power_on()
-            for fault in settings.faults:
+            for fault in faults:
                 self._arm(fault)
             self._line.start()
         except BaseException:
@@ -89,13 +78,16 @@ class BenchServer:
     @property
     def addresses(self) -> dict[str, str]:
         """Where it is reached: "gdb", "serial" and "control"."""
-        return {"gdb": self._gdb.address, "serial": self._line.path, "control": self._control.address}
+        return {
+            "gdb": self._gdb.address,
+            "serial": self._line.path,
+            "control": f"127.0.0.1:{self._control.getsockname()[1]}",
+        }
 
     def serve(self, until: Sequence[int]) -> None:
         """Be the board until one of these file descriptors is readable."""
         while True:
-            sources: list[int | socket.socket] = [*until, self._line.alarm_file, *self._gdb.sources()]
-            sources += self._control.sources()
+            sources: list[int | socket.socket] = [*until, self._line.alarm_file, *self._gdb.sources(), self._control]
             if self._guest.board is not None:
                 sources.append(self._guest.fileno())
             ready = select.select(sources, [], [], 0.0 if self._pending() else None)[0]
@@ -123,14 +115,23 @@ class BenchServer:
                 self._gdb.stopped(stop)
 
     def _handle(self, source: socket.socket) -> None:
-        if source in self._control.sources():
-            self._control.ready(source)
+        if source is self._control:
+            self._serve_control()
             return
         try:
             self._gdb.ready(source)
         except LOST:
             self._guest.ended()
             self._gdb.drop()
+
+    def _serve_control(self) -> None:
+        """Answer one line of a client of the control port, which sends it at once. `power.sh` is one."""
+        client, _ = self._control.accept()
+        client.settimeout(_CONTROL_SECONDS)
+        with client, contextlib.suppress(OSError), client.makefile("rw", errors="replace") as lines:
+            line = lines.readline(_LONGEST).strip()
+            if line:
+                lines.write(f"{self._execute(line)}\n")
 
     def _follow_alarms(self) -> None:
         """Do what the number of bytes on the line has set off."""
@@ -165,7 +166,6 @@ class BenchServer:
                     part.heal()
             elif word == "seed" and argument.isdecimal():
                 self._line.reseed(int(argument))
-                self._gdb.reseed(int(argument))
             elif word == "status":
                 return "ok " + json.dumps(self._status())
             else:
@@ -185,7 +185,7 @@ class BenchServer:
             "resets": guest.resets,
             "lockups": guest.lockups,
             "packets": self._gdb.served,
-            "baud": self._settings.soc.peripheral_hz // self._uart.divider if self._uart.divider else 0,
+            "baud": SOC.peripheral_hz // self._uart.divider if self._uart.divider else 0,
             **self._line.counts(),
         }
 

@@ -11,18 +11,15 @@ from typing import Annotated
 
 import typer
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.suites.lab.bench.bench_board import board_text, loading_of
-from ethos_hil.suites.lab.bench.bench_server import BenchServer, BenchSettings
+from ethos_hil.suites.lab.bench.bench_server import BenchServer
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
 
 
 def main(
     npu: Annotated[str, typer.Option(help="Its NPU.")] = "ethos-u55-128",
-    soc: Annotated[str, typer.Option(help="Its system on chip.")] = "corstone-300",
     baud: Annotated[
         int | None,
         typer.Option(min=0, help="Speed of its line, 0 for any; default: as its ends are set; noise if they differ."),
@@ -32,24 +29,17 @@ def main(
         typer.Option(help=f"[to-board.|to-host.]NAME[:ARGUMENT]...; names: {', '.join(BenchFault)}."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of what is random in the faults.")] = 0,
-    refuse_second: Annotated[
-        bool, typer.Option("--refuse-second", help="Close a second gdb client's connection; default: let it wait.")
-    ] = False,
     board_file: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Write the file there with which ethos-hil finds it.")
     ] = None,
 ) -> None:
     """Be a board: print where its gdb server, its serial device and its switches are, and serve them."""
-    system = find_soc(soc)
-    if npu not in system.npu_names:
-        raise UsageError(f"a {soc} cannot have an {npu}", hint=f"use one of {', '.join(system.npu_names)}")
-    faults = tuple(FaultSpec.parse(text) for text in fault or ())
-    settings = BenchSettings(system, EthosU.parse(npu), baud, faults, seed, refuse_second)
+    faults = [FaultSpec.parse(text) for text in fault or ()]
     ended, ending = os.pipe()
     os.set_blocking(ending, False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda sent, frame: os.write(ending, b"!"))
-    with BenchServer(settings) as server:
+    with BenchServer(EthosU.parse(npu), baud, faults, seed) as server:
         addresses = server.addresses
         if board_file is not None:
             write_whole(board_file, board_text(loading_of(addresses["gdb"]), addresses["serial"], addresses["control"]))

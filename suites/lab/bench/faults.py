@@ -1,7 +1,11 @@
-"""What can go wrong on the bench, and how a command line names it: `[to-board.|to-host.]NAME[:ARGUMENT]...`."""
+"""What can go wrong on the bench, how a command line names it (`[to-board.|to-host.]NAME[:ARGUMENT]...`), and what the
+faults of the serial line do to its bytes.
+"""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,8 +27,6 @@ class BenchFault(StrEnum):
     """The line stands still for a while: mean distance (20000), milliseconds at most (400)."""
     CUT = "cut"
     """Nothing passes any more: bytes before that (0)."""
-    OVERRUN = "overrun"
-    """The UART loses what arrives while bytes are older than that: milliseconds (20)."""
     RESET = "reset"
     """The board resets by itself: bytes on the line before that, both directions together (1000)."""
     HANG = "hang"
@@ -43,9 +45,12 @@ class BenchFault(StrEnum):
     """The gdb server ends: packets that it takes before that (50)."""
     GDB_MUTE = "gdb-mute"
     """The gdb server takes packets and answers none: packets before that (50)."""
-    GDB_LIES = "gdb-lies"
-    """The gdb server lies about memory: mean number of bytes between two lies (20000), and which (0): 0 what it reads,
-    1 what it wrote, so that memory has something else than it reads."""
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether it happens after a number of bytes on the line."""
+        others = (BenchFault.RESET, BenchFault.HANG, BenchFault.BROWN_OUT, BenchFault.UNPLUG)
+        return self is BenchFault.CUT or self in others
 
 
 class Way(StrEnum):
@@ -71,7 +76,6 @@ _DEFAULTS: dict[BenchFault, tuple[int | None, ...]] = {
     BenchFault.INSERT: (5000,),
     BenchFault.DELAY: (20000, 400),
     BenchFault.CUT: (0,),
-    BenchFault.OVERRUN: (20,),
     BenchFault.RESET: (1000,),
     BenchFault.HANG: (1000,),
     BenchFault.BROWN_OUT: (1000,),
@@ -81,10 +85,14 @@ _DEFAULTS: dict[BenchFault, tuple[int | None, ...]] = {
     BenchFault.STUCK: (None, 1, 1, 0),
     BenchFault.GDB_DIES: (50,),
     BenchFault.GDB_MUTE: (50,),
-    BenchFault.GDB_LIES: (20000, 0),
 }
 """The arguments of each, and their defaults; None for one that has to be given."""
 _LEAST_DISTANCE = 2
+_MOST_IN_A_ROW = 64
+"""Bytes that one fault strikes at most. Half of them strike one."""
+
+Piece = tuple[float, bytes]
+"""Seconds that the line stands still, and the bytes that come then."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +136,7 @@ class FaultSpec:
         arguments = (*numbers, *(default for default in defaults[len(numbers) :] if default is not None))
         if len(arguments) < len(defaults):
             raise UsageError(f"the fault {text!r} lacks an argument", hint=_form(kind))
-        spaced = (kind in ON_THE_LINE and kind is not BenchFault.CUT) or kind is BenchFault.GDB_LIES
-        if spaced and arguments[0] < _LEAST_DISTANCE:
+        if kind in ON_THE_LINE and not kind.counts_bytes and arguments[0] < _LEAST_DISTANCE:
             raise UsageError(f"the fault {text!r} would strike every byte", hint=f"say {_LEAST_DISTANCE} or more")
         return cls(kind, arguments, ways if kind in ON_THE_LINE else ())
 
@@ -137,3 +144,80 @@ class FaultSpec:
 def _form(kind: BenchFault) -> str:
     """Return how a fault is written, with its defaults."""
     return "write " + ":".join([kind, *("NUMBER" if default is None else str(default) for default in _DEFAULTS[kind])])
+
+
+@dataclass
+class _Armed:
+    """A fault, and after how many more bytes it strikes."""
+
+    spec: FaultSpec
+    left: int
+
+
+class LineFaults:
+    """The faults of one direction of the line, which change the bytes that pass. The seed alone decides where and how.
+
+    Attributes:
+        struck: how often each kind has struck.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self._chance = random.Random(seed)
+        self._armed: list[_Armed] = []
+        self._is_cut = False
+        self.struck: Counter[BenchFault] = Counter()
+
+    def arm(self, spec: FaultSpec) -> None:
+        """Let a fault strike from now on."""
+        self._armed.append(_Armed(spec, self._distance(spec)))
+
+    def heal(self) -> None:
+        """Let bytes pass as they are."""
+        self._armed.clear()
+        self._is_cut = False
+
+    def through(self, data: bytes) -> list[Piece]:
+        """Return what comes out when `data` goes in."""
+        pieces: list[tuple[float, bytearray]] = [(0.0, bytearray())]
+        while data and not self._is_cut:
+            nearest = min(self._armed, key=lambda fault: fault.left, default=None)
+            passing = len(data) if nearest is None else min(nearest.left, len(data))
+            pieces[-1][1].extend(data[:passing])
+            data = data[passing:]
+            for fault in self._armed:
+                fault.left -= passing
+            if nearest is not None and nearest.left == 0 and data:
+                data = self._strike(nearest.spec, data, pieces)
+                nearest.left = self._distance(nearest.spec)
+        return [(pause, bytes(part)) for pause, part in pieces if part or pause]
+
+    def noise(self, count: int) -> bytes:
+        """Return what a receiver with another speed makes of that many bytes."""
+        return self._chance.randbytes(count)
+
+    def _strike(self, spec: FaultSpec, data: bytes, pieces: list[tuple[float, bytearray]]) -> bytes:
+        """Let a fault strike the first bytes of `data`. Return the rest."""
+        self.struck[spec.kind] += 1
+        count = 1 if self._chance.random() < 0.5 else self._chance.randint(2, _MOST_IN_A_ROW)
+        out = pieces[-1][1]
+        if spec.kind is BenchFault.CUT:
+            self._is_cut = True
+        elif spec.kind is BenchFault.DROP:
+            return data[count:]
+        elif spec.kind is BenchFault.REPEAT:
+            out.extend(data[:count] * 2)
+            return data[count:]
+        elif spec.kind is BenchFault.CORRUPT:
+            out.append(data[0] ^ self._chance.randint(1, 255))
+            return data[1:]
+        elif spec.kind is BenchFault.INSERT:
+            out.extend(self._chance.randbytes(count))
+        else:
+            pieces.append((self._chance.uniform(0, spec.arguments[1] / 1000), bytearray()))
+        return data
+
+    def _distance(self, spec: FaultSpec) -> int:
+        """Return how many bytes pass before it strikes."""
+        if spec.kind is BenchFault.CUT:
+            return spec.arguments[0]
+        return 1 + round(self._chance.expovariate(1 / spec.arguments[0]))

@@ -11,7 +11,6 @@ Packet formats are from the GDB manual, appendix "Remote Serial Protocol". What 
 from __future__ import annotations
 
 import contextlib
-import random
 import socket
 from collections.abc import Callable
 
@@ -45,21 +44,13 @@ class GdbPort(PacketServer):
         served: packets since the start.
     """
 
-    def __init__(self, guest: BenchGuest, *, refuse_second: bool = False, port: int = 0, seed: int = 0) -> None:
-        """Open the port on loopback.
-
-        Args:
-            guest: the board.
-            refuse_second: close the connection of a second client at once, as OpenOCD does. Without it no one answers
-                it until the first one has gone, as with QEMU.
-            port: to listen on; 0 for a free one.
-            seed: of what is random in its faults.
+    def __init__(self, guest: BenchGuest) -> None:
+        """Open a free port on loopback to a board. No one answers a second client until the first one has gone.
 
         Raises OSError.
         """
         self._guest = guest
-        self._refuse_second = refuse_second
-        self._listener: socket.socket | None = socket.create_server(("127.0.0.1", port), backlog=4)
+        self._listener: socket.socket | None = socket.create_server(("127.0.0.1", 0), backlog=4)
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._described = False
         self._waiting = False
@@ -68,22 +59,15 @@ class GdbPort(PacketServer):
         self._stuck: list[tuple[int, int, int, int]] = []
         self._dies: int | None = None
         self._mute: int | None = None
-        self.reseed(seed)
         self.served = 0
 
     def sources(self) -> list[socket.socket]:
         """Return the sockets to wait for."""
-        accepts = self._listener is not None and (self.stream is None or self._refuse_second)
-        sockets = [self.stream, self._listener if accepts else None]
-        return [sock for sock in sockets if sock is not None]
-
-    def reseed(self, seed: int) -> None:
-        """Start again with what is random in the faults; those that are armed are forgotten."""
-        self._lies = GdbLies(f"{seed} gdb")
+        source = self._listener if self.stream is None else self.stream
+        return [] if source is None else [source]
 
     def arm(self, spec: FaultSpec) -> None:
         """Let a fault of the server or of the memory behind it happen."""
-        self._lies.arm(spec)
         if spec.kind is BenchFault.GDB_DIES:
             self._dies = self.served + spec.arguments[0]
         elif spec.kind is BenchFault.GDB_MUTE:
@@ -96,7 +80,6 @@ class GdbPort(PacketServer):
         """Take these faults away. A server that died comes back at the same port."""
         self._dies = self._mute = None
         self._stuck.clear()
-        self._lies.heal()
         if self._listener is None:
             host, _, port = self.address.rpartition(":")
             self._listener = socket.create_server((host, int(port)), backlog=4)
@@ -132,7 +115,7 @@ class GdbPort(PacketServer):
     def _accept(self) -> None:
         assert self._listener is not None
         client, _ = self._listener.accept()
-        if self.stream is not None or self._guest.board is None:  # nothing is behind the probe without power
+        if self._guest.board is None:  # nothing is behind the probe without power
             client.close()
             return
         client.settimeout(_SEND_SECONDS)
@@ -286,8 +269,7 @@ class GdbPort(PacketServer):
         answer = self._stub(payload)
         if len(answer) != 2 * size:
             return answer
-        kept = self._as_kept(address, bytes.fromhex(answer.decode("ascii")))
-        return self._lies.read(address, kept).hex().encode()
+        return self._as_kept(address, bytes.fromhex(answer.decode("ascii"))).hex().encode()
 
     def _write_memory(self, payload: bytes) -> bytes:
         head, _, text = payload[1:].partition(b":")
@@ -308,8 +290,7 @@ class GdbPort(PacketServer):
         if (address, size) == (_AIRCR, 4) and value >> 16 == _AIRCR_KEY and value & _SYSRESETREQ:
             self._guest.reset()
             return b"OK"
-        stored = self._as_kept(address, self._lies.written(address, data))
-        return self._stub(b"M%b:%b" % (head, stored.hex().encode()))
+        return self._stub(b"M%b:%b" % (head, self._as_kept(address, data).hex().encode()))
 
     def _served_here(self, address: int, size: int) -> bool:
         return any(window.holds(address, size) for window in self._guest.windows)
@@ -335,65 +316,6 @@ class GdbPort(PacketServer):
             return b"OK"
         self.send_packets(payload, [b"O" + f"unknown command: '{text}'\r\n".encode().hex().encode()])
         return b"OK"
-
-
-class GdbLies:
-    """Changes bytes between the debugger and memory. The seed alone decides which.
-
-    Attributes:
-        told: how many bytes it has lied about.
-    """
-
-    def __init__(self, seed: str) -> None:
-        self._chance = random.Random(seed)
-        self._distance: int | None = None
-        self._forges = False
-        self._left = 0
-        self._claimed: dict[int, int] = {}
-        self.told = 0
-
-    def arm(self, spec: FaultSpec) -> None:
-        """Lie from now on, if that is the fault."""
-        if spec.kind is BenchFault.GDB_LIES:
-            self._distance, self._forges = spec.arguments[0], bool(spec.arguments[1])
-            self._left = self._next()
-
-    def heal(self) -> None:
-        """Tell the truth."""
-        self._distance = None
-        self._claimed.clear()
-
-    def read(self, address: int, data: bytes) -> bytes:
-        """Return what the debugger gets of what is in memory."""
-        if self._distance is None:
-            return data
-        if not self._forges:
-            return self._changed(address, data)
-        return bytes(self._claimed.get(at, byte) for at, byte in enumerate(data, address))
-
-    def written(self, address: int, data: bytes) -> bytes:
-        """Return what memory gets of what the debugger writes."""
-        if self._distance is None or not self._forges:
-            return data
-        for at in range(address, address + len(data)):
-            self._claimed.pop(at, None)
-        return self._changed(address, data)
-
-    def _changed(self, address: int, data: bytes) -> bytes:
-        changed = bytearray(data)
-        while self._left < len(changed):
-            self.told += 1
-            if self._forges:
-                self._claimed[address + self._left] = changed[self._left]
-            changed[self._left] ^= self._chance.randint(1, 255)
-            self._left += self._next()
-        self._left -= len(changed)
-        return bytes(changed)
-
-    def _next(self) -> int:
-        """Return the distance to the next lie, at least 1."""
-        assert self._distance is not None
-        return 1 + round(self._chance.expovariate(1 / self._distance))
 
 
 def _numbers(text: bytes) -> list[int]:

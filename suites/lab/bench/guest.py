@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import TargetNotAvailable, UsageError
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.gdb.stream import Stop, StopKind
 from ethos_hil.harness.npu import Fault, Npu
@@ -91,12 +91,7 @@ class BenchGuest:
             configuration: of its NPU.
             uart: the board's end of the serial line.
             on_reset: resets that, when the board is.
-
-        Raises:
-            UsageError: the virtual board cannot be this system, or its UART is not where the machine has one.
         """
-        if not soc.virtual or UART0 not in soc.uarts:
-            raise UsageError(f"the bench board cannot be a {soc.name}", hint="use corstone-300")
         self.soc = soc
         self.board: QemuBoard | None = None
         self.running = False

@@ -19,8 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER
-from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec, Way
-from ethos_hil.suites.lab.bench.line_faults import LineFaults
+from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec, LineFaults, Way
 from ethos_hil.suites.lab.bench.line_uart import LineUart
 
 BITS = 10
@@ -144,8 +143,6 @@ class PacedLine(threading.Thread):
         self._uart, self._clock_hz, self._baud = uart, clock_hz, baud
         self._lock = threading.Lock()
         self._lanes = {way: _Lane(f"{seed} {way}") for way in Way}
-        self._given: deque[tuple[float, int]] = deque()
-        self._overrun: float | None = None
         self._alarms: list[tuple[int, FaultSpec]] = []
         self.alarms: queue.SimpleQueue[FaultSpec] = queue.SimpleQueue()
         self._stopping = self._unplugged = False
@@ -166,16 +163,13 @@ class PacedLine(threading.Thread):
         with self._lock:
             for way in spec.ways:
                 self._lanes[way].faults.arm(spec)
-            if spec.kind is BenchFault.OVERRUN:
-                self._overrun = spec.arguments[0] / 1000
-            if spec.kind in (BenchFault.RESET, BenchFault.HANG, BenchFault.BROWN_OUT, BenchFault.UNPLUG):
+            if spec.kind.counts_bytes and not spec.ways:
                 self._alarms.append((self._passed() + spec.arguments[0], spec))
 
     def heal(self) -> None:
         """Take all faults away."""
         with self._lock:
             self._alarms.clear()
-            self._overrun = None
             for lane in self._lanes.values():
                 lane.faults.heal()
 
@@ -184,7 +178,6 @@ class PacedLine(threading.Thread):
         with self._lock:
             self._uart.take_sent(_READ_BYTES)
             self._uart.reset()
-            self._given.clear()
             self._lanes[Way.TO_HOST].clear()
 
     def counts(self) -> dict[str, dict[str, int]]:
@@ -286,8 +279,7 @@ class PacedLine(threading.Thread):
             if not self._agree(baud, self._board_baud(self._uart.divider)):
                 lane.garbled += len(data)
                 heard = lane.faults.noise(len(data))
-            taken = 0 if self._is_overrun(now) else self._uart.give(heard)
-            self._given.append((now, taken))
+            taken = self._uart.give(heard)
             if taken < len(heard):
                 lane.lost += len(heard) - taken
                 self._uart.lose()
@@ -312,13 +304,6 @@ class PacedLine(threading.Thread):
     def _agree(self, sender: int, receiver: int) -> bool:
         """Return whether a receiver with one speed understands a sender with another."""
         return self._baud is not None or abs(sender - receiver) <= _TOLERANCE * receiver
-
-    def _is_overrun(self, now: float) -> bool:
-        """Return whether the board has left bytes unread for too long, where that is a fault."""
-        unread = self._uart.unread()
-        while self._given and sum(count for _, count in self._given) - self._given[0][1] >= unread:
-            self._given.popleft()
-        return self._overrun is not None and unread > 0 and now - self._given[0][0] > self._overrun
 
     def _passed(self) -> int:
         return sum(lane.passed for lane in self._lanes.values())

@@ -13,6 +13,7 @@ import typer
 
 from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.loop import CRASHED, DamageEnding
+from ethos_hil.suites.lab.damage.odd_models import Odd, odd_models
 from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 
 TARGETS = ("ethos-u55-128", "ethos-u85-256", "TOSA-1.0+INT", "TOSA-1.0+FP")
@@ -31,16 +32,14 @@ _UNCLEAR = re.compile(
 
 @dataclass(frozen=True)
 class OddModels:
-    """The odd models of a seed, one target after the other.
+    """The odd models, one target after the other.
 
     Attributes:
-        seed: of the models that are drawn.
         names: the models.
         targets: NPUs, or a TOSA.
         text: what the names were chosen by.
     """
 
-    seed: int
     names: tuple[str, ...]
     targets: tuple[str, ...] = TARGETS
     text: str = ""
@@ -53,7 +52,7 @@ class OddModels:
         """The words of its command line."""
         options = [f"--target {target}" for target in self.targets if self.targets != TARGETS]
         options += [f"--name '{self.text}'"] if self.text else []
-        return " ".join((f"odd-models --seed {self.seed}", *options))
+        return " ".join(("odd-models", *options))
 
     def place(self, number: int) -> tuple[str, str]:
         """Return target and model of a number."""
@@ -68,17 +67,16 @@ class OddModels:
     def prepare(self, number: int) -> Callable[[int], DamageEnding]:
         """Import what lowers."""
         from ethos_hil.lowering.upstream.process import import_executorch
-        from ethos_hil.suites.lab.damage.odd_models import odd_models
 
         import_executorch()
-        models = odd_models(self.seed)
+        models = odd_models()
         return lambda number: self._examined(number, models)
 
     def lost(self, number: int, reason: str) -> DamageEnding:
         """Return the ending of a model that ended its process, or did not end."""
         return self._ending(number, HANG if reason.startswith("no end") else CRASHED, reason)
 
-    def _examined(self, number: int, models: Mapping[str, Callable[[], object]]) -> DamageEnding:
+    def _examined(self, number: int, models: Mapping[str, Callable[[], Odd]]) -> DamageEnding:
         from ethos_hil.base.errors import EthosHilError, causes
         from ethos_hil.lowering.native.worker import NativeCrash
 
@@ -101,7 +99,7 @@ class OddModels:
         return DamageEnding(number, f"{name} for {target}", target, outcome, message=message, finding=finding)
 
 
-def _compute(name: str, target: str, models: Mapping[str, Callable[[], object]]) -> None:
+def _compute(name: str, target: str, models: Mapping[str, Callable[[], Odd]]) -> None:
     """Lower a model from an empty cache, and compute its reference."""
     from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.lowering.cache.store import Cache
@@ -110,10 +108,8 @@ def _compute(name: str, target: str, models: Mapping[str, Callable[[], object]])
     from ethos_hil.lowering.model.torch_model import from_module
     from ethos_hil.lowering.oracle.reference import Reference
 
-    parts = models[name]()
-    assert isinstance(parts, tuple)
-    module, inputs, calibration = parts
-    model = from_module(module, inputs, calibration, label=name)
+    module, inputs = models[name]()
+    model = from_module(module, inputs, label=name)
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         spec = TosaSpec.parse(target) if target.startswith("TOSA") else EthosU.parse(target)
         artifact = lower(model, spec, cache=Cache(Path(folder)))
@@ -123,16 +119,13 @@ def _compute(name: str, target: str, models: Mapping[str, Callable[[], object]])
 def main(
     target: Annotated[list[str] | None, typer.Option(help=f"Default: {', '.join(TARGETS)}.")] = None,
     name: Annotated[str, typer.Option(metavar="TEXT", help="Only models with this in their name.")] = "",
-    seed: Annotated[int, typer.Option(help="Of the models that are drawn.")] = 1,
     first: loop.First = 0,
     only: loop.Only = None,
     jobs: Jobs = CORES,
     json_file: JsonFile = None,
 ) -> None:
     """Lower odd models and compute their answers. Find crashes, hangs and messages that name internals."""
-    from ethos_hil.suites.lab.damage.odd_models import odd_models
-
-    names = tuple(odd for odd in odd_models(seed) if name in odd)
-    subject = OddModels(seed, names, tuple(target or TARGETS), name)
+    names = tuple(odd for odd in odd_models() if name in odd)
+    subject = OddModels(names, tuple(target or TARGETS), name)
     count = len(names) * len(subject.targets) - first
     loop.damage(subject, count=count, first=first, only=only, jobs=jobs, json_file=json_file)

@@ -1,10 +1,9 @@
-"""The odd models, by name. Each makes the module, its example inputs and its calibration inputs."""
+"""The odd models, by name. Each makes the module and its example inputs."""
 
 from __future__ import annotations
 
 import functools
 import math
-import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,44 +11,33 @@ if TYPE_CHECKING:
     import torch
 
 Inputs = tuple["torch.Tensor", ...]
-Odd = tuple["torch.nn.Module", Inputs, list[Inputs]]
-
-DRAWN = 30
-"""How many models are drawn at random besides the listed ones."""
+Odd = tuple["torch.nn.Module", Inputs]
 
 
-def odd_models(seed: int) -> dict[str, Callable[[], Odd]]:
-    """Return what makes each model, by its name. The seed decides the drawn ones."""
+def odd_models() -> dict[str, Callable[[], Odd]]:
+    """Return what makes each model, by its name."""
     import torch
 
-    models: dict[str, Callable[[], Odd]] = {}
-    for part in (_empty, _shapes, _windows, _sets, _types, _values):
-        for name, (function, layers, inputs) in part(torch).items():
-            models[name] = _maker(function, layers, inputs)
-    for number in range(DRAWN):
-        models[f"drawn {number}"] = _drawn(random.Random(f"{seed}/{number}"))
-    return models
+    parts = (_empty, _shapes, _windows, _sets, _types, _values)
+    return {name: functools.partial(_odd, *row) for part in parts for name, row in part(torch).items()}
 
 
 Row = tuple[Callable[..., Any], Sequence[Any], tuple[Any, ...]]
 
 
-def _maker(function: Callable[..., Any], layers: Sequence[Any], inputs: tuple[Any, ...]) -> Callable[[], Odd]:
-    def make() -> Odd:
-        import torch
+def _odd(function: Callable[..., Any], layers: Sequence[Any], inputs: Inputs) -> Odd:
+    import torch
 
-        class OddModel(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.layers = torch.nn.ModuleList(make_layer() for make_layer in layers)
+    class OddModel(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.ModuleList(make_layer() for make_layer in layers)
 
-            def forward(self, *values: torch.Tensor) -> Any:
-                return function(*self.layers, *values)
+        def forward(self, *values: torch.Tensor) -> Any:
+            return function(*self.layers, *values)
 
-        torch.manual_seed(0)
-        return OddModel().eval(), tuple(value() if callable(value) else value for value in inputs), []
-
-    return make
+    torch.manual_seed(0)
+    return OddModel().eval(), inputs
 
 
 def _empty(torch: Any) -> dict[str, Row]:
@@ -258,53 +246,3 @@ def _without_variance(torch: Any) -> Any:
     layer = torch.nn.BatchNorm2d(2, eps=0.0)
     layer.running_var.zero_()
     return layer
-
-
-def _drawn(rng: random.Random) -> Callable[[], Odd]:
-    """A row of operators whose numbers are odd, on a small tensor."""
-    sizes = (0, 1, 1, 2, 3, 7, 16, 17)
-    shape = (rng.choice((1, 1, 2)), *(rng.choice(sizes) for _ in range(3)))
-    steps = [(rng.choice(sorted(_STEPS)), rng.random(), rng.random()) for _ in range(rng.randint(1, 4))]
-
-    def forward(value: Any) -> Any:
-        for name, first, second in steps:
-            value = _STEPS[name](value, first, second)
-        return value
-
-    def make() -> Odd:
-        import torch
-
-        return _maker(forward, [], (torch.rand(*shape, generator=torch.Generator().manual_seed(0)),))()
-
-    return make
-
-
-def _pooled(value: Any, first: float, second: float) -> Any:
-    import torch
-
-    kernel, stride = 1 + int(first * 4), 1 + int(second * 9)
-    return torch.nn.functional.max_pool2d(value, kernel, stride)
-
-
-def _padded(value: Any, first: float, second: float) -> Any:
-    import torch
-
-    return torch.nn.functional.pad(value, (int(first * 3), int(second * 3), 0, int(first * 5)))
-
-
-_STEPS: dict[str, Callable[[Any, float, float], Any]] = {
-    "add": lambda value, first, second: value + first,
-    "multiply": lambda value, first, second: value * (first - second),
-    "slice": lambda value, first, second: value.narrow(
-        1 + int(first * 3), 0, int(second * (value.shape[1 + int(first * 3)] + 1))
-    ),
-    "permute": lambda value, first, second: value.permute(0, 3, 1, 2),
-    "reduce": lambda value, first, second: value.mean(1 + int(first * 3), keepdim=True),
-    "maximum": lambda value, first, second: value.amax(1 + int(first * 3), keepdim=True),
-    "softmax": lambda value, first, second: value.softmax(1 + int(first * 3)),
-    "sigmoid": lambda value, first, second: value.sigmoid(),
-    "pool": _pooled,
-    "pad": _padded,
-    "twice": lambda value, first, second: value.repeat(1, 2, 1, 1),
-    "product": lambda value, first, second: value @ value.transpose(2, 3),
-}

@@ -76,12 +76,6 @@ def other(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes
     return [packet(rng.choice((*answers, rng.randbytes(8).hex().encode())))]
 
 
-def random_bytes(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
-    """Send anything, as a packet or not."""
-    data = rng.randbytes(rng.choice((1, 20, 3000)))
-    return [packet(data.replace(b"#", b"")) if rng.random() < 0.5 else data]
-
-
 def endless(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send a packet without an end, or one that stands for megabytes."""
     return [rng.choice((b"$" + b"0" * _MOST, packet(b"0" + b"*~" * 50_000)))]
@@ -149,13 +143,6 @@ def forget(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[byte
     return packets
 
 
-def ignore(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
-    """Do not write what is to be written to memory."""
-    if (place := _written(command)) is not None:
-        peer.state.memory[place.start : place.stop] = bytes(len(place))
-    return packets
-
-
 def wrong_register(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Have something else in a register."""
     if command[:1] in (b"P", b"G"):
@@ -188,7 +175,7 @@ def _written(command: bytes) -> range | None:
 TRICKS: dict[str, Trick] = {
     function.__name__: function
     for function in (
-        *(noise, lie, cut, silence, twice, between, other, random_bytes, endless, flood, slow, close, refuse, sizes),
-        *(description, forget, ignore, wrong_register, start_again, run_on),
+        *(noise, lie, cut, silence, twice, between, other, endless, flood, slow, close, refuse, sizes),
+        *(description, forget, wrong_register, start_again, run_on),
     )
 }

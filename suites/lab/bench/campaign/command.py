@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.suites.lab.bench.campaign.scenario import SEEDS_A_CAMPAIGN, Scenario, draw
 from ethos_hil.suites.lab.bench.campaign.trial import CampaignBench, ScenarioTrial
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, NO_END, VERIFIED
@@ -51,7 +52,7 @@ class BoardCampaign:
 
     def prepare(self, number: int) -> Callable[[int], DamageEnding]:
         """Start the board of this worker, which ends with it."""
-        self.scenarios(number).runs[0].image()  # what all processes share is made once
+        ResidentFirmware.of(self.scenarios(number).runs[0].image().elf)  # what all processes share is made once
         bench = _bench(self.folder / str(os.getpid()))
         return lambda number: ScenarioTrial(bench, self.scenarios(number)).ending()
 

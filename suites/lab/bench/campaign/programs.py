@@ -1,7 +1,7 @@
 """The campaign's programs: those that the virtual board's tests recorded, with many inputs and the right answers.
 
 Every run gets other inputs than the runs before it, so that an answer which is not its own is a wrong one.
-`python -m ethos_hil.suites.lab campaign.programs` computes the answers again, with tosa_reference_model.
+`python -m ethos_hil.suites.lab.bench.campaign.programs` computes the answers again, with tosa_reference_model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ethos_hil.harness.virtual.tests.programs import NPU, load, models
 ANSWERS = Path(__file__).parent / "data" / "answers.npz"
 INPUT_SETS = 64
 """Of each program."""
-NAMES = ("add", "convolutions")
+_SHAPES = {"add": ((1, 4, 4, 3),) * 2, "convolutions": ((1, 3, 16, 16),)}
+NAMES = tuple(_SHAPES)
 _NPU_TIMEOUT_MS = 1000
 
 
@@ -48,7 +49,7 @@ class CampaignRun:
         recorded = load(self.program)
         sets = [[array.tobytes() for array in inputs(self.program, number)] for number in self.sets]
         plan = RunPlan(len(sets), len(recorded.inputs), repeat=self.repeat, npu_timeout_ms=_NPU_TIMEOUT_MS)
-        return pack(_firmware(), recorded.pte, sets, plan)
+        return pack(find_firmware(), recorded.pte, sets, plan)
 
     def difference(self, outcome: Outcome) -> str | None:
         """Return how an outcome differs from the right answer, or None: every byte is right."""
@@ -56,13 +57,13 @@ class CampaignRun:
             return f"{len(outcome.runs)} executions in place of {self.executions}"
         for place, run in enumerate(outcome.runs):
             wanted = answers(self.program, self.sets[place // self.repeat])
-            same = len(run.outputs) == len(wanted) and all(
-                array.dtype == other.dtype and array.shape == other.shape and array.tobytes() == other.tobytes()
-                for array, other in zip(run.outputs, wanted, strict=True)
-            )
-            if not same:
+            if [_bits(array) for array in run.outputs] != [_bits(array) for array in wanted]:
                 return f"execution {place} has another answer"
         return None
+
+
+def _bits(array: np.ndarray) -> tuple[np.dtype, tuple[int, ...], bytes]:
+    return array.dtype, array.shape, array.tobytes()
 
 
 def inputs(program: str, number: int) -> tuple[np.ndarray, ...]:
@@ -70,7 +71,7 @@ def inputs(program: str, number: int) -> tuple[np.ndarray, ...]:
     chance = np.random.RandomState(number)
     return tuple(
         chance.standard_normal(len(data) // 4).astype(np.float32).reshape(shape)
-        for data, shape in zip(load(program).inputs, _shapes(program), strict=True)
+        for data, shape in zip(load(program).inputs, _SHAPES[program], strict=True)
     )
 
 
@@ -80,23 +81,10 @@ def answers(program: str, number: int) -> tuple[np.ndarray, ...]:
 
 
 @functools.cache
-def _firmware() -> bytes:
-    return find_firmware()
-
-
-@functools.cache
 def _answers() -> dict[str, tuple[np.ndarray, ...]]:
     with np.load(ANSWERS) as file:
         arrays = dict(file)
-    return {
-        name: tuple(arrays[f"{name}{index}"] for index in range(sum(key.startswith(name) for key in arrays)))
-        for name in NAMES
-    }
-
-
-@functools.cache
-def _shapes(program: str) -> tuple[tuple[int, ...], ...]:
-    return {"add": ((1, 4, 4, 3),) * 2, "convolutions": ((1, 3, 16, 16),)}[program]
+    return {name: tuple(array for key, array in sorted(arrays.items()) if key.startswith(name)) for name in NAMES}
 
 
 def record() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun
@@ -19,7 +20,8 @@ _MOST_BYTES = 16_000
 _MOST_PACKETS = 220
 """Of a load of the firmware."""
 _CODE, _CODE_BYTES = 0x10000000, 0x18000
-_SIGNALS = (Human.SIGINT, Human.SIGTERM, Human.SIGKILL)
+_OF_THE_PROBE = (BenchFault.STUCK, BenchFault.GDB_DIES, BenchFault.GDB_MUTE, Human.DEBUGGER)
+"""What only a load of the firmware meets."""
 _HARMLESS_BYTES = 2000
 """Mean distance of faults on the way to the board, at least, that cost an upload time only."""
 
@@ -47,7 +49,6 @@ class Scenario:
         human: what a person does meanwhile, or None.
         moment: when.
         warm: whether a run went well just before, so that the firmware is there.
-        starts_server: whether the harness starts the gdb server; else it runs already.
         has_power: whether the board's file says how to switch the board off and on.
         goes_on: whether the process that ran into the trouble makes the next run, too; else another one does.
         runs: the one before (if `warm`), the one in trouble, the one of a second user, and the one afterwards.
@@ -59,46 +60,33 @@ class Scenario:
     human: Human | None
     moment: Moment
     warm: bool
-    starts_server: bool
     has_power: bool
     goes_on: bool
-    runs: tuple[CampaignRun, CampaignRun, CampaignRun, CampaignRun]
+    runs: tuple[CampaignRun, ...]
     timeout: float
-
-    @property
-    def specs(self) -> tuple[FaultSpec, ...]:
-        """The faults of the bench."""
-        return tuple(map(FaultSpec.parse, self.faults))
 
     @property
     def troubles(self) -> tuple[Trouble, ...]:
         """All that happens to it."""
-        return (*(spec.kind for spec in self.specs), *((self.human,) if self.human is not None else ()))
+        faults = (FaultSpec.parse(text).kind for text in self.faults)
+        return (*faults, *((self.human,) if self.human is not None else ()))
 
     @property
-    def right(self) -> dict[str, str]:
-        """The endings of the run in trouble that are right, each with its reason."""
-        kinds: dict[str, str] = {}
-        for trouble in self.troubles:
-            kinds |= RIGHT[trouble].kinds
-        prevented = [RIGHT[trouble].prevents for trouble in self.troubles if RIGHT[trouble].prevents]
-        if self.only_costs_time:
-            kinds = {}
-        return kinds if prevented else kinds | {VERIFIED: "the trouble did not matter"}
-
-    @property
-    def only_costs_time(self) -> bool:
-        """Whether the monitor's way of asking again makes good for all of it."""
-        return bool(self.specs) and self.human is None and all(map(_is_harmless, self.specs))
+    def right(self) -> set[str]:
+        """The endings of the run in trouble that are right."""
+        if self.faults and self.human is None and all(_is_harmless(FaultSpec.parse(text)) for text in self.faults):
+            return {VERIFIED}  # the monitor's way of asking again makes good for all of it
+        endings = [RIGHT[trouble] for trouble in self.troubles]
+        verified = set() if any(ending.prevents for ending in endings) else {VERIFIED}
+        return verified.union(*(ending.kinds for ending in endings))
 
     def __str__(self) -> str:
         words = [*self.faults]
         if self.human is not None:
             words.append(str(self.human))
-            if self.human in (*_SIGNALS, Human.SERVER_KILLED):
+            if self.human in (Human.SIGINT, Human.SIGTERM, Human.SIGKILL):
                 words[-1] += f" after {self.moment.packets} packets and {self.moment.passed} bytes"
-        words += ["firmware there" if self.warm else "no firmware"]
-        words += ["own server"] * self.starts_server + ["no power switch"] * (not self.has_power)
+        words += ["firmware there" if self.warm else "no firmware", *["no power switch"] * (not self.has_power)]
         run = self.runs[1]
         return f"{', '.join(words)}; {run.program}, {len(run.sets)} input sets, {run.repeat} times each"
 
@@ -111,19 +99,18 @@ def draw(number: int) -> Scenario:
     if chance.random() < 0.3:
         troubles.append(chance.choice([fault for fault in BenchFault if fault is not first]))
     runs = tuple(_run(chance) for _ in range(4))
-    human = first if isinstance(first, Human) else None
     warm = chance.random() < 0.5
-    needs_load = any(_is_of_the_probe(trouble) for trouble in troubles)
+    at_line = warm or chance.random() < 0.3
+    needs_load = any(trouble in _OF_THE_PROBE for trouble in troubles)
     return Scenario(
         number,
         tuple(_fault(chance, fault, runs[1]) for fault in troubles if isinstance(fault, BenchFault)),
-        human,
-        Moment(*((0, _bytes(chance)) if warm or chance.random() < 0.3 else (chance.randint(0, _MOST_PACKETS), 0))),
-        warm and (not needs_load or chance.random() < 0.2) and human is not Human.SERVER_KILLED,
-        human is Human.SERVER_KILLED or chance.random() < 0.3,
+        first if isinstance(first, Human) else None,
+        Moment(0, _bytes(chance)) if at_line else Moment(chance.randint(0, _MOST_PACKETS), 0),
+        warm and (not needs_load or chance.random() < 0.2),
         chance.random() < 0.6,
         chance.random() < 0.5,
-        (runs[0], runs[1], runs[2], runs[3]),
+        runs,
         _SHORT if any(RIGHT[trouble].silences for trouble in troubles) else _LONG,
     )
 
@@ -138,43 +125,39 @@ def _bytes(chance: random.Random) -> int:
     return round(math.exp(chance.uniform(0, math.log(_MOST_BYTES))))
 
 
+def _distance(chance: random.Random) -> int:
+    return round(math.exp(chance.uniform(5, 10)))
+
+
+def _packets(chance: random.Random) -> tuple[object, ...]:
+    return (chance.randint(0, _MOST_PACKETS),)
+
+
+def _stuck(chance: random.Random) -> tuple[object, ...]:
+    address = hex(_CODE + chance.randrange(_CODE_BYTES))
+    return address, chance.choice((1, 4, 64)), hex(1 << chance.randrange(8)), chance.randrange(2)
+
+
+_ARGUMENTS: dict[BenchFault, Callable[[random.Random], tuple[object, ...]]] = {
+    BenchFault.DELAY: lambda chance: (_distance(chance), chance.randint(20, 500)),
+    BenchFault.NPU_DEAD: lambda chance: (),
+    BenchFault.STUCK: _stuck,
+    BenchFault.GDB_DIES: _packets,
+    BenchFault.GDB_MUTE: _packets,
+    **{fault: lambda chance: (_bytes(chance),) for fault in BenchFault if fault.counts_bytes},
+}
+
+
 def _fault(chance: random.Random, kind: BenchFault, run: CampaignRun) -> str:
     """Return a fault of a kind, as text."""
-    words: tuple[object, ...]
-    match kind:
-        case BenchFault.DELAY:
-            words = (round(math.exp(chance.uniform(5, 10))), chance.randint(20, 500))
-        case BenchFault.CUT | BenchFault.RESET | BenchFault.HANG | BenchFault.BROWN_OUT | BenchFault.UNPLUG:
-            words = (_bytes(chance),)
-        case BenchFault.OVERRUN:
-            words = (chance.randint(5, 50),)
-        case BenchFault.NPU_HANG:
-            words = (chance.randint(1, run.executions),)
-        case BenchFault.NPU_DEAD:
-            words = ()
-        case BenchFault.STUCK:
-            address = _CODE + chance.randrange(_CODE_BYTES)
-            words = (hex(address), chance.choice((1, 4, 64)), hex(1 << chance.randrange(8)), chance.randrange(2))
-        case BenchFault.GDB_DIES | BenchFault.GDB_MUTE:
-            words = (chance.randint(0, _MOST_PACKETS),)
-        case BenchFault.GDB_LIES:
-            words = (round(math.exp(chance.uniform(8, 12))), chance.randrange(2))
-        case _:
-            words = (round(math.exp(chance.uniform(5, 10))),)
+    if kind is BenchFault.NPU_HANG:
+        words: tuple[object, ...] = (chance.randint(1, run.executions),)
+    else:
+        words = _ARGUMENTS.get(kind, lambda chance: (_distance(chance),))(chance)
     way = chance.choice(("", *(f"{direction}." for direction in Way))) if kind in ON_THE_LINE else ""
     return way + ":".join(map(str, (kind, *words)))
 
 
-def _is_of_the_probe(trouble: Trouble) -> bool:
-    return trouble in (
-        *(BenchFault.STUCK, BenchFault.GDB_DIES, BenchFault.GDB_MUTE, BenchFault.GDB_LIES),
-        *(Human.DEBUGGER, Human.SERVER_KILLED),
-    )
-
-
 def _is_harmless(spec: FaultSpec) -> bool:
-    return (
-        spec.kind in (BenchFault.DROP, BenchFault.REPEAT, BenchFault.CORRUPT, BenchFault.INSERT, BenchFault.DELAY)
-        and spec.ways == (Way.TO_BOARD,)
-        and spec.arguments[0] >= _HARMLESS_BYTES
-    )
+    on_the_way = spec.kind in ON_THE_LINE and spec.kind is not BenchFault.CUT and spec.ways == (Way.TO_BOARD,)
+    return on_the_way and spec.arguments[0] >= _HARMLESS_BYTES

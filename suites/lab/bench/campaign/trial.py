@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,13 +16,13 @@ from ethos_hil.harness.boards.lease import lease_file
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.virtual.tests.programs import NPU
 from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
-from ethos_hil.suites.lab.bench.bench_board import BenchBoard, loading_of
+from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
 from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario
 from ethos_hil.suites.lab.bench.campaign.trouble import NO_END, VERIFIED, Human
 from ethos_hil.suites.lab.bench.campaign.user import HarnessUser, UserAnswer
 from ethos_hil.suites.lab.damage.loop import DamageEnding
-from ethos_hil.suites.lab.leftovers import is_held, marked, still_marked
+from ethos_hil.suites.lab.leftovers import is_held, still_marked
 
 GRACE_SECONDS = 6.0
 """That a run may take beyond its time limit, to leave everything in order. The machine does other things as well."""
@@ -33,13 +31,7 @@ WELL_SECONDS = 30.0
 _ANSWER_SECONDS = 0.01
 _DYING_SECONDS = 5.0
 """Within which what a process has started ends after it."""
-_RELAY = Path(__file__).with_name("gdb_relay.py")
-_ENDING = {
-    Human.SIGINT: signal.SIGINT,
-    Human.SIGTERM: signal.SIGTERM,
-    Human.SIGKILL: signal.SIGKILL,
-    Human.SERVER_KILLED: signal.SIGKILL,
-}
+_SIGNALS = {Human.SIGINT: signal.SIGINT, Human.SIGTERM: signal.SIGTERM, Human.SIGKILL: signal.SIGKILL}
 
 
 class CampaignBench:
@@ -70,12 +62,8 @@ class CampaignBench:
         self.board.tell(f"seed {scenario.number}")
         self.board.tell("power cycle")
         self.plug_in()
-        loading = loading_of(self.board.gdb)
-        if scenario.starts_server:
-            relay = [sys.executable, "-S", "-E", str(_RELAY), "{port}", self.board.gdb]
-            loading = f'server = "openocd"\ndialect = "qemu"\ncommand = {json.dumps(relay)}\n'
         url, power = str(self.link), scenario.has_power
-        return self.board.write_board_file(self._folder, "campaign-board", loading=loading, url=url, power=power)
+        return self.board.write_board_file(self._folder, "campaign-board", url=url, power=power)
 
     def heal(self) -> None:
         """Take all faults away. What was unplugged is plugged in again, and has another name."""
@@ -167,8 +155,8 @@ class ScenarioTrial:
             if scenario.human is Human.SECOND_USER:
                 asked.append((self._new_user(board_file), scenario.runs[2]))
                 asked[1][0].ask(scenario.runs[2], scenario.timeout)
-            if scenario.human in _ENDING:
-                self._strike(user, _ENDING[scenario.human])
+            if scenario.human in _SIGNALS:
+                self._strike(user, _SIGNALS[scenario.human])
             answers = [self._answer(user, scenario.timeout, "the run in trouble") for user, _ in asked]
         executed = bench.jobs() - jobs
         wanted = sum(
@@ -178,7 +166,9 @@ class ScenarioTrial:
             self._violations.append(f"{wanted} executions were verified, and the NPU had {executed} jobs")
         for answer in answers:
             if answer.ending not in scenario.right:
-                self._violations.append(f"ended as it must not: {answer}; right are {', '.join(scenario.right)}")
+                self._violations.append(
+                    f"ended as it must not: {answer}; right are {', '.join(sorted(scenario.right))}"
+                )
         return answers
 
     @contextlib.contextmanager
@@ -198,13 +188,8 @@ class ScenarioTrial:
         while user.alive and not user.has_answer and time.monotonic() < until:
             now = self._bench.seen()
             if now.packets - begin.packets >= moment.packets and now.passed - begin.passed >= moment.passed:
-                if self._scenario.human is not Human.SERVER_KILLED:
-                    user.signal(number)
-                    return
-                for server in list(marked(self._mark))[:1]:  # all that the harness has started
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(server, number)
-                    return
+                user.signal(number)
+                return
             time.sleep(_ANSWER_SECONDS)
 
     def _answer(self, user: HarnessUser, timeout: float, what: str) -> UserAnswer:

@@ -30,8 +30,6 @@ class Human(StrEnum):
     """Ctrl-C, in the middle of a run."""
     SIGTERM = "sigterm"
     SIGKILL = "sigkill"
-    SERVER_KILLED = "server-killed"
-    """The gdb server that the harness has started gets SIGKILL."""
 
 
 Trouble = BenchFault | Human
@@ -43,98 +41,50 @@ class RightEndings:
     """How a run may end when it has a trouble. It may always be verified, unless the trouble does not let it.
 
     Attributes:
-        kinds: of failures, each with the reason why it is right.
+        kinds: of failures.
         silences: whether the board may fall silent for good, so that a run ends by its time limit.
-        prevents: why no run can be verified; "" where one can, such as when it ends before the trouble starts.
+        prevents: whether no run can be verified; one that ends before the trouble starts can.
     """
 
-    kinds: Mapping[str, str]
+    kinds: frozenset[str]
     silences: bool = False
-    prevents: str = ""
+    prevents: bool = False
 
 
-_DAMAGED_ANSWER = "the answer is sent once, and a part of it was lost or damaged"
-_LOUD_LINE = "so much is lost that nothing is understood at all"
-_LINE = RightEndings(
-    {FailureKind.LINK: _DAMAGED_ANSWER, FailureKind.TIMEOUT: _LOUD_LINE},
-    silences=True,
-)
-_PROBE_IS_GONE = RightEndings(
-    {
-        FailureKind.PROBE: "the server ended or fell silent in the middle",
-        FailureKind.NOT_LAUNCHED: "no one listens at its port",
-        FailureKind.TIMEOUT: "the run's time was over before the server's",
-    },
-    silences=True,
-)
-_ENDED = RightEndings({KILLED: "it was"})
+def _right(*kinds: str, silences: bool = False, prevents: bool = False) -> RightEndings:
+    return RightEndings(frozenset(kinds), silences, prevents)
+
+
+# The answer is sent once, and a part of it was lost or damaged; or so much is lost that nothing is understood at all.
+_LINE = _right(FailureKind.LINK, FailureKind.TIMEOUT, silences=True)
+# An upload stands still, or nothing comes any more.
+_SILENT = _right(FailureKind.LINK, FailureKind.TIMEOUT, silences=True)
+# The server ended or fell silent in the middle, no one listens at its port, or the run's time was over before its own.
+_PROBE_IS_GONE = _right(FailureKind.PROBE, FailureKind.NOT_LAUNCHED, FailureKind.TIMEOUT, silences=True)
+_ENDED = _right(KILLED)
 RIGHT: Mapping[Trouble, RightEndings] = {
     BenchFault.DROP: _LINE,
     BenchFault.REPEAT: _LINE,
     BenchFault.CORRUPT: _LINE,
     BenchFault.INSERT: _LINE,
-    BenchFault.DELAY: RightEndings(
-        {
-            FailureKind.TIMEOUT: "it stands still more than it moves",
-            FailureKind.LINK: "it is so slow that the port does not take a kilobyte within seconds",
-        },
-        silences=True,
-    ),
-    BenchFault.CUT: RightEndings(
-        {FailureKind.LINK: "an upload stands still", FailureKind.TIMEOUT: "nothing comes any more"}, silences=True
-    ),
-    BenchFault.OVERRUN: RightEndings({FailureKind.LINK: "no chunk arrives whole"}),
-    BenchFault.RESET: RightEndings({FailureKind.LOST_BOARD: "the firmware says that it has started again"}),
-    BenchFault.HANG: RightEndings(
-        {FailureKind.LINK: "an upload stands still", FailureKind.TIMEOUT: "nothing comes any more"}, silences=True
-    ),
-    BenchFault.BROWN_OUT: RightEndings(
-        {
-            FailureKind.LINK: "an upload stands still: memory is empty, and no one is there to say so",
-            FailureKind.TIMEOUT: "nothing comes any more: memory is empty",
-            FailureKind.LOST_BOARD: "the debugger sees it",
-            FailureKind.PROBE: "the server loses the board",
-        },
-        silences=True,
-    ),
-    BenchFault.UNPLUG: RightEndings(
-        {FailureKind.LINK: "the port is gone", FailureKind.NOT_LAUNCHED: "the port was gone before it was opened"}
-    ),
-    BenchFault.NPU_HANG: RightEndings({FailureKind.TIMEOUT: "the firmware waits for the NPU so long, and reports it"}),
-    BenchFault.NPU_DEAD: RightEndings(
-        {FailureKind.WRONG_BOARD: "no NPU answers where the file says that one is"}, prevents="there is no NPU"
-    ),
-    BenchFault.STUCK: RightEndings({FailureKind.READBACK: "what was written is not what is read"}),
+    BenchFault.DELAY: _LINE,  # it stands still more than it moves, or the port does not take a kilobyte within seconds
+    BenchFault.CUT: _SILENT,
+    BenchFault.RESET: _right(FailureKind.LOST_BOARD),  # the firmware says that it has started again
+    BenchFault.HANG: _SILENT,
+    # Memory is empty, and no one is there to say so; or the debugger sees it; or its server loses the board.
+    BenchFault.BROWN_OUT: _right(*_SILENT.kinds, FailureKind.LOST_BOARD, FailureKind.PROBE, silences=True),
+    BenchFault.UNPLUG: _right(FailureKind.LINK, FailureKind.NOT_LAUNCHED),  # gone, perhaps before it was opened
+    BenchFault.NPU_HANG: _right(FailureKind.TIMEOUT),  # the firmware waits for the NPU so long, and reports it
+    BenchFault.NPU_DEAD: _right(FailureKind.WRONG_BOARD, prevents=True),  # no NPU answers where the file says one is
+    BenchFault.STUCK: _right(FailureKind.READBACK),  # what was written is not what is read
     BenchFault.GDB_DIES: _PROBE_IS_GONE,
     BenchFault.GDB_MUTE: _PROBE_IS_GONE,
-    BenchFault.GDB_LIES: RightEndings(
-        {
-            FailureKind.READBACK: "what is read, or the firmware's own checksum, is not what was written",
-            FailureKind.PROBE: "a register in memory reads as it cannot be",
-            FailureKind.TIMEOUT: "other instructions are in memory than were written, and they do anything",
-            FailureKind.FAULT: "the same, and the firmware could say so",
-            FailureKind.LINK: "the same, and the firmware sends nonsense",
-            FailureKind.LOST_BOARD: "the same, and the firmware starts again",
-            FailureKind.MISMATCH: "the same, in a variable's first value",
-        },
-        silences=True,
-    ),
-    Human.SECOND_USER: RightEndings({FailureKind.LEASED: "the other one did not end in time"}),
-    Human.DEBUGGER: RightEndings(
-        {
-            FailureKind.PROBE: "the server answers only the debugger that came first",
-            FailureKind.TIMEOUT: "the run's time was over before the server's",
-        },
-        silences=True,
-    ),
-    Human.TERMINAL: RightEndings(
-        {FailureKind.NOT_LAUNCHED: "the port cannot be opened"}, prevents="another program has the port"
-    ),
+    Human.SECOND_USER: _right(FailureKind.LEASED),  # the other one did not end in time
+    # The server answers only the debugger that came first, or the run's time was over before the server's.
+    Human.DEBUGGER: _right(FailureKind.PROBE, FailureKind.TIMEOUT, silences=True),
+    Human.TERMINAL: _right(FailureKind.NOT_LAUNCHED, prevents=True),  # the port cannot be opened
     Human.SIGINT: _ENDED,
     Human.SIGTERM: _ENDED,
     Human.SIGKILL: _ENDED,
-    Human.SERVER_KILLED: RightEndings(
-        {FailureKind.PROBE: "the connection is lost", FailureKind.NOT_LAUNCHED: "it did not listen yet"}
-    ),
 }
-"""For each trouble, the endings that are right, and why."""
+"""For each trouble, the endings that are right."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -17,14 +16,13 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.process import dies_with
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.harness.boards.target import BoardTarget
+from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.virtual.tests.programs import NPU
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, VERIFIED
 from ethos_hil.suites.lab.leftovers import MARK
 
-_PREPARE_SECONDS = 60.0
 _DYING_SECONDS = 5.0
 
 
@@ -62,7 +60,7 @@ class HarnessUser:
         context = get_context("fork")
         self._ours, theirs = context.Pipe()
         self._ends.add(self._ours)
-        self._begun: float | None = None
+        self._began = 0.0
         self._process = context.Process(target=_be_user, args=(board_file, mark, os.getpid(), theirs, self._ends))
         self._process.start()
         theirs.close()
@@ -74,28 +72,24 @@ class HarnessUser:
 
     @property
     def has_answer(self) -> bool:
-        """Whether the run has ended. It is waited for until it starts."""
-        try:
-            self._await_begin()
-        except (EOFError, ConnectionResetError):
-            return True
+        """Whether the run has ended."""
         return self._ours.poll(0)
 
     def ask(self, run: CampaignRun, timeout: float) -> None:
-        """Have it start a run."""
-        self._begun = None
-        self._ours.send((run, timeout))
+        """Have it start a run. The image is packed here, so that the run's time is its own."""
+        image = run.image()
+        self._began = time.monotonic()
+        self._ours.send((run, image, timeout))
 
     def answer(self, seconds: float) -> UserAnswer | None:
         """Return how the run ended, or None when it has not within so many seconds of its start."""
         try:
-            self._await_begin()
-            if self._begun is not None and self._ours.poll(max(0.0, self._begun + seconds - time.monotonic())):
+            if self._ours.poll(max(0.0, self._began + seconds - time.monotonic())):
                 answer: UserAnswer = self._ours.recv()
                 return answer
         except (EOFError, ConnectionResetError):
             self._process.join(_DYING_SECONDS)
-            taken = 0.0 if self._begun is None else time.monotonic() - self._begun
+            taken = time.monotonic() - self._began
             return UserAnswer(KILLED, taken, f"the process has ended with {self._process.exitcode}")
         return None
 
@@ -114,11 +108,6 @@ class HarnessUser:
             self._process.kill()
             self._process.join(_DYING_SECONDS)
         return status
-
-    def _await_begin(self) -> None:
-        """Wait until the run begins: the image is packed, which a busy machine takes its time for."""
-        if self._begun is None and self._ours.poll(_PREPARE_SECONDS):
-            self._begun = self._ours.recv()
 
 
 def _be_user(board_file: Path, mark: str, parent: int, connection: Connection, others: set[Connection]) -> None:
@@ -143,18 +132,15 @@ def _serve(board_file: Path, connection: Connection) -> int:
     target = BoardTarget(find_board(str(board_file)), NPU)
     while True:
         try:
-            run, timeout = connection.recv()
+            run, image, timeout = connection.recv()
         except EOFError:
             return 0
-        connection.send(_carried_out(target, run, timeout, connection.send))
+        connection.send(_carried_out(target, run, image, timeout))
 
 
-def _carried_out(target: BoardTarget, run: CampaignRun, timeout: float, tell: Callable[[float], None]) -> UserAnswer:
-    image = run.image()
-    ResidentFirmware.of(image.elf)  # the target asks for it again
+def _carried_out(target: BoardTarget, run: CampaignRun, image: Image, timeout: float) -> UserAnswer:
     ending, message = VERIFIED, ""
     started = time.monotonic()
-    tell(started)
     try:
         target.load(image)
         difference = run.difference(target.run(timeout=timeout))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.suites.lab.bench.faults import ON_THE_LINE, BenchFault, FaultSpec, Way
-from ethos_hil.suites.lab.bench.line_faults import LineFaults
+from ethos_hil.suites.lab.bench.faults import ON_THE_LINE, BenchFault, FaultSpec, LineFaults, Way
 
 DATA = bytes(range(256)) * 400
 

@@ -86,6 +86,6 @@ def test_findings_that_differ_in_numbers_are_one(text: str, kind: str) -> None:
 
 
 def test_odd_models_are_numbered_through_all_targets() -> None:
-    subject = OddModels(1, tuple("abc"))
+    subject = OddModels(tuple("abc"))
     assert [subject.place(number) for number in (0, 4, 11)] == [(TARGETS[0], "a"), (TARGETS[1], "b"), (TARGETS[3], "c")]
     assert [subject.lost(4, reason).outcome for reason in ("no end within 2 s", "it died")] == ["hang", CRASHED]

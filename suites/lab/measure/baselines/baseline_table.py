@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ethos_hil.suites.lab.measure.baselines.point import BaselinePoint
@@ -83,18 +81,6 @@ class BaselineTable:
             tuple(LeftToCpu(**entry) for entry in data["left_to_cpu"]),
             tuple(BaselinePoint.of_json(point) for point in data["points"]),
         )
-
-    def to_csv(self) -> str:
-        """Return the points as CSV, with their milliseconds."""
-        names = [field.name for field in fields(BaselinePoint)]
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([*names, "milliseconds", "timing_model"])
-        for point in self.points:
-            time = point.milliseconds
-            row = [*point.to_json().values(), None if time is None else f"{time:.6g}", self.timing_model]
-            writer.writerow("" if cell is None else cell for cell in row)
-        return stream.getvalue()
 
 
 def differences(committed: BaselineTable, measured: BaselineTable) -> Sequence[str]:

@@ -39,7 +39,7 @@ from ethos_hil.suites.lab.measure.baselines.point import BaselinePoint, left_to_
 from ethos_hil.suites.lab.options import CORES, Jobs
 from ethos_hil.suites.lab.prove.upstream.setting import REPOSITORY
 
-PAGE, JSON, CSV = "baselines.md", "data/baselines.json", "data/baselines.csv"
+PAGE, JSON = "baselines.md", "data/baselines.json"
 RUNS = REPOSITORY / "build/baselines"
 _SHOWN = 20
 
@@ -68,7 +68,7 @@ def main(
     if check:
         status = _checked(docs, measured, text, whole=not names)
     else:
-        contents = {PAGE: page(text, measured), JSON: measured.to_text(), CSV: measured.to_csv()}
+        contents = {PAGE: page(text, measured), JSON: measured.to_text()}
         write_all({docs / name: content.encode() for name, content in contents.items()})
         sys.stdout.write(f"{len(measured.points)} points: {', '.join(map(str, (docs / name for name in contents)))}\n")
         status = 0
@@ -108,8 +108,6 @@ def _checked(docs: Path, measured: BaselineTable, text: str, *, whole: bool) -> 
     lines = [*differences(kept if whole else kept.only(measured.networks), measured)]
     if page(text, kept) != text:
         lines.append(f"{PAGE} is not what its data give")
-    if kept.to_csv() != (docs / CSV).read_text("utf-8"):
-        lines.append(f"{CSV} is not what {JSON} gives")
     for line in lines[:_SHOWN]:
         sys.stdout.write(f"{line}\n")
     if len(lines) > _SHOWN:

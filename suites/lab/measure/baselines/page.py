@@ -144,39 +144,10 @@ def network_section(table: BaselineTable, name: str) -> str:
     )  # fmt: skip
     lines = [f"### {network.title}", "", f"{code(network.model)}: {network.about}. Weights: {network.weights}.", ""]
     lines += head(titles, right=titles[2:10])
-    best = Best(points)
-    return "\n".join((*lines, *(point_row(point, best) for point in points)))
+    return "\n".join((*lines, *map(point_row, points)))
 
 
-class Best:
-    """The best values among the points of a network."""
-
-    def __init__(self, points: Sequence[BaselinePoint]) -> None:
-        known = [point for point in points if point.cycles is not None]
-        self._fastest = min((_milliseconds(point.milliseconds) for point in known), key=_as_number, default="")
-        fitting = (point.sram_bytes for point in known if point.sram_bytes is not None and point.fits)
-        self._least = min(fitting, default=None)
-        self._used = max((point.utilisation for point in known if point.utilisation is not None), default=None)
-
-    def milliseconds(self, point: BaselinePoint) -> str:
-        """Return the milliseconds of a point; those of the fastest say so, and so do equal ones as shown."""
-        shown = _milliseconds(point.milliseconds)
-        return f"{shown} (fastest)" if shown == self._fastest else shown
-
-    def sram(self, point: BaselinePoint) -> str:
-        """Return the SRAM of a point; the least says so."""
-        if point.sram_bytes is None:
-            return ""
-        note = "(too much)" if not point.fits else "(least)" if point.sram_bytes == self._least else ""
-        return f"{_kib(point.sram_bytes)} {note}".rstrip()
-
-    def used(self, point: BaselinePoint) -> str:
-        """Return the use of the MACs; the best says so."""
-        note = " (best)" if point.utilisation is not None and point.utilisation == self._used else ""
-        return f"{_percent(point.utilisation)}{note}"
-
-
-def point_row(point: BaselinePoint, best: Best) -> str:
+def point_row(point: BaselinePoint) -> str:
     """Return the row of a point in the table of its network."""
     mode = f"{point.memory_mode}{', default' if is_default(point) else ''}"
     place = (_short(point.npu), mode)
@@ -184,14 +155,14 @@ def point_row(point: BaselinePoint, best: Best) -> str:
         return row((*place, *([""] * 9), f"{point.verdict}: {code(point.reason)}"))
     return row((
         *place,
-        best.milliseconds(point),
+        _milliseconds(point.milliseconds),
         _rate(point.per_second),
         f"{point.cycles:,}",
         "" if point.vela_cycles is None else f"{point.vela_cycles:,}",
-        best.sram(point),
+        f"{_kib(point.sram_bytes)}{'' if point.fits else ' (too much)'}",
         _kib(point.off_chip_bytes),
         _kib(point.weight_bytes),
-        best.used(point),
+        _percent(point.utilisation),
         point.bound_by,
         point.verdict,
     ))  # fmt: skip
@@ -223,10 +194,6 @@ def _milliseconds(value: float | None) -> str:
         return ""
     places = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
     return f"{value:,.{places}f}"
-
-
-def _as_number(shown: str) -> float:
-    return float(shown.replace(",", "") or "inf")
 
 
 def _rate(value: float | None) -> str:

@@ -23,12 +23,13 @@ from rich.text import Text
 
 from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
-from ethos_hil.suites.lab.measure.mutants import firmware, session
+from ethos_hil.suites.lab.measure.mutants import session
 from ethos_hil.suites.lab.measure.mutants.changes import EQUIVALENT, CodeChange, draw, why_equivalent
-from ethos_hil.suites.lab.measure.mutants.rooms import FIRMWARE, ROOMS, ROOT, Room
+from ethos_hil.suites.lab.measure.mutants.rooms import ROOMS, ROOT, Room
 from ethos_hil.suites.lab.measure.mutants.session import KILLED, NOT_REACHED, SURVIVED, MutantFate, MutationJob
 from ethos_hil.suites.lab.options import CORES, Jobs
 
+_BUDGET = 120.0  # CPU seconds of tests for a mutant, as they take while they are watched
 _SLOW = 20  # times as long a slow test may take, where they take part
 
 
@@ -65,9 +66,6 @@ def main(
     seed: Annotated[int, typer.Option(help="The same seed draws the same mutants of the same sources.")] = 1,
     jobs: Jobs = CORES,
     slowest: Annotated[float, typer.Option(help="CPU seconds above which a test is left out.")] = 5.0,
-    budget: Annotated[
-        float, typer.Option(help="CPU seconds of tests for a mutant, as they take while they are watched.")
-    ] = 120.0,
     at_least: Annotated[float, typer.Option(help="Percent of a room's mutants that must be killed.")] = 0.0,
     only: Annotated[
         str, typer.Option(help="Only mutants of files and lines that have this text, as `pack.py:12`.")
@@ -82,13 +80,9 @@ def main(
     scores = []
     for name in names:
         room = ROOMS[name]
-        drawn = (firmware.draw if name == FIRMWARE else draw)(ROOT, room.files, count, seed)
-        mutants = [mutant for mutant in drawn if only in str(mutant)]
+        mutants = [mutant for mutant in draw(ROOT, room.files, count, seed) if only in str(mutant)]
         started = time.monotonic()
-        if name == FIRMWARE:
-            tests, fates = 0, list(firmware.tried(ROOT, mutants))
-        else:
-            tests, fates = _tried(room, mutants, jobs, slowest, budget)
+        tests, fates = _tried(room, mutants, jobs, slowest)
         scores.append(RoomScore(name, tests, fates, time.monotonic() - started))
     console().print(*_report(scores), sep="\n", soft_wrap=True)
     if json_file:
@@ -99,24 +93,16 @@ def main(
         raise typer.Exit(1)
 
 
-def _tried(
-    room: Room, mutants: Sequence[CodeChange], jobs: int, slowest: float, budget: float
-) -> tuple[int, list[MutantFate]]:
+def _tried(room: Room, mutants: Sequence[CodeChange], jobs: int, slowest: float) -> tuple[int, list[MutantFate]]:
     """Return how many tests took part, and what became of each mutant."""
     reasons = {mutant: why_equivalent(mutant) for mutant in mutants}
     fates = [MutantFate(mutant, EQUIVALENT, why) for mutant, why in reasons.items() if why]
     meant = [mutant for mutant, why in reasons.items() if not why]
     with tempfile.TemporaryDirectory(prefix="ethos-hil-mutants-") as folder:
-        limits = (_SLOW * slowest if room.slow else slowest, budget)
-        job = MutationJob(str(ROOT), folder, room.files, meant, jobs, *limits, room.own_cache)
-        arguments = [
-            *session.OPTIONS,
-            "-s",
-            "-p",
-            session.__name__,
-            "-m",
-            "not proof" if room.slow else "not slow and not proof",
-        ]
+        limit = _SLOW * slowest if room.slow else slowest
+        job = MutationJob(str(ROOT), folder, room.files, meant, jobs, limit, _BUDGET, room.own_cache)
+        among = "not proof" if room.slow else "not slow and not proof"
+        arguments = [*session.OPTIONS, "-s", "-p", session.__name__, "-m", among]
         environment = {
             **os.environ,
             session.JOB: str(job.save()),

@@ -41,8 +41,6 @@ _REPAIRS = ("test_treatments.py", "test_mend.py", "test_hoist_tables.py", "test_
 _ORACLE = ("test_bounds.py", "test_reference.py", "test_kernels.py", "test_intermediates.py")
 _BOUNDS = ("suites/tests/test_bounds_of_integers.py", "firmware/tests/test_oracle.py")
 
-FIRMWARE = "firmware/runtime"
-"""The room whose sources are C++."""
 ROOMS: Mapping[str, Room] = MappingProxyType(
     {
         "verdict": Room(
@@ -74,7 +72,6 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
             own_cache=True,
         ),
         "npu/decode": Room(("harness/npu/decode/*.py",), ("harness/npu/tests",)),
-        FIRMWARE: Room(("firmware/runtime/**/*.cc",), ("firmware/tests",)),
         "npu/compute": Room(("harness/npu/compute/*.py",), ("harness/npu/tests",)),
     }
 )

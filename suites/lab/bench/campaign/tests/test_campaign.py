@@ -19,12 +19,9 @@ from ethos_hil.suites.lab.bench.campaign.command import BoardCampaign
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun, answers
 from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario, draw
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, RIGHT, TROUBLES, VERIFIED, Human
-from ethos_hil.suites.lab.bench.faults import FaultSpec
-from ethos_hil.suites.lab.bench.gdb_port import GdbLies
 from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.loop import CRASHED
 
-DATA = bytes(range(256)) * 4
 AT_ONCE = Moment(0, 0)
 MILD = ["drop", "repeat", "corrupt", "insert"]
 
@@ -36,14 +33,11 @@ def scenario(
     moment: Moment = AT_ONCE,
     seconds: float = 25.0,
     has_power: bool = False,
-    starts_server: bool = False,
     warm: bool = False,
 ) -> Scenario:
     """A scenario with the smallest runs."""
     first, second, third, fourth = (CampaignRun("add", (4 * number % 60 + place,)) for place in range(4))
-    return Scenario(
-        number, faults, human, moment, warm, starts_server, has_power, True, (first, second, third, fourth), seconds
-    )
+    return Scenario(number, faults, human, moment, warm, has_power, True, (first, second, third, fourth), seconds)
 
 
 SAMPLE = {
@@ -51,22 +45,20 @@ SAMPLE = {
         VERIFIED
     },
     scenario(2, "reset:1500", warm=True): {"lost-board"},
-    scenario(3, "overrun:50", "npu-hang:1"): {"timeout"},
+    scenario(3, "npu-hang:1"): {"timeout"},
     scenario(4, "npu-dead"): {"wrong-board"},
     scenario(5, "to-host.cut:0", "stuck:0x10000100:4:0xff"): {"readback"},
     scenario(6, "hang:20", "gdb-mute:50", seconds=4.0): {"timeout"},
     scenario(7, "brown-out:20", "gdb-dies:50", has_power=True): {"probe", "not-launched"},
-    scenario(8, "gdb-lies:2000:1"): {"readback", "timeout", "fault", "link"},
     scenario(9, "unplug:500"): {"link"},
-    scenario(10, human=Human.SIGKILL, moment=Moment(100, 0), starts_server=True): {KILLED},
+    scenario(10, human=Human.SIGKILL, moment=Moment(100, 0)): {KILLED},
 }
 """Scenarios, and how their runs in trouble end."""
 HUMANS = {
     scenario(11, human=Human.DEBUGGER, seconds=4.0): {"timeout"},
     scenario(12, human=Human.TERMINAL): {"not-launched"},
-    scenario(13, human=Human.SIGINT, moment=Moment(100, 0), starts_server=True): {KILLED},
+    scenario(13, human=Human.SIGINT, moment=Moment(100, 0)): {KILLED},
     scenario(14, human=Human.SIGTERM, moment=Moment(0, 700)): {KILLED},
-    scenario(15, human=Human.SERVER_KILLED, moment=Moment(100, 0), starts_server=True): {"probe"},
 }
 
 
@@ -161,7 +153,7 @@ def test_numbers_in_a_row_have_every_trouble() -> None:
     counts = Counter(trouble for scenario in drawn for trouble in scenario.troubles)
     assert all(counts[trouble] >= 10 for trouble in TROUBLES)
     assert set(RIGHT) == set(TROUBLES)
-    assert all(scenario.specs or scenario.human is not None for scenario in drawn)
+    assert all(scenario.faults or scenario.human is not None for scenario in drawn)
     assert {scenario.warm for scenario in drawn} == {scenario.goes_on for scenario in drawn} == {True, False}
 
 
@@ -177,27 +169,3 @@ def test_numbers_in_a_row_have_every_trouble() -> None:
 )
 def test_what_is_right_follows_from_the_troubles(faults: tuple[str, ...], right: set[str]) -> None:
     assert set(scenario(1, *faults).right) == right
-
-
-# --- the server that lies
-
-
-def through(forges: int, size: int = 50) -> tuple[bytes, bytes]:
-    """What is in memory, and what is read of it."""
-    memory = bytearray(len(DATA))
-    lies = GdbLies("1")
-    lies.arm(FaultSpec.parse(f"gdb-lies:20:{forges}"))
-    for at in range(0, len(DATA), size):
-        memory[at : at + size] = lies.written(at, DATA[at : at + size])
-    read = b"".join(lies.read(at, bytes(memory[at : at + size])) for at in range(0, len(DATA), size))
-    assert lies.told > 10
-    lies.heal()
-    assert lies.read(0, bytes(memory)) == bytes(memory) == lies.written(0, bytes(memory))
-    return bytes(memory), read
-
-
-def test_a_server_lies_about_what_it_reads_or_what_it_wrote() -> None:
-    memory, read = through(0)
-    assert memory == DATA != read
-    memory, read = through(1)
-    assert memory != DATA == read
