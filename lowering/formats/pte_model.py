@@ -2,19 +2,21 @@
 
 `ethos_hil.lowering.formats.pte_reader` reads these from a .pte; this module only defines them. The names are those of
 exir/_serialize/program.fbs (executorch 1.4.1), shortened where the module's name already says it.
+
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from ethos_hil.base.errors import UsageError
 from functools import cached_property
 from typing import Any, Literal
-
+import math
 import numpy as np
+import re
 
-from ethos_hil.base.errors import UsageError
 
 ITEM_SIZES = {
     "BYTE": 1, "CHAR": 1, "SHORT": 2, "INT": 4, "LONG": 8, "HALF": 2, "FLOAT": 4, "DOUBLE": 8, "BOOL": 1,
@@ -219,3 +221,32 @@ class ExecutionPlan:
     def output_tensors(self) -> tuple[Tensor, ...]:
         """The outputs, which must be tensors."""
         return tuple(self.tensor(index) for index in self.outputs)
+
+
+# Names of a program's outputs: those that the model gives them, by the keys of a dictionary, or their numbers.
+
+_NUMBERED = re.compile(r"output (\d+)")
+_UNUSABLE = re.compile(r"[/\\\x00-\x1f\x7f]")
+"""Characters that the name of a member of an archive should not have."""
+LONGEST = 100
+"""Characters of a name. A longer one is replaced by a number."""
+
+
+def number_names(count: int) -> tuple[str, ...]:
+    """Return the names of outputs that have none: "output 0", "output 1", ..."""
+    return tuple(f"output {index}" for index in range(count))
+
+
+def fitting(names: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the names of a number of outputs; numbers, if there are not as many names."""
+    return tuple(names) if len(names) == count else number_names(count)
+
+
+def archive_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of outputs in an archive of arrays: "output 1" is output_1, others keep their name.
+
+    Args:
+        names: the outputs' names.
+    """
+    usable = tuple(_NUMBERED.sub(r"output_\1", _UNUSABLE.sub("_", name)) for name in names)
+    return usable if len(set(usable)) == len(usable) else tuple(f"output_{index}" for index in range(len(names)))

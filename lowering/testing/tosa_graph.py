@@ -1,0 +1,484 @@
+"""A builder of small TOSA graphs, operator by operator. It takes a millisecond; lowering from PyTorch takes seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import tosa_serializer as ts  # type: ignore[import-untyped]
+
+Array = npt.NDArray[Any]
+Scale = float | Sequence[tuple[int, int]]
+
+DTYPES = {
+    "bool": ts.DType.BOOL,
+    "int4": ts.DType.INT4,
+    "int8": ts.DType.INT8,
+    "int16": ts.DType.INT16,
+    "int32": ts.DType.INT32,
+    "int48": ts.DType.INT48,
+}
+# NumPy types in which the serializer takes constants.
+_HOLDERS = {
+    "bool": np.bool_,
+    "int4": np.int8,
+    "int8": np.int8,
+    "int16": np.int16,
+    "int32": np.int32,
+    "int48": np.int64,
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of a graph being built."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+Body = Callable[..., Value | Sequence[Value]]
+"""Of a branch or loop: it gets its arguments as values, and returns its results."""
+COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL")
+NO_PADDING = (0, 0, 0, 0)
+ACCUMULATORS = {"int8": "int32", "int16": "int48"}
+
+
+class Graph:
+    """A TOSA-1.0 graph under construction; each operator's method returns its output.
+
+    It has every integer operator that ExecuTorch 1.4.1's Arm backend emits (backends/arm/operators), and nothing of
+    TOSA's floating point or block-scaled profiles. Shapes of elementwise operators broadcast where a dimension is one.
+    Of operators that read a window of the input, `pad` is top, bottom, left, right; (y, x) pairs have rows first.
+    """
+
+    def __init__(self) -> None:
+        self._serializer = ts.TosaSerializer("", targetMajor=1, targetMinor=0, targetPatch=0, targetDraft=False)
+        self._count = 0
+        self._bodies: list[tuple[str, Callable[[], None]]] = []
+        self.inputs: list[Value] = []
+
+    def input(self, shape: Sequence[int], dtype: str = "int8") -> Value:
+        """Add a graph input."""
+        value = self._argument(shape, dtype)
+        self.inputs.append(value)
+        return value
+
+    def output(self, *values: Value) -> Self:
+        """Make values outputs of the graph."""
+        block = self._serializer.currRegion.currBasicBlock
+        for value in values:
+            block.addOutput(value.name)
+        return self
+
+    def serialize(self) -> bytes:
+        """Return the graph as a TOSA flatbuffer. Nothing can be added after that."""
+        while self._bodies:  # a body may have bodies of its own
+            name, build = self._bodies.pop(0)
+            self._serializer.startRegion(name)
+            self._serializer.currRegion.addBasicBlock(name)
+            build()
+        return bytes(self._serializer.serialize())
+
+    def const(self, values: Any, dtype: str) -> Value:
+        """Add a constant."""
+        array = np.asarray(values)
+        value = self._named(array.shape, dtype)
+        self._serializer.addConst(list(array.shape), DTYPES[dtype], array.astype(_HOLDERS[dtype]), name=value.name)
+        return value
+
+    def rescale(
+        self,
+        source: Value,
+        scale: Scale,
+        *,
+        zero_in: int = 0,
+        zero_out: int = 0,
+        dtype: str = "int8",
+        double_round: bool = False,
+        unsigned: tuple[bool, bool] = (False, False),
+    ) -> Value:
+        """Add RESCALE, by a factor or by (multiplier, shift) pairs (more than one: per channel).
+
+        Multipliers have 31 bits, or 15 where the source is int48. It rounds once unless `double_round`; `unsigned` says
+        whether input and output are unsigned.
+        """
+        bits = 15 if source.dtype == "int48" else 31
+        pairs = [multiplier_shift(scale, bits)] if isinstance(scale, float) else list(scale)
+        attribute = _attribute(
+            "Rescale",
+            scale32=bits == 31,
+            rounding_mode=ts.RoundingMode.DOUBLE_ROUND if double_round else ts.RoundingMode.SINGLE_ROUND,
+            per_channel=len(pairs) > 1,
+            input_unsigned=unsigned[0],
+            output_unsigned=unsigned[1],
+        )
+        inputs = [
+            source,
+            self.const([m for m, _ in pairs], "int16" if bits == 15 else "int32"),
+            self.const([s for _, s in pairs], "int8"),
+            self.const([zero_in], source.dtype),
+            self.const([zero_out], dtype),
+        ]
+        return self._op(ts.Op.RESCALE, attribute, inputs, source.shape, dtype)
+
+    def binary(self, name: str, first: Value, second: Value, *, shift: int = 0) -> Value:
+        """Add an operator on two values, by its TOSA name.
+
+        "ARITHMETIC_RIGHT_SHIFT_ROUND" is ARITHMETIC_RIGHT_SHIFT with rounding; `shift` is that of MUL, whose result is
+        int32; comparisons give bool.
+        """
+        inputs = [first, second]
+        if name in ("MINIMUM", "MAXIMUM"):
+            attribute = _attribute(_kind(name), ts.NanPropagationMode.PROPAGATE)
+        elif name.startswith("ARITHMETIC_RIGHT_SHIFT"):
+            attribute = _attribute("ArithmeticRightShift", name.endswith("ROUND"))
+            name = "ARITHMETIC_RIGHT_SHIFT"
+        else:
+            attribute = _attribute(_kind(name))
+        if name == "MUL":
+            inputs.append(self.const([shift], "int8"))
+        shape = tuple(max(a, b) for a, b in zip(first.shape, second.shape, strict=True))
+        dtype = "int32" if name == "MUL" else "bool" if name in COMPARISONS else first.dtype
+        return self._op(getattr(ts.Op, name), attribute, inputs, shape, dtype)
+
+    def unary(self, name: str, source: Value) -> Value:
+        """Add ABS, CLZ, IDENTITY, BITWISE_NOT or LOGICAL_NOT."""
+        return self._op(getattr(ts.Op, name), _attribute(_kind(name)), [source], source.shape, source.dtype)
+
+    def negate(self, source: Value, zeros: tuple[int, int] = (0, 0)) -> Value:
+        """Add NEGATE."""
+        inputs = [source, *(self.const([zero], source.dtype) for zero in zeros)]
+        return self._op(ts.Op.NEGATE, _attribute("Negate"), inputs, source.shape, source.dtype)
+
+    def cast(self, source: Value, dtype: str) -> Value:
+        """Add CAST."""
+        return self._op(ts.Op.CAST, _attribute("Cast"), [source], source.shape, dtype)
+
+    def select(self, condition: Value, first: Value, second: Value) -> Value:
+        """Add SELECT: the first value where the condition holds, else the second."""
+        shape = tuple(max(extents) for extents in zip(condition.shape, first.shape, second.shape, strict=True))
+        return self._op(ts.Op.SELECT, _attribute("Select"), [condition, first, second], shape, first.dtype)
+
+    def table(self, source: Value, entries: Array) -> Value:
+        """Add TABLE: 256 int8 entries for int8, 513 int16 entries for int16 (int32 result)."""
+        dtype = "int8" if source.dtype == "int8" else "int32"
+        return self._op(
+            ts.Op.TABLE, _attribute("Table"), [source, self.const(entries, source.dtype)], source.shape, dtype
+        )
+
+    def clamp(self, source: Value, low: int, high: int) -> Value:
+        """Add CLAMP."""
+        size = 1 if source.dtype == "int8" else 2
+        low_bytes, high_bytes = (list(v.to_bytes(size, "little", signed=True)) for v in (low, high))
+        attribute = _attribute("Clamp", low_bytes, high_bytes, nan_mode=ts.NanPropagationMode.PROPAGATE)
+        return self._op(ts.Op.CLAMP, attribute, [source], source.shape, source.dtype)
+
+    def reduce(self, name: str, source: Value, axis: int) -> Value:
+        """Add a reduction by the last word of its name: SUM, PRODUCT (int32), MAX, MIN, ALL or ANY (bool).
+
+        The axis stays, with size 1.
+        """
+        modes = (ts.NanPropagationMode.PROPAGATE,) if name in ("MAX", "MIN") else ()
+        attribute = _attribute(f"Reduce{name.capitalize()}", axis, *modes)
+        shape = tuple(1 if i == axis else n for i, n in enumerate(source.shape))
+        return self._op(getattr(ts.Op, f"REDUCE_{name}"), attribute, [source], shape, source.dtype)
+
+    def argmax(self, source: Value, axis: int) -> Value:
+        """Add ARGMAX; the result is int32, without the axis."""
+        attribute = _attribute("ArgMax", axis, ts.NanPropagationMode.PROPAGATE)
+        shape = source.shape[:axis] + source.shape[axis + 1 :]
+        return self._op(ts.Op.ARGMAX, attribute, [source], shape, "int32")
+
+    def transpose(self, source: Value, axes: Sequence[int]) -> Value:
+        """Add TRANSPOSE."""
+        shape = tuple(source.shape[axis] for axis in axes)
+        return self._op(ts.Op.TRANSPOSE, _attribute("Transpose", list(axes)), [source], shape, source.dtype)
+
+    def reverse(self, source: Value, axis: int) -> Value:
+        """Add REVERSE."""
+        return self._op(ts.Op.REVERSE, _attribute("Reverse", axis), [source], source.shape, source.dtype)
+
+    def reshape(self, source: Value, shape: Sequence[int]) -> Value:
+        """Add RESHAPE."""
+        return self._op(ts.Op.RESHAPE, _attribute("Reshape"), [source, self._shape(shape)], tuple(shape), source.dtype)
+
+    def tile(self, source: Value, multiples: Sequence[int]) -> Value:
+        """Add TILE."""
+        shape = tuple(n * times for n, times in zip(source.shape, multiples, strict=True))
+        return self._op(ts.Op.TILE, _attribute("Tile"), [source, self._shape(multiples)], shape, source.dtype)
+
+    def concat(self, values: Sequence[Value], axis: int) -> Value:
+        """Add CONCAT."""
+        shape = list(values[0].shape)
+        shape[axis] = sum(value.shape[axis] for value in values)
+        return self._op(ts.Op.CONCAT, _attribute("Concat", axis), list(values), tuple(shape), values[0].dtype)
+
+    def slice(self, source: Value, start: Sequence[int], size: Sequence[int]) -> Value:
+        """Add SLICE."""
+        inputs = [source, self._shape(start), self._shape(size)]
+        return self._op(ts.Op.SLICE, _attribute("Slice"), inputs, tuple(size), source.dtype)
+
+    def pad(self, source: Value, amounts: Sequence[int], value: int) -> Value:
+        """Add PAD; `amounts` are before and after each axis."""
+        shape = tuple(n + amounts[2 * i] + amounts[2 * i + 1] for i, n in enumerate(source.shape))
+        inputs = [source, self._shape(amounts), self.const([value], source.dtype)]
+        return self._op(ts.Op.PAD, _attribute("Pad"), inputs, shape, source.dtype)
+
+    def gather(self, values: Value, indices: Value) -> Value:
+        """Add GATHER of (N, K, C) by (N, W) int32; the result is (N, W, C)."""
+        shape = (*indices.shape, values.shape[2])
+        return self._op(ts.Op.GATHER, _attribute("Gather"), [values, indices], shape, values.dtype)
+
+    def scatter(self, values: Value, indices: Value, rows: Value) -> Value:
+        """Add SCATTER of (N, W, C) rows into (N, K, C) at (N, W) int32."""
+        return self._op(ts.Op.SCATTER, _attribute("Scatter"), [values, indices, rows], values.shape, values.dtype)
+
+    def conv(
+        self,
+        source: Value,
+        weights: Array | Value,
+        bias: Array,
+        *,
+        zero: int = 0,
+        pad: Sequence[int] = NO_PADDING,
+        stride: tuple[int, int] = (1, 1),
+        dilation: tuple[int, int] = (1, 1),
+        weight_type: str = "int8",
+        weight_zero: int = 0,
+    ) -> Value:
+        """Add CONV2D; weights (output, height, width, input), maybe a value; result int32, or int48 for int16."""
+        accumulator = ACCUMULATORS[source.dtype]
+        attribute = _attribute("Conv2d", list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
+        shape = _window_shape(source, weights.shape[1:3], pad, stride, dilation, weights.shape[0])
+        return self._kernel_op(ts.Op.CONV2D, attribute, source, weights, bias, zero, shape, weight_type, weight_zero)
+
+    def conv3d(
+        self,
+        source: Value,
+        weights: Array,
+        bias: Array,
+        *,
+        zero: int = 0,
+        pad: Sequence[int] = (0, 0, 0, 0, 0, 0),
+        stride: tuple[int, int, int] = (1, 1, 1),
+        dilation: tuple[int, int, int] = (1, 1, 1),
+    ) -> Value:
+        """Add CONV3D; source NDHWC, weights (output, depth, height, width, input)."""
+        accumulator = ACCUMULATORS[source.dtype]
+        attribute = _attribute("Conv3d", list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
+        extents = [
+            (source.shape[1 + i] + pad[2 * i] + pad[2 * i + 1] - (weights.shape[1 + i] - 1) * dilation[i] - 1)
+            // stride[i]
+            + 1
+            for i in range(3)
+        ]
+        shape = (source.shape[0], *extents, weights.shape[0])
+        return self._kernel_op(ts.Op.CONV3D, attribute, source, weights, bias, zero, shape)
+
+    def depthwise(
+        self,
+        source: Value,
+        weights: Array,
+        bias: Array,
+        *,
+        zero: int = 0,
+        pad: Sequence[int] = NO_PADDING,
+        stride: tuple[int, int] = (1, 1),
+        dilation: tuple[int, int] = (1, 1),
+    ) -> Value:
+        """Add DEPTHWISE_CONV2D; weights (height, width, channels, multiplier)."""
+        accumulator = ACCUMULATORS[source.dtype]
+        attribute = _attribute("DepthwiseConv2d", list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
+        depth = weights.shape[2] * weights.shape[3]
+        shape = _window_shape(source, weights.shape[:2], pad, stride, dilation, depth)
+        return self._kernel_op(ts.Op.DEPTHWISE_CONV2D, attribute, source, weights, bias, zero, shape)
+
+    def transpose_conv(
+        self,
+        source: Value,
+        weights: Array,
+        bias: Array,
+        *,
+        zero: int = 0,
+        out_pad: Sequence[int] = NO_PADDING,
+        stride: tuple[int, int] = (2, 2),
+    ) -> Value:
+        """Add TRANSPOSE_CONV2D; weights (output, height, width, input)."""
+        accumulator = ACCUMULATORS[source.dtype]
+        attribute = _attribute("TransposeConv2d", list(out_pad), list(stride), False, DTYPES[accumulator])
+        n, height, width, _ = source.shape
+        out, kernel_height, kernel_width, _ = weights.shape
+        shape = (
+            n,
+            (height - 1) * stride[0] + out_pad[0] + out_pad[1] + kernel_height,
+            (width - 1) * stride[1] + out_pad[2] + out_pad[3] + kernel_width,
+            out,
+        )
+        return self._kernel_op(ts.Op.TRANSPOSE_CONV2D, attribute, source, weights, bias, zero, shape)
+
+    def matmul(self, first: Value, second: Value, zeros: tuple[int, int] = (0, 0)) -> Value:
+        """Add MATMUL of (N, H, C) and (N, C, W); the result is int32, or int48 for int16."""
+        inputs = [first, second, self.const([zeros[0]], first.dtype), self.const([zeros[1]], second.dtype)]
+        shape = (*first.shape[:2], second.shape[2])
+        return self._op(ts.Op.MATMUL, _attribute("MatMul"), inputs, shape, ACCUMULATORS[first.dtype])
+
+    def average_pool(
+        self,
+        source: Value,
+        kernel: tuple[int, int],
+        stride: tuple[int, int] = (1, 1),
+        pad: Sequence[int] = NO_PADDING,
+        zero_in: int = 0,
+        zero_out: int = 0,
+    ) -> Value:
+        """Add AVG_POOL2D."""
+        attribute = _attribute("AvgPool2d", list(kernel), list(stride), list(pad), DTYPES["int32"])
+        shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
+        zeros = [self.const([zero_in], source.dtype), self.const([zero_out], source.dtype)]
+        return self._op(ts.Op.AVG_POOL2D, attribute, [source, *zeros], shape, source.dtype)
+
+    def max_pool(
+        self,
+        source: Value,
+        kernel: tuple[int, int],
+        stride: tuple[int, int] = (1, 1),
+        pad: Sequence[int] = NO_PADDING,
+    ) -> Value:
+        """Add MAX_POOL2D."""
+        attribute = _attribute("MaxPool2d", list(kernel), list(stride), list(pad), ts.NanPropagationMode.PROPAGATE)
+        shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
+        return self._op(ts.Op.MAX_POOL2D, attribute, [source], shape, source.dtype)
+
+    def resize(
+        self,
+        source: Value,
+        mode: str,
+        scale: tuple[int, int, int, int],
+        offset: tuple[int, int] = (0, 0),
+        border: tuple[int, int] = (0, 0),
+    ) -> Value:
+        """Add RESIZE, "NEAREST" or "BILINEAR" (to int32, int48); scale is y numerator, denominator, then the same for
+        x.
+        """
+        attribute = _attribute("Resize", getattr(ts.ResizeMode, mode))
+        extents = [
+            ((source.shape[1 + axis] - 1) * scale[2 * axis] - offset[axis] + border[axis]) // scale[2 * axis + 1] + 1
+            for axis in (0, 1)
+        ]
+        inputs = [source, self._shape(scale), self._shape(offset), self._shape(border)]
+        dtype = ACCUMULATORS[source.dtype] if mode == "BILINEAR" else source.dtype
+        return self._op(ts.Op.RESIZE, attribute, inputs, (source.shape[0], *extents, source.shape[3]), dtype)
+
+    def cond_if(self, condition: Value, then: Body, otherwise: Body, arguments: Sequence[Value]) -> Value:
+        """Add COND_IF on one bool. The result has the first argument's shape and type."""
+        attribute = _attribute("CondIf", self._body(then, arguments), self._body(otherwise, arguments))
+        first = arguments[0]
+        return self._op(ts.Op.COND_IF, attribute, [condition, *arguments], first.shape, first.dtype)
+
+    def while_loop(self, condition: Body, body: Body, arguments: Sequence[Value]) -> tuple[Value, ...]:
+        """Add WHILE_LOOP. The results have the arguments' shapes and types."""
+        attribute = _attribute("WhileLoop", self._body(condition, arguments), self._body(body, arguments))
+        first, *rest = arguments
+        more = [self._named(value.shape, value.dtype) for value in rest]
+        result = self._op(ts.Op.WHILE_LOOP, attribute, arguments, first.shape, first.dtype, *more)
+        return (result, *more)
+
+    def _kernel_op(
+        self,
+        op: Any,
+        attribute: Any,
+        source: Value,
+        weights: Array | Value,
+        bias: Array,
+        zero: int,
+        shape: tuple[int, ...],
+        weight_type: str = "int8",
+        weight_zero: int = 0,
+    ) -> Value:
+        accumulator = ACCUMULATORS[source.dtype]
+        held = weights if isinstance(weights, Value) else self.const(weights, weight_type)
+        zeros = [self.const([zero], source.dtype), self.const([weight_zero], held.dtype)]
+        return self._op(op, attribute, [source, held, self.const(bias, accumulator), *zeros], shape, accumulator)
+
+    def _argument(self, shape: Sequence[int], dtype: str) -> Value:
+        value = self._named(shape, dtype)
+        self._serializer.addInputTensor(ts.TosaSerializerTensor(value.name, list(shape), DTYPES[dtype], data=None))
+        return value
+
+    def _body(self, build: Body, arguments: Sequence[Value]) -> str:
+        """Return the name of a new region, which `build` fills from values like `arguments`."""
+        self._count += 1
+        name = f"body{self._count}"
+
+        def fill() -> None:
+            result = build(*(self._argument(value.shape, value.dtype) for value in arguments))
+            self.output(*([result] if isinstance(result, Value) else result))
+
+        self._bodies.append((name, fill))
+        return name
+
+    def _shape(self, values: Sequence[int]) -> Value:
+        value = self._named((len(values),), "int32")
+        self._serializer.addConst([len(values)], ts.DType.SHAPE, list(values), name=value.name)
+        return value
+
+    def _named(self, shape: Sequence[int], dtype: str) -> Value:
+        self._count += 1
+        return Value(f"t{self._count}", tuple(shape), dtype)
+
+    def _op(
+        self, op: Any, attribute: Any, inputs: Sequence[Value], shape: Sequence[int], dtype: str, *more: Value
+    ) -> Value:
+        """Add an operator and return its first output; `more` are the shapes and types of further outputs."""
+        value = self._named(shape, dtype)
+        self._declare(value)
+        for other in more:
+            self._declare(other)
+        outputs = [value.name, *(other.name for other in more)]
+        self._serializer.addOperator(op, [v.name for v in inputs], outputs, attribute)
+        return value
+
+    def _declare(self, value: Value) -> None:
+        block = self._serializer.currRegion.currBasicBlock
+        block.addTensor(value.name, list(value.shape), DTYPES[value.dtype])
+
+
+def _attribute(kind: str, *values: Any, **named: Any) -> Any:
+    """Return an operator's attribute, by the serializer's name of its kind."""
+    attribute = ts.TosaSerializerAttribute()
+    getattr(attribute, f"{kind}Attribute")(*values, **named)
+    return attribute
+
+
+def _kind(operator: str) -> str:
+    """Return the kind of an operator's attribute, by TOSA's name of the operator."""
+    return "IntDiv" if operator == "INTDIV" else "".join(part.capitalize() for part in operator.split("_"))
+
+
+def multiplier_shift(factor: float, bits: int = 31) -> tuple[int, int]:
+    """Return the multiplier of `bits` bits and the shift that come closest to `factor`."""
+    mantissa, exponent = math.frexp(factor)
+    multiplier = round(mantissa * (1 << bits))
+    if multiplier == 1 << bits:
+        multiplier, exponent = multiplier // 2, exponent + 1
+    return multiplier, bits - exponent
+
+
+def _window_shape(
+    source: Value,
+    kernel: Sequence[int],
+    pad: Sequence[int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    depth: int,
+) -> tuple[int, int, int, int]:
+    n, height, width, _ = source.shape
+    rows = (height + pad[0] + pad[1] - (kernel[0] - 1) * dilation[0] - 1) // stride[0] + 1
+    columns = (width + pad[2] + pad[3] - (kernel[1] - 1) * dilation[1] - 1) // stride[1] + 1
+    return n, rows, columns, depth
