@@ -235,7 +235,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def table(name: str) -> str:
     """The table of that name, in Markdown. What torch and ExecuTorch say while they are imported is not shown."""
-    from ethos_hil.lowering.conditions.silence_tools import quiet
+    from ethos_hil.lowering.conditions.process import quiet
 
     with quiet():
         return TABLES[name]()

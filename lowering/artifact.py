@@ -24,11 +24,10 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.base.typed_json import from_json, new_converter, require
 from ethos_hil.lowering.formats.array_archive import read_arrays
-from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
+from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method, fitting
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.program.output_names import fitting
 from ethos_hil.lowering.program.placement import Placement
 from ethos_hil.lowering.program.program_file import ProgramDelegates
 from ethos_hil.lowering.vela.ini import SHIPPED, SystemConfiguration, VelaIni
@@ -193,7 +192,7 @@ class Artifact:
         frozen: what else a call of the model changes, so that the next answer is another; the program has the values of
             the first call.
         placement: how many operators are delegated, and each call on the CPU with its line and reason.
-        output_names: the names of the method's outputs (`ethos_hil.lowering.program.output_names`); empty for a .pte
+        output_names: the names of the method's outputs (`ethos_hil.lowering.formats.pte_model`); empty for a .pte
             that was not lowered here.
         others: the other methods; `of` returns the artifact as seen from one of them.
         etrecord: ExecuTorch's ETRecord of the program, for its Inspector; empty where none was asked for.

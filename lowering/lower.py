@@ -21,24 +21,35 @@ from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.cache.key import ModelIdentity, identity
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.cache.versions import check_source_unchanged, versions
-from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telling
-from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.conditions.process import (
+    Progress,
+    collecting_seldom,
+    one_torch_thread,
+    quiet,
+    silent,
+    tell,
+    telling,
+)
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
 from ethos_hil.lowering.model.torch_model import HostModules, Method, ProgramFile, TorchModel, load_model
-from ethos_hil.lowering.upstream.cpu_calls import Locate, delegated_operators, placement
-from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
+from ethos_hil.lowering.upstream.cpu_calls import Leavable, Locate, delegated_operators, placement, require_known
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export, output_names
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
-from ethos_hil.lowering.upstream.process import collecting_seldom, import_executorch, one_torch_thread
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.state import find_lost, written_buffers
-from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain, toolchain_for
-from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.upstream.toolchain import (
+    EthosUToolchain,
+    Toolchain,
+    TosaToolchain,
+    import_executorch,
+    toolchain_for,
+)
+from ethos_hil.lowering.user_code.user_function import Sources
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
 
@@ -66,7 +77,7 @@ def lower(
         model: a MODEL as on the command line, or the result of `load_model` or `from_module`.
         target: the NPU to compile for, or the TOSA to lower to; a .pte must be compiled for it.
         options: what is asked: the scheme, what is left to the CPU in all methods (on top of what each method leaves:
-            `ethos_hil.lowering.upstream.cpu_only`), and so on. A float TOSA is not quantised. Its NPU, its options of
+            `ethos_hil.lowering.upstream.cpu_calls`), and so on. A float TOSA is not quantised. Its NPU, its options of
             Vela and how it says to change the model are for the caller, who has made `target`, `vela` and `model`.
         memory_mode: where the program's parts are placed, by default ExecuTorch's choice for that NPU; if it is given,
             a .pte must be compiled for it.
@@ -75,7 +86,7 @@ def lower(
             method then has integer inputs and outputs, as have the artifact's example inputs and quantised answers. By
             default a partitioner picks the operators to delegate.
         cache: the cache of artifacts; by default the user's.
-        progress: called with what is being done (`ethos_hil.lowering.conditions.progress.Progress`). File descriptors 1
+        progress: called with what is being done (`ethos_hil.lowering.conditions.process.Progress`). File descriptors 1
             and 2 are redirected while a stage runs, so show progress on a duplicate of them.
         hosts: called with each method's name and modules, as `host_modules` has them, if the model is lowered now and
             not taken from the cache.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.upstream.process import import_executorch
+from ethos_hil.lowering.upstream.toolchain import import_executorch
 from ethos_hil.suites.lab.damage.seed_programs import delegated
 
 

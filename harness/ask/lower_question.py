@@ -14,7 +14,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import ARRAYS, ModelOptions, Question
 from ethos_hil.harness.image.inputs import InputFile
-from ethos_hil.lowering.conditions.progress import Progress, silent
+from ethos_hil.lowering.conditions.process import Progress, silent
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from.named_model import LoweredModel, ModelChange, Needed, lower_named, never_needed

@@ -28,7 +28,7 @@ from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
-from ethos_hil.lowering.user_code.source import summary
+from ethos_hil.lowering.user_code.user_function import summary
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.known_clocks import asked_clock

@@ -39,7 +39,7 @@ from ethos_hil.harness.boards.lease import lease
 from ethos_hil.harness.boards.loadable import LoadableImage, ResidentFirmware
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.terminal.progress import Reporter
-from ethos_hil.lowering.cache.settings import prepare_torch
+from ethos_hil.lowering.cache.contents import prepare_torch
 
 if TYPE_CHECKING:
     from ethos_hil.base.record import Record

@@ -19,7 +19,7 @@ from ethos_hil.base.file_lock import LIMIT, Holder, lock
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
-from ethos_hil.lowering.cache.settings import cache_folder
+from ethos_hil.lowering.cache.contents import cache_folder
 
 _DIGITS = 16
 

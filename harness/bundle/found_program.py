@@ -20,7 +20,7 @@ from ethos_hil.harness.verdict.artifact_info import cached_artifact
 from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile
 from ethos_hil.results.run_results import RunResults, find_results

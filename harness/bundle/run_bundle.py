@@ -27,9 +27,8 @@ from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
-from ethos_hil.lowering.formats.pte_model import Tensor
+from ethos_hil.lowering.formats.pte_model import Tensor, archive_names
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.lowering.program.output_names import archive_names
 
 ARTIFACT = "artifact/"
 PROGRAM = f"{ARTIFACT}model.pte"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ethos_hil.base.crew import DONE, serve
 from ethos_hil.harness.campaign.engine import CrewAnswer, PlannedJob
-from ethos_hil.lowering.cache.settings import prepare_torch
+from ethos_hil.lowering.cache.contents import prepare_torch
 
 
 def main() -> None:

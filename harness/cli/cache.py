@@ -11,7 +11,7 @@ from ethos_hil.base import byte_size
 from ethos_hil.base.plain_text import escape
 from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
-from ethos_hil.lowering.cache.settings import cache_folder, cache_limit
+from ethos_hil.lowering.cache.contents import cache_folder, cache_limit
 
 if TYPE_CHECKING:
     from ethos_hil.lowering.cache.contents import Removed

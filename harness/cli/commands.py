@@ -24,7 +24,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.asking import LowerArguments
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, model_file, write_json
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.lowering.cache.settings import prepare_torch
+from ethos_hil.lowering.cache.contents import prepare_torch
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

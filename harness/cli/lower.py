@@ -22,9 +22,8 @@ from ethos_hil.harness.verdict.artifact_info import cpu_ops
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.torch_model import load_model
-from ethos_hil.lowering.output.export_files import PRODUCTS, Product, artefacts, products
-from ethos_hil.lowering.output.text_summary import summary
-from ethos_hil.lowering.output.text_summary import target as target_of
+from ethos_hil.lowering.output.export_files import PRODUCTS, Product, artefacts, products, summary
+from ethos_hil.lowering.output.export_files import target as target_of
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES
 
 _QUANTISATION = ("calibrate", "int16", "quantizer", "scheme")

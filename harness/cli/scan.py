@@ -73,7 +73,7 @@ def scan(
     from ethos_hil.harness.cli.commands import check_written, never_exiting
     from ethos_hil.harness.scan.releases import WantedVersions
     from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.lowering.cache.settings import prepare_torch
+    from ethos_hil.lowering.cache.contents import prepare_torch
 
     wanted = tuple(WantedVersions.parse(spec) for spec in over)  # before what takes longer to import
     if json_file == csv_file == STDOUT:

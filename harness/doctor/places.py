@@ -29,8 +29,7 @@ from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, SOCS
 from ethos_hil.harness.virtual.qemu import GUEST_VARIABLE, QEMU_VARIABLE
 from ethos_hil.harness.virtual.rules import STRICT_BOARD_VARIABLE
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
-from ethos_hil.lowering.cache.contents import CacheContents
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, LIMIT_VARIABLE, cache_folder, cache_limit
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, LIMIT_VARIABLE, CacheContents, cache_folder, cache_limit
 from ethos_hil.results.run_name import DEFAULT_ROOT
 
 VARIABLES = (

@@ -11,8 +11,7 @@ import numpy as np
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.lowering.formats.pte_model import Tensor
-from ethos_hil.lowering.user_code.source import summary, user_line
-from ethos_hil.lowering.user_code.user_function import call_user, load_function
+from ethos_hil.lowering.user_code.user_function import call_user, load_function, summary, user_line
 
 _GIVES = (
     "it returns a torch Dataset, a DataLoader with batches of 1, a list or a generator of pairs (inputs, label), where "

@@ -32,11 +32,11 @@ from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.conditions.process import one_torch_thread
 from ethos_hil.lowering.lower import host_modules
 from ethos_hil.lowering.model.torch_model import HostModules, TorchModel
 from ethos_hil.lowering.program.program_file import ProgramFile
 from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors, decibels
-from ethos_hil.lowering.upstream.process import one_torch_thread
 
 _CHUNK_ITEMS = 64
 _CHUNK_BYTES = 8 << 20

@@ -16,8 +16,7 @@ from ethos_hil.base.record import json_number
 from ethos_hil.harness.evaluate.dataset import Item
 from ethos_hil.harness.image.inputs import describe
 from ethos_hil.lowering.upstream.layer_errors import decibels
-from ethos_hil.lowering.user_code.source import summary, user_line
-from ethos_hil.lowering.user_code.user_function import load_function
+from ethos_hil.lowering.user_code.user_function import load_function, summary, user_line
 
 Outputs = Sequence[np.ndarray]
 NAMES = ("top1", "top5", "mae")

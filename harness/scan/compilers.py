@@ -26,7 +26,7 @@ from ethos_hil.harness.scan.environment import VersionEnvironment, torch_wanted
 from ethos_hil.harness.scan.origins import map_rows
 from ethos_hil.harness.scan.releases import VELA
 from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, LIMIT_VARIABLE
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, LIMIT_VARIABLE
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.native.worker import NativeTool, ToolRaised
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE

@@ -91,7 +91,7 @@ class KeptEnvironments:
     def __init__(self, root: Path | None = None) -> None:
         """Use a folder, which is made when something is kept; by default one in the user's cache."""
         if root is None:
-            from ethos_hil.lowering.cache.settings import cache_folder
+            from ethos_hil.lowering.cache.contents import cache_folder
 
             root = cache_folder() / "scan"
         self.root = root.absolute()

@@ -20,7 +20,7 @@ from ethos_hil.harness.link.outcome import Run
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.array_archive import packed_arrays
-from ethos_hil.lowering.program.output_names import archive_names
+from ethos_hil.lowering.formats.pte_model import archive_names
 
 if TYPE_CHECKING:
     import pandas as pd

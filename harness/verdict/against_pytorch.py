@@ -23,8 +23,7 @@ import numpy as np
 from ethos_hil.base.record import Accuracy
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.pte_model import KernelCall
-from ethos_hil.lowering.program.output_names import fitting
+from ethos_hil.lowering.formats.pte_model import KernelCall, fitting
 
 NOT_THE_MODEL = (
     "what was compiled is computed right, and is not PyTorch's model: look for what quantising or lowering made of it; "

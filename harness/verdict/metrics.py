@@ -22,7 +22,7 @@ from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.prefix import prefix_rows
 from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.lowering.artifact import Artifact, NpuOp, row_at
-from ethos_hil.lowering.conditions.progress import phase_of
+from ethos_hil.lowering.conditions.process import phase_of
 
 _MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", "ddr_used", "stack_size")
 TRACE = "pmu-trace"
@@ -216,7 +216,7 @@ class Stopwatch:
         self._phase, self._since = phase, now
 
     def begin_stage(self, text: str) -> None:
-        """Begin the phase of a stage of a lowering, by `ethos_hil.lowering.conditions.progress.Progress`'s words."""
+        """Begin the phase of a stage of a lowering, by `ethos_hil.lowering.conditions.process.Progress`'s words."""
         self.begin(_PHASES.get(phase_of(text), "lowering"))
 
     def metrics(self) -> tuple[Metric, ...]:

@@ -14,9 +14,8 @@ from ethos_hil.harness.image.inputs import InputFile, InputSet, describe
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.verdict.verify import ExpectedOutputs, FloatTolerance
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.pte_model import Tensor
+from ethos_hil.lowering.formats.pte_model import Tensor, archive_names
 from ethos_hil.lowering.formats.pte_reader import BundledCase
-from ethos_hil.lowering.program.output_names import archive_names
 from ethos_hil.lowering.program.program_file import ProgramFile
 
 if TYPE_CHECKING:

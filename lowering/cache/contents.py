@@ -16,26 +16,25 @@ Every process that adds an entry adds its bytes to `size`. Only if the sum excee
 one by one. Then the least recently used are removed, down to nine tenths of the limit, so that this is rare. An entry
 is renamed before it is removed: a process that reads it meanwhile either finds all its files or misses one. So it has
 either the whole entry (every file is checked against the entry's digests) or none.
-
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
 from ethos_hil.base import byte_size
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import lock
 from ethos_hil.base.files import DIGESTS
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
-from pathlib import Path
-import contextlib
-import os
-import re
-import shutil
-import tempfile
-
 
 TRAINED = "trained"
 """The folder of trained weights."""

@@ -20,8 +20,15 @@ from ethos_hil.base.file_lock import lock
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, sync_folder
-from ethos_hil.lowering.cache.contents import CacheContents, discard, touch, write_small
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, cache_folder, cache_limit
+from ethos_hil.lowering.cache.contents import (
+    CACHE_VARIABLE,
+    CacheContents,
+    cache_folder,
+    cache_limit,
+    discard,
+    touch,
+    write_small,
+)
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_KEY = 1000

@@ -11,8 +11,7 @@ import numpy as np
 
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.regular_file import read_bytes
-from ethos_hil.lowering.cache.contents import TRAINED
-from ethos_hil.lowering.cache.settings import cache_folder
+from ethos_hil.lowering.cache.contents import TRAINED, cache_folder
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
 
 Weights = Mapping[str, np.ndarray]

@@ -1,1 +1,1 @@
-"""What is said while torch and the tools run: progress, and nothing of their own output."""
+"""How this process runs torch and the tools."""

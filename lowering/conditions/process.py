@@ -1,26 +1,21 @@
-"""How this process runs torch and the tools: what is said meanwhile, which of their output is kept off the terminal, and
-what of Python and PyTorch is set for them.
+"""How this process runs torch and the tools: what is said meanwhile, which of their output is kept off the terminal,
+and what of Python and PyTorch is set for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 import contextlib
 import contextvars
 import ctypes
-import functools
 import gc
-import importlib
 import logging
 import os
 import sys
 import tempfile
 import threading
-
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 Progress = Callable[[str], None]
 """Called with a few words at the start of each stage; within one with its name, a colon and what it does there, such as
@@ -76,9 +71,9 @@ def phase_of(text: str) -> str:
 
 # Keep tools' output off the user's terminal, without losing their errors.
 #
-# Vela, the TOSA reference model and torch's native parts print straight to file descriptors 1 and 2, past
-# `sys.stdout`, so the descriptors themselves are redirected. A caller that shows progress meanwhile writes to a duplicate
-# of the descriptor, made before.
+# Vela, the TOSA reference model and torch's native parts print straight to file descriptors 1 and 2, past `sys.stdout`,
+# so the descriptors themselves are redirected. A caller that shows progress meanwhile writes to a duplicate of the
+# descriptor, made before.
 
 _NOTE_BYTES = 4000
 _lock = threading.RLock()  # descriptors belong to the whole process
@@ -150,7 +145,8 @@ def _flush() -> None:
     ctypes.CDLL(None).fflush(None)
 
 
-# How this process imports ExecuTorch and lowers models: Python's garbage collector, and PyTorch's threads.
+# How this process imports ExecuTorch (`import_executorch` of `ethos_hil.lowering.upstream.toolchain`) and lowers
+# models: Python's garbage collector, and PyTorch's threads.
 #
 # torch and executorch leave 700,000 objects that live as long as the process. Importing them triggers full collections.
 # So does every lowering, because it makes and drops thousands of graphs. No collection finds garbage in what was
@@ -159,32 +155,6 @@ def _flush() -> None:
 # Measured in CPU seconds: importing all that a lowering for Ethos-U needs, 5.9 without and 5.2 with this (median of 3);
 # lowering an addition 1.44 and 1.08, a convolution 1.56 and 1.33, a softmax 2.85 and 2.65 (median of 6, alternating in
 # one process).
-
-_MODULES = (
-    "executorch.exir",
-    "executorch.backends.arm.ethosu",
-    "executorch.backends.arm.quantizer",
-    "executorch.backends.arm.util._factory",
-    "torchao.quantization.pt2e.quantize_pt2e",
-)
-
-
-@functools.cache
-def import_executorch() -> None:
-    """Imports what lowering needs, once in a process. Objects that exist then are never examined for cycles again.
-
-    That includes the graph of the first model, if it exists then: its cycles are never freed.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        for module in _MODULES:
-            importlib.import_module(module)
-        gc.freeze()
-    finally:
-        if collecting:
-            gc.enable()
-
 
 _YOUNG = 50_000
 """Objects that are made, less those that are dropped, before the youngest are examined; 700 is Python's own number."""

@@ -2,21 +2,20 @@
 
 `ethos_hil.lowering.formats.pte_reader` reads these from a .pte; this module only defines them. The names are those of
 exir/_serialize/program.fbs (executorch 1.4.1), shortened where the module's name already says it.
-
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ethos_hil.base.errors import UsageError
 from functools import cached_property
 from typing import Any, Literal
-import math
-import numpy as np
-import re
 
+import numpy as np
+
+from ethos_hil.base.errors import UsageError
 
 ITEM_SIZES = {
     "BYTE": 1, "CHAR": 1, "SHORT": 2, "INT": 4, "LONG": 8, "HALF": 2, "FLOAT": 4, "DOUBLE": 8, "BOOL": 1,

@@ -10,25 +10,23 @@ Each report is kept for the project's files on the stack. The innermost module t
 build (`building`).
 
 The plugin starts to watch when it is loaded, in every pytest session, so this imports nothing slow.
-
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from ethos_hil.base.errors import UsageError
-from pathlib import Path
-from types import FrameType
-from types import ModuleType
 import functools
 import hashlib
 import os
 import sys
 import sysconfig
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, ModuleType
 
+from ethos_hil.base.errors import UsageError
 
 _SLACK = 50_000_000
 """File systems take the time of a change from a clock that moves in steps: a change may look that much older, ns."""

@@ -7,27 +7,10 @@ are `lowering`, whose digest is among the versions, and `harness` and `results`,
 
 Environment variables, clocks, processes and the network are not watched. Code that depends on them says so
 (`depends_on`).
-
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from ethos_hil.base.files import write_whole
-from ethos_hil.base.regular_file import opened, read_text
-from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache.contents import touch
-from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.cache.versions import versions
-from ethos_hil.lowering.made_from import imported_files
-from ethos_hil.lowering.made_from.file_watch import BEGAN, WATCH, Reads, digest_of_value
-from ethos_hil.lowering.made_from.file_watch import SUITES, counts, installed_paths, loaded_files
-from ethos_hil.lowering.made_from.file_watch import of_project
-from importlib.machinery import PathFinder
-from pathlib import Path
-from typing import Any
 import ast
 import functools
 import hashlib
@@ -36,7 +19,29 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
 
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.regular_file import opened, read_text
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache.contents import touch
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.cache.versions import versions
+from ethos_hil.lowering.made_from.file_watch import (
+    BEGAN,
+    SUITES,
+    WATCH,
+    Reads,
+    counts,
+    digest_of_value,
+    installed_paths,
+    loaded_files,
+    of_project,
+)
 
 _BUILDERS = (SUITES / "trial/build.py", *(SUITES / "declare").glob("*.py"))
 """The parts of this package that turn a declaration into a model, with all that they import of it."""
@@ -120,7 +125,7 @@ def fingerprint(origins: Iterable[Path], built: Reads | None = None, folder: Pat
             f"{path.name} uses {name}, which reads files unseen: name them with ethos_hil.depends_on"
             for path in modules
             if path.suffix == ".py"
-            for name in imported_files.unseen_packages(path)
+            for name in unseen_packages(path)
         }
     files = {}
     for path in sorted(reads.files | _beside(reads.files)):
@@ -191,7 +196,7 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
     while waiting:
         path = waiting.pop()
         package = getattr(loaded.get(path), "__package__", None) or ""
-        imported, dynamic = imported_files.imports_of(path, package, folder or (Path.cwd() if path in first else None))
+        imported, dynamic = imports_of(path, package, folder or (Path.cwd() if path in first else None))
         if dynamic and loaded_too:
             imported |= set(loaded)
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if loaded_too else None):
@@ -310,8 +315,8 @@ def packages() -> str:
 
 # The project's files that a file imports, by its source: also those that it has not imported yet.
 #
-# A function may import a module only when a model is built, so what is imported at the moment is not enough to tell what
-# a case depends on.
+# A function may import a module only when a model is built, so what is imported at the moment is not enough to tell
+# what a case depends on.
 
 _DYNAMIC = frozenset({"import_module", "__import__"})
 """A module that calls one of these may import something that its source does not name."""

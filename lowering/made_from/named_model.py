@@ -19,21 +19,20 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import LoweringOptions
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telling
+from ethos_hil.lowering.conditions.process import Progress, silent, tell, telling
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.made_from import imported_files
-from ethos_hil.lowering.made_from.file_watch import WATCH
+from ethos_hil.lowering.made_from.file_watch import WATCH, loaded_files, of_project
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Fingerprint,
     Found,
     changed_file,
+    file_of_module,
     find_artifact,
     fingerprint,
     keep_artifact,
     read_at_import,
 )
-from ethos_hil.lowering.made_from.project_files import loaded_files, of_project
 from ethos_hil.lowering.model.quantisation import quantisation_notes
 from ethos_hil.lowering.model.torch_model import HostModules, TorchModel, load_model
 from ethos_hil.lowering.program.program_file import ProgramFile
@@ -126,7 +125,7 @@ class _Origin:
         elif place.endswith(".py") or "/" in place:
             path = Path(place).expanduser().absolute()
         else:
-            file = imported_files.file_of_module(place, Path.cwd())
+            file = file_of_module(place, Path.cwd())
             return None if file is None else cls(file, Path.cwd())
         resolved = of_project(str(path))
         return cls(resolved, resolved.parent) if resolved is not None and resolved.is_file() else None

@@ -27,8 +27,15 @@ from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
 from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
 from ethos_hil.lowering.user_code.module_changes import changes, copy_module, same_tensor
-from ethos_hil.lowering.user_code.source import Sources, summary, user_line
-from ethos_hil.lowering.user_code.user_function import call_user, check_bytecode, imported_files, load_function
+from ethos_hil.lowering.user_code.user_function import (
+    Sources,
+    call_user,
+    check_bytecode,
+    imported_files,
+    load_function,
+    summary,
+    user_line,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -57,7 +64,7 @@ class Method:
             that keeps state is called with them in turn, and starts once; by default with the example, 16 times.
         on_cpu: run all of it on the CPU, in float.
         leave: what its partitioner leaves to the CPU, quantised like the rest: operators ("aten.sigmoid"), lines
-            ("net.py:12") or modules ("head.0") (`ethos_hil.lowering.upstream.cpu_only`).
+            ("net.py:12") or modules ("head.0") (`ethos_hil.lowering.upstream.cpu_calls`).
         int16: the modules, by name ("head", "blocks.3"), whose activations have 16 bits where the others have 8.
         quantizer: makes the quantiser from upstream's compile spec, in place of ours; it decides all bits.
         notes: sentences for the record of a run, for example that the model is untrained.

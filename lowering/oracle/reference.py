@@ -3,18 +3,19 @@
 It executes the .pte's own instructions: delegates with tosa_reference_model on the TOSA program they were compiled
 from, the rest with `ethos_hil.lowering.oracle.kernels`. No run goes without an oracle: a reference model that can't be
 imported, fails, ends its process (`ethos_hil.lowering.native`), or does not report TOSA_VALID raises OracleError.
-
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from ethos_hil.base.errors import CompileError
-from ethos_hil.base.errors import OracleError, UndefinedAnswer, UsageError
+
+import numpy as np
+
+from ethos_hil.base.errors import CompileError, OracleError, UndefinedAnswer, UsageError
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
-from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
@@ -23,9 +24,6 @@ from ethos_hil.lowering.native.worker import LIMIT_SECONDS, REFERENCE_MODEL, Nat
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
 from ethos_hil.lowering.vela.compiler import run_vela
 from ethos_hil.lowering.vela.ini import VelaIni
-import dataclasses
-import numpy as np
-
 
 _MAX_STEPS = 100_000
 
@@ -231,8 +229,8 @@ def require_reference_model() -> None:
 
 # The intermediate tensors of a TOSA program.
 #
-# A program is rewritten so that chosen intermediate tensors are outputs too. Then tosa_reference_model computes the right
-# value of each, and Vela compiles a program in which none of them is fused away.
+# A program is rewritten so that chosen intermediate tensors are outputs too. Then tosa_reference_model computes the
+# right value of each, and Vela compiles a program in which none of them is fused away.
 
 _VALUES = {"BOOL", "INT8", "INT16", "INT32"}
 # Types that Vela leaves in memory between operations. It fuses accumulators (INT32, INT48) into the operation that

@@ -1,12 +1,16 @@
-"""The files that `ethos-hil lower` writes: a program, its delegates' blobs or TOSA programs, and files to inspect; and its
-text for people.
+"""The files that `ethos-hil lower` writes: a program, its delegates' blobs or TOSA programs, and files to inspect; and
+its text for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any, Literal, get_args
+
+import numpy as np
+
 from ethos_hil.base.errors import CompileError, OracleError
 from ethos_hil.base.wording import count_of
 from ethos_hil.lowering.artifact import Artifact, Delegate
@@ -20,15 +24,11 @@ from ethos_hil.lowering.formats.pte_model import (
     KernelCall,
     MoveCall,
     Tensor,
+    archive_names,
 )
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.oracle.reference import Reference
-from ethos_hil.lowering.program.output_names import archive_names
 from ethos_hil.lowering.program.placement import CpuCall, group_calls
-from typing import Any, Literal, get_args
-import json
-import numpy as np
-
 
 Product = Literal["tosa", "vela", "pte"]
 PRODUCTS: tuple[str, ...] = get_args(Product)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.base.errors import OracleError
-from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.oracle.reference import evaluate
 
 

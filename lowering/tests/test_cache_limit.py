@@ -12,8 +12,7 @@ from filelock import FileLock
 
 from ethos_hil.base import byte_size
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.lowering.cache.contents import CacheContents, Removed, discard
-from ethos_hil.lowering.cache.settings import DEFAULT_LIMIT, cache_limit
+from ethos_hil.lowering.cache.contents import DEFAULT_LIMIT, CacheContents, Removed, cache_limit, discard
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.test_cache import make_artifact, never, same
 

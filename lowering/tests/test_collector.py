@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from ethos_hil.lowering.upstream.process import collecting_seldom
+from ethos_hil.lowering.conditions.process import collecting_seldom
 
 
 def _fails_inside() -> None:

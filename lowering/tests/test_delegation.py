@@ -71,7 +71,7 @@ def upstream_by_id(name: str, npu: EthosU, border: tuple[np.ndarray, ...]) -> by
     from executorch.exir.backend.backend_api import to_backend
     from executorch.exir.passes.quantize_io_pass import QuantizeInputs, QuantizeOutputs
 
-    from ethos_hil.lowering.conditions.silence_tools import quiet
+    from ethos_hil.lowering.conditions.process import quiet
 
     with quiet():
         spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)

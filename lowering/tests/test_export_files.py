@@ -15,8 +15,7 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.output.export_files import MANIFEST, artefacts, products
-from ethos_hil.lowering.output.text_summary import listing, summary
+from ethos_hil.lowering.output.export_files import MANIFEST, artefacts, listing, products, summary
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, Lowered
 from ethos_hil.lowering.tests.known_model import marked
 

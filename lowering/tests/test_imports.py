@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 
-from ethos_hil.lowering.upstream import process
-from ethos_hil.lowering.upstream.process import import_executorch
+from ethos_hil.lowering.upstream import toolchain
+from ethos_hil.lowering.upstream.toolchain import import_executorch
 
 
 def test_what_was_imported_is_not_gone_through_again_and_later_cycles_are_collected() -> None:
@@ -26,7 +26,7 @@ def test_what_was_imported_is_not_gone_through_again_and_later_cycles_are_collec
 
 
 def test_an_import_that_fails_leaves_the_collector_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_MODULES", ("executorch.absent",))
+    monkeypatch.setattr(toolchain, "_MODULES", ("executorch.absent",))
     with pytest.raises(ModuleNotFoundError):
         import_executorch.__wrapped__()
     assert gc.isenabled()

@@ -7,14 +7,15 @@ import pytest
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.oracle.intermediates import (
+from ethos_hil.lowering.oracle.reference import (
+    Reference,
     activation_tensors,
     compile_with_outputs,
     computed_tensors,
+    evaluate,
     tensor_values,
     with_outputs,
 )
-from ethos_hil.lowering.oracle.reference import Reference, evaluate
 from ethos_hil.lowering.tests.conftest import Lowered
 
 

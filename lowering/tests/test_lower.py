@@ -39,7 +39,7 @@ def upstream_alone(name: str, npu: EthosU) -> bytes:
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
-    from ethos_hil.lowering.conditions.silence_tools import quiet
+    from ethos_hil.lowering.conditions.process import quiet
 
     with quiet():
         spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)

@@ -20,9 +20,8 @@ from ethos_hil.base.question import LoweringOptions
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.made_from import model_fingerprint, named_model
-from ethos_hil.lowering.made_from.file_watch import depends_on
+from ethos_hil.lowering.made_from.file_watch import depends_on, loaded_files
 from ethos_hil.lowering.made_from.named_model import lower_named
-from ethos_hil.lowering.made_from.project_files import loaded_files
 
 HEAD = """
 import os

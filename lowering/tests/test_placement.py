@@ -20,8 +20,8 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import ProgramFile, from_module
 from ethos_hil.lowering.program.placement import CpuCall, group_calls, kind_of
 from ethos_hil.lowering.tests.conftest import DATA, U55
-from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
-from ethos_hil.lowering.upstream.plain_reasons import plain
+from ethos_hil.lowering.upstream.cpu_calls import Leavable, require_known
+from ethos_hil.lowering.upstream.explain import plain
 
 NET = """\
 import torch

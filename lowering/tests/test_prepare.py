@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.lowering.upstream.cpu_only import picks_alike
+from ethos_hil.lowering.conditions.process import one_torch_thread
+from ethos_hil.lowering.upstream.cpu_calls import picks_alike
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.graph_repairs import prepare
-from ethos_hil.lowering.upstream.process import one_torch_thread
 from ethos_hil.lowering.upstream.quantizers import GroupedFinder, grouped_notes
-from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.user_code.user_function import Sources
 
 
 class Extremes(nn.Module):

@@ -22,7 +22,7 @@ def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     """The outputs of the PT2E-quantised module, run by torch alone."""
     import torch
 
-    from ethos_hil.lowering.conditions.silence_tools import quiet
+    from ethos_hil.lowering.conditions.process import quiet
     from ethos_hil.lowering.model.torch_model import TorchModel, load_model
     from ethos_hil.lowering.upstream.ethosu import compile_spec
     from ethos_hil.lowering.upstream.quantizers import quantise, upstream_quantizer

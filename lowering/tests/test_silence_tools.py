@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.conditions.process import quiet
 
 
 def test_output_of_every_kind_is_collected(capfd: pytest.CaptureFixture[str]) -> None:

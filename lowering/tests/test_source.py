@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from ethos_hil.lowering.user_code.source import Sources, is_framework_file
+from ethos_hil.lowering.user_code.user_function import Sources, is_framework_file
 
 CONTAINER = f"{Path(torch.__file__).parent}/nn/modules/container.py"
 TRACE = f"""  File "/home/me/project/net.py", line 12, in forward

@@ -1,34 +1,33 @@
-"""What stays on the CPU: upstream's reasons are kept while it partitions, and found again in the program; and what is left there
-because the user asked for it, or because upstream takes it and cannot lower it.
+"""What stays on the CPU: upstream's reasons are kept while it partitions, and found again in the program; and what is
+left there because the user asked for it, or because upstream takes it and cannot lower it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import operator
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.base.wording import list_of
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls
+from ethos_hil.lowering.upstream.explain import BY_METHOD, MISPLACED, plain
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts, operator_calls
-from ethos_hil.lowering.upstream.export import lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrap
-from ethos_hil.lowering.upstream.names.operators import unwrap
-from ethos_hil.lowering.upstream.plain_reasons import BY_METHOD, MISPLACED, plain
 from ethos_hil.lowering.upstream.state import state_inputs
-from ethos_hil.lowering.user_code.source import Sources
-from typing import TYPE_CHECKING, Any
-from typing import TYPE_CHECKING, Any, NamedTuple
-import numpy as np
-import operator
-import re
+from ethos_hil.lowering.user_code.user_function import Sources
 
 if TYPE_CHECKING:
-        from ethos_hil.lowering.map.delegate_map import AtenCall
-        import torch
+    import torch
+
+    from ethos_hil.lowering.map.delegate_map import AtenCall
 
 
 _TAG = "delegation_tag"
@@ -64,7 +63,7 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
         partitioner: upstream's TOSAPartitioner or EthosUPartitioner (executorch 1.4.1): `partition` makes a reporter
             and hands it to `_create_operator_support`.
         misplaced: receives the names of the nodes that make such outputs, or read such state. The further checks
-            (`ethos_hil.lowering.upstream.cpu_only.checks`) refuse them.
+            (`ethos_hil.lowering.upstream.cpu_calls.checks`) refuse them.
     """
     create, partition = partitioner._create_operator_support, partitioner.partition
     floats = partitioner.tosa_spec.support_float()
@@ -214,8 +213,8 @@ def sites(calls: Mapping[str, AtenCall], identify: Callable[[Any], str], sources
 # upstream's partitioner takes, and then cannot lower.
 #
 # An entry names an operator ("aten.sigmoid.default", or "aten.sigmoid" for all its overloads; also one of the float
-# model, for all that it becomes), a line of the model ("net.py:12", all operators that it calls), or a module ("head.0",
-# all operators in it and below).
+# model, for all that it becomes), a line of the model ("net.py:12", all operators that it calls), or a module
+# ("head.0", all operators in it and below).
 
 _LINE = re.compile(r".+:\d+$")
 _MOST_LISTED = 40

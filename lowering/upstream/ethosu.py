@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.errors import ToolError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import NpuOp
-from ethos_hil.lowering.conditions.progress import tell
+from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, origins_of
@@ -35,7 +35,7 @@ from ethos_hil.lowering.upstream.export import operator_calls
 from ethos_hil.lowering.upstream.names.operators import is_conversion
 from ethos_hil.lowering.upstream.patches.patch import apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
-from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.user_code.user_function import Sources
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, VelaOutput, with_ini
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.options import VelaSetup

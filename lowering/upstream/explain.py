@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, causes
-from ethos_hil.lowering.upstream.export import graphs
-from ethos_hil.lowering.upstream.names.operators import unwrap
-from ethos_hil.lowering.user_code.source import Sources, summary
-from pathlib import Path, PurePath
-from typing import NamedTuple
-from typing import TYPE_CHECKING, Any
 import linecache
 import operator
 import re
 import sysconfig
 import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, causes
+from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.names.operators import unwrap
+from ethos_hil.lowering.user_code.user_function import Sources, summary
 
 if TYPE_CHECKING:
-        import torch
+    import torch
 
 
 _PASSES_FOLDER = "/backends/arm/_passes/"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import raise_if_interrupted
-from ethos_hil.lowering.program.output_names import LONGEST, number_names
+from ethos_hil.lowering.formats.pte_model import LONGEST, number_names
 
 if TYPE_CHECKING:
     import torch

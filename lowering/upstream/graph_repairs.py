@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.upstream.export import graphs
-from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.user_code.user_function import Sources
 
 if TYPE_CHECKING:
     import torch

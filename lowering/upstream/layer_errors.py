@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ethos_hil.lowering.upstream.ethosu import collect_calls, identifier
-from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.user_code.user_function import Sources
 
 if TYPE_CHECKING:
     import torch

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Scheme
-from ethos_hil.lowering.conditions.progress import tell_within
+from ethos_hil.lowering.conditions.process import tell_within
 from ethos_hil.lowering.upstream.export import export, graphs
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
 from ethos_hil.lowering.upstream.state import LiftedState, write_directly
-from ethos_hil.lowering.user_code.source import Sources
-from ethos_hil.lowering.user_code.user_function import call_user
+from ethos_hil.lowering.user_code.user_function import Sources, call_user
 
 if TYPE_CHECKING:
     import torch

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import abc
+import functools
+import gc
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,14 +18,13 @@ from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.native.worker import VELA
-from ethos_hil.lowering.upstream.cpu_calls import Locate, keep_reasons, sites
-from ethos_hil.lowering.upstream.cpu_only import checks
+from ethos_hil.lowering.upstream.cpu_calls import Locate, checks, keep_reasons, sites
 from ethos_hil.lowering.upstream.explain import refuse_empty
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts
 from ethos_hil.lowering.upstream.patches.in_executorch import without_origin
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, patches_on
 from ethos_hil.lowering.upstream.state import keep_state
-from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.user_code.user_function import Sources
 from ethos_hil.lowering.vela.options import VelaSetup
 
 if TYPE_CHECKING:
@@ -30,6 +32,32 @@ if TYPE_CHECKING:
 
     from ethos_hil.lowering.map.delegate_map import AtenCall
     from ethos_hil.lowering.upstream.ethosu import Capture, CompiledPartition
+
+_MODULES = (
+    "executorch.exir",
+    "executorch.backends.arm.ethosu",
+    "executorch.backends.arm.quantizer",
+    "executorch.backends.arm.util._factory",
+    "torchao.quantization.pt2e.quantize_pt2e",
+)
+
+
+@functools.cache
+def import_executorch() -> None:
+    """Imports what lowering needs, once in a process. Objects that exist then are never examined for cycles again.
+
+    That includes the graph of the first model, if it exists then: its cycles are never freed.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for module in _MODULES:
+            importlib.import_module(module)
+        gc.freeze()
+    finally:
+        if collecting:
+            gc.enable()
+
 
 _TOSA_BACKEND = "TOSABackend"
 _TOSA_IDENTIFIER = b"TOSA"
@@ -113,7 +141,7 @@ class Toolchain(abc.ABC):
 
         Args:
             programs: the methods that are delegated, by name.
-            leave: by method, what it leaves to the CPU (`ethos_hil.lowering.upstream.cpu_only`).
+            leave: by method, what it leaves to the CPU (`ethos_hil.lowering.upstream.cpu_calls`).
             locate: by method, names the lines and modules of nodes.
 
         Yields:

@@ -1,19 +1,9 @@
-"""Functions that the user names as `file.py:function` or `package.module:function`, run as their files say; and which line of
-the files a thing is from.
+"""Functions that the user names as `file.py:function` or `package.module:function`, run as their files say; and which
+line of the files a thing is from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
-from ethos_hil.base.regular_file import check_regular, read_bytes
-from ethos_hil.lowering.program.program_file import FORMS, no_file
-from functools import cache
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 import difflib
 import functools
 import importlib
@@ -24,7 +14,17 @@ import re
 import sys
 import sysconfig
 import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.base.regular_file import check_regular, read_bytes
+from ethos_hil.lowering.program.program_file import FORMS, no_file
 
 _FRAMEWORKS = ("torch", "torchao", "executorch")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)

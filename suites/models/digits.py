@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.lowering.upstream.process import one_torch_thread
+from ethos_hil.lowering.conditions.process import one_torch_thread
 
 HELD_OUT = 200
 _EPOCHS, _BATCH, _CALIBRATION = 12, 64, 64

@@ -22,9 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.lowering.cache.trained_weights import trained_weights
-from ethos_hil.lowering.conditions.progress import tell_within
+from ethos_hil.lowering.conditions.process import one_torch_thread, tell_within
 from ethos_hil.lowering.model import Method
-from ethos_hil.lowering.upstream.process import one_torch_thread
 
 PROMPT = "Testing is better than "
 """What the text starts with; it is not in the Zen."""

@@ -1,31 +1,28 @@
 """The part of the plugin for sessions that declare operators and models: it selects tests and completes their
 reports.
-
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
 from ethos_hil.base.interruption import end_on_signals, restore
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.lowering.cache.contents import prepare_torch
-from ethos_hil.suites.plugin import shared_run
-from ethos_hil.suites.plugin.options import CONTROLLER, CRASHED, RECORDED, Options, not_on_command_line
-from ethos_hil.suites.plugin.options import TALLY, Options
-from ethos_hil.suites.plugin.pytest_items import DeclaredItem
+from ethos_hil.suites.plugin.options import CONTROLLER, CRASHED, RECORDED, TALLY, Options, not_on_command_line
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem, run_folder
 from ethos_hil.suites.plugin.verdict_summary import Tally, suffix_of
-from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import TYPE_CHECKING, Any
-import contextlib
-import os
-import pytest
-import threading
 
 if TYPE_CHECKING:
-        from ethos_hil.results.selection import LeftOut
+    from ethos_hil.results.selection import LeftOut
 
 
 def join(config: pytest.Config) -> Tally:
@@ -37,7 +34,7 @@ def join(config: pytest.Config) -> Tally:
     tally: Tally | None = config.pluginmanager.get_plugin(TALLY)
     if tally is None:
         if Options.of(config).shared:
-            shared_run.enter(config)
+            enter_shared_run(config)
         tally = Tally(config)
         config.pluginmanager.register(DeclaredSession(), "ethos-hil-session")
         config.pluginmanager.register(tally, TALLY)
@@ -93,9 +90,9 @@ class DeclaredSession:
             right = (not options.suffixes or suffix in options.suffixes) and number % options.one_in == 0
             right = right and (options.shard is None or options.shard.takes(*_case_of(item, suffix)))
             (kept if right else left).append(item)
-        shared_run.keep_selection(config, kept, self._find_left_out(config, items, options))
+        keep_selection(config, kept, self._find_left_out(config, items, options))
         if options.shared:
-            kept, done = shared_run.split(config, kept)
+            kept, done = split_recorded(config, kept)
             left += done
         if left:
             config.hook.pytest_deselected(items=left)
@@ -120,7 +117,7 @@ class DeclaredSession:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say how many tests a resumed session did not run."""
-        line = shared_run.already_recorded(terminalreporter.config)
+        line = already_recorded(terminalreporter.config)
         if line:
             terminalreporter.write_line(line)
 
@@ -166,7 +163,7 @@ _PATIENCE = 60.0
 """Seconds until the last process of a session that was killed has ended."""
 
 
-def enter(config: pytest.Config) -> None:
+def enter_shared_run(config: pytest.Config) -> None:
     """Begin to write the run folder. A worker dies with its controller from now on: who resumes a session that was
     killed has to know that no one writes any more.
 
@@ -195,13 +192,13 @@ def enter(config: pytest.Config) -> None:
         raise _unusable(options, error) from None
 
 
-def tell(node: Any) -> None:
+def tell_worker(node: Any) -> None:
     """Tell a worker of pytest-xdist what is not run again: all of them must know the same."""
     node.workerinput[CONTROLLER] = os.getpid()
     node.workerinput[RECORDED] = sorted(node.config.stash.get(_DONE, ()))
 
 
-def split(config: pytest.Config, items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+def split_recorded(config: pytest.Config, items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Return which of the tests that were chosen run, and which have run already."""
     worker_input = getattr(config, "workerinput", {})
     done = frozenset(worker_input[RECORDED]) if RECORDED in worker_input else config.stash.get(_DONE, frozenset())

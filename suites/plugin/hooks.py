@@ -60,9 +60,9 @@ def pytest_configure_node(node: Any) -> None:
     WATCH.end_of_collection(declared=False)
     node.workerinput[RUN] = options.run_name(node.config)
     if options.names_run(node.config):
-        from ethos_hil.suites.plugin import shared_run
+        from ethos_hil.suites.plugin.declared_session import tell_worker
 
-        shared_run.tell(node)
+        tell_worker(node)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.lowering.made_from import model_fingerprint
-from ethos_hil.lowering.made_from.file_watch import WATCH
+from ethos_hil.lowering.made_from.file_watch import SUITES, WATCH
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Fingerprint,
     changed_file,
@@ -21,7 +21,6 @@ from ethos_hil.lowering.made_from.model_fingerprint import (
     read_at_import,
     state_of,
 )
-from ethos_hil.lowering.made_from.project_files import SUITES
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ LIGHT = {
     "ethos_hil.lowering",
     "ethos_hil.lowering.made_from",
     "ethos_hil.lowering.made_from.file_watch",
-    "ethos_hil.lowering.made_from.project_files",
 }
 """The only modules of this package that a session of another project imports."""
 CONFTEST = """

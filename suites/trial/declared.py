@@ -20,9 +20,9 @@ from ethos_hil.harness.declared import declared_digest, is_declared_unchanged
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.made_from.file_watch import WATCH
-from ethos_hil.lowering.made_from.imported_files import file_of_module
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Found,
+    file_of_module,
     find_artifact,
     fingerprint,
     keep_artifact,

@@ -15,9 +15,9 @@ from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.run import info
 from ethos_hil.harness.verdict.against_pytorch import NOT_THE_MODEL, accuracies, reference_name
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.pte_model import fitting
 from ethos_hil.lowering.oracle.bounds.tolerance import Tolerance, tolerances
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.lowering.program.output_names import fitting
 
 QUANTISED = "PyTorch, quantised"
 

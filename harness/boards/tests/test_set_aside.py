@@ -13,7 +13,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.lease import SECONDS, lease_file, set_aside, take_back, why_set_aside
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 
 PULLED = TargetError("the serial port is gone", kind=FailureKind.LINK)
 

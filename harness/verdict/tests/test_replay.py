@@ -20,7 +20,7 @@ from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.map.delegate_map import Partition, build_map
-from ethos_hil.lowering.oracle.intermediates import computed_tensors, tensor_values
+from ethos_hil.lowering.oracle.reference import computed_tensors, tensor_values
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode

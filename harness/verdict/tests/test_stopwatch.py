@@ -13,7 +13,7 @@ from ethos_hil.base.testing.processes import wait_until
 from ethos_hil.harness.terminal import progress
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.metrics import Stopwatch
-from ethos_hil.lowering.conditions.progress import tell, tell_within, telling
+from ethos_hil.lowering.conditions.process import tell, tell_within, telling
 
 
 def test_the_phases_sum_up_to_the_wall_time() -> None:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.regular_file import opened
-from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.formats.array_archive import BadArchive, ZipMembers, members
 from ethos_hil.lowering.model.exported.document import RefusedPart, check_payloads, check_program, quote
 from ethos_hil.lowering.upstream.names.exported_schema import TENSOR_GLOBALS
 from ethos_hil.lowering.upstream.names.operators import register_operators
-from ethos_hil.lowering.user_code.source import summary
+from ethos_hil.lowering.user_code.user_function import summary
 
 if TYPE_CHECKING:
     import torch

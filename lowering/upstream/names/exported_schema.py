@@ -8,7 +8,7 @@ import typing
 from functools import cache
 from typing import Any
 
-from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.upstream.names.operators import PT2E_OPERATORS, register_operators
 
 TENSOR_GLOBALS = frozenset(

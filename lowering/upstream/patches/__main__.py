@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 
-from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.upstream.patches.patch import Patch, UpstreamDiffers, fingerprint, resolve
 from ethos_hil.lowering.upstream.patches.table import TABLE
 

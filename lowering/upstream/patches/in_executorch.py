@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.conditions.progress import VELA, tell
+from ethos_hil.lowering.conditions.process import VELA, tell
 from ethos_hil.lowering.native.worker import ToolRaised
 from ethos_hil.lowering.vela.compiler import call_vela
 

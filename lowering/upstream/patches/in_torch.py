@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from operator import getitem
 from typing import TYPE_CHECKING, Any
-import functools
-import weakref
 
 if TYPE_CHECKING:
-        import torch
+    import torch
 
 
 # torch's composite operators, collected once.

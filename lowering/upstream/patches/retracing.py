@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.conditions.progress import tell_within
+from ethos_hil.lowering.conditions.process import tell_within
 
 if TYPE_CHECKING:
     import torch

@@ -22,9 +22,9 @@ from ethos_hil.lowering.upstream.patches.in_torch import (
     decomposed_once,
     generated_on_demand,
     remembered_overrides,
+    searched_where_there_may_be,
     shared_history,
 )
-from ethos_hil.lowering.upstream.patches.in_torchao import searched_where_there_may_be
 from ethos_hil.lowering.upstream.patches.patch import Patch
 from ethos_hil.lowering.upstream.patches.retracing import described_on_demand, plain_as_they_are, remembered_calls
 

@@ -66,7 +66,7 @@ class OddModels:
 
     def prepare(self, number: int) -> Callable[[int], DamageEnding]:
         """Import what lowers."""
-        from ethos_hil.lowering.upstream.process import import_executorch
+        from ethos_hil.lowering.upstream.toolchain import import_executorch
 
         import_executorch()
         models = odd_models()

@@ -25,7 +25,7 @@ from ethos_hil.harness.image.formats import (
     TensorInfo,
 )
 from ethos_hil.harness.link.frames import Frame, encode
-from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.suites.lab.damage import operator_calls, seed_programs
 

@@ -15,7 +15,7 @@ from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.lease import lease_file
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.virtual.tests.programs import NPU
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
 from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario

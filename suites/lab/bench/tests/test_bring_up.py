@@ -26,7 +26,7 @@ from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.lease import lease
 from ethos_hil.harness.boards.loader import park, reset
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.bench.tests.conftest import attach
 

@@ -20,7 +20,7 @@ from ethos_hil.harness.npu import Fault, Npu, forget
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.programs.networks import NETWORKS

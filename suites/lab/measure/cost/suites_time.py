@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.suites.lab.measure.cost.figure import Figure
 from ethos_hil.suites.lab.shared import ROOT
 
