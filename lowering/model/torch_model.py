@@ -230,7 +230,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     if not exported and not is_quantised(module):  # an exported module has no train and eval modes
         module = module.eval()
     try:
-        calls = call_twice(module, example, what)
+        changed, steady = call_twice(module, example, what)
     except EthosHilError:
         raise
     except Exception as error:
@@ -243,9 +243,9 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
         method or Method(module, example),
         module=module,
         example_inputs=example,
-        calibration_inputs=calibration or (example,) * (STATEFUL_CALLS if calls.changed or not calls.steady else 1),
-        changed=calls.changed,
-        steady=calls.steady,
+        calibration_inputs=calibration or (example,) * (STATEFUL_CALLS if changed or not steady else 1),
+        changed=changed,
+        steady=steady,
     )
 
 
@@ -311,16 +311,8 @@ def _describe(value: Any) -> str:
 _HINT = "let forward return tensors, which a device can send"
 
 
-@dataclass(frozen=True)
-class TwoCalls:
-    """What two equal calls of a module showed. The attributes are those of `ethos_hil.lowering.model.Method`."""
-
-    changed: tuple[str, ...]
-    steady: bool
-
-
-def call_twice(module: torch.nn.Module, example: tuple[torch.Tensor, ...], what: str) -> TwoCalls:
-    """Call a copy of a module twice, with copies of its example inputs.
+def call_twice(module: torch.nn.Module, example: tuple[torch.Tensor, ...], what: str) -> tuple[tuple[str, ...], bool]:
+    """Call a copy of a module twice, with copies of its example inputs. Return `Method.changed` and `Method.steady`.
 
     Args:
         module: the user's module. Neither it nor its inputs change.
@@ -340,7 +332,7 @@ def call_twice(module: torch.nn.Module, example: tuple[torch.Tensor, ...], what:
             raise UsageError(f"{what}: output {index} of forward is None", hint=_HINT)
     changed = changes(module, called)
     second = outputs_of(called, example)
-    return TwoCalls(changed, len(first) == len(second) and all(map(_same, first, second)))
+    return changed, len(first) == len(second) and all(map(_same, first, second))
 
 
 def _same(first: Any, two: Any) -> bool:

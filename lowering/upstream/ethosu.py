@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import ToolError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
@@ -51,16 +51,8 @@ REORDERED = (
 )
 
 
-@dataclass(frozen=True)
-class CompiledPartition:
-    """One partition as the backend compiled it. The fields are those of `ethos_hil.lowering.artifact.Delegate`."""
-
-    blob: bytes
-    tosa: bytes
-    npu_ops: tuple[NpuOp, ...]
-    summary: Mapping[str, float | str]
-    compiled: bytes | None = None
-    defects: tuple[str, ...] = ()
+_UNKNOWN = -1
+"""The place of a delegate in a program that is not written yet."""
 
 
 @dataclass
@@ -72,7 +64,7 @@ class Capture:
         surviving: the calls of each method that still have nodes when it is quantised (`surviving`).
         ini: Vela's configuration file.
         method: the one that is being compiled.
-        partitions: the compiled ones, of all methods.
+        partitions: the compiled ones, of all methods; which call of the program runs each is not known yet.
         notes: a sentence for each departure from upstream.
         as_upstream: repair none of Vela's known defects.
     """
@@ -81,7 +73,7 @@ class Capture:
     surviving: Mapping[str, frozenset[str]]
     ini: VelaIni
     method: str = FORWARD
-    partitions: list[CompiledPartition] = field(default_factory=list)
+    partitions: list[Delegate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     as_upstream: bool = False
     waiting: int = 1
@@ -99,7 +91,7 @@ class Capture:
         tell(f"lowering delegate {number} of {max(number, self.waiting)} to TOSA")
         return self
 
-    def partition_with(self, blob: bytes) -> CompiledPartition:
+    def partition_with(self, blob: bytes) -> Delegate:
         """The partition with this blob. Of partitions with equal blobs, it is the one with this object.
 
         Raises:
@@ -107,7 +99,7 @@ class Capture:
         """
         for same in (lambda other: other is blob, lambda other: other == blob):
             for partition in self.partitions:
-                if same(partition.blob):
+                if same(partition.vela):
                     return partition
         raise LookupError("a delegate of the program was not compiled by this backend")
 
@@ -300,10 +292,12 @@ def _backend() -> Any:
                 total_cycles=int(float(output.summary["cycles_total"])),
             )
             capture.partitions.append(
-                CompiledPartition(
-                    output.blob,
+                Delegate(
+                    _UNKNOWN,
+                    _UNKNOWN,
                     # The reference is upstream's program, so that a run also verifies what a rewrite made of it.
                     without_locations(tosa),
+                    output.blob,
                     npu_ops,
                     output.summary,
                     without_locations(output.tosa) if output is not upstreams else None,

@@ -8,6 +8,7 @@ import gc
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     import torch
 
     from ethos_hil.lowering.map.delegate_map import AtenCall
-    from ethos_hil.lowering.upstream.ethosu import Capture, CompiledPartition
+    from ethos_hil.lowering.upstream.ethosu import Capture
 
 _MODULES = (
     "executorch.exir",
@@ -308,12 +309,10 @@ class EthosUToolchain(Toolchain):
         for number, (at, call) in enumerate(plan.delegate_calls):
             data = plan.delegates[call.delegate].data
             done = self._partition_of(blobs[number] if number < len(blobs) and blobs[number] == data else data)
-            delegates.append(
-                Delegate(call.delegate, at, done.tosa, data, done.npu_ops, done.summary, done.compiled, done.defects)
-            )
+            delegates.append(replace(done, index=call.delegate, instruction=at))
         return tuple(delegates)
 
-    def _partition_of(self, blob: bytes) -> CompiledPartition:
+    def _partition_of(self, blob: bytes) -> Delegate:
         assert self._capture is not None, "nothing was lowered"
         return self._capture.partition_with(blob)
 

@@ -75,10 +75,3 @@ def is_conversion(node: torch.fx.Node) -> bool:
 def register_operators() -> None:
     """Register PT2E's operators with torch, which cannot load a quantised .pt2 without them."""
     importlib.import_module(_REGISTERS)
-
-
-def use_threads(count: int) -> None:
-    """Let programs that are loaded from now on compute with so many threads; those loaded before must not run again."""
-    from executorch.extension.pybindings import portable_lib
-
-    portable_lib._unsafe_reset_threadpool(count)
