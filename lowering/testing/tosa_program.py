@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
 
 Rng = np.random.Generator
@@ -115,3 +116,8 @@ class ProgramCatalogue(dict[str, TosaProgram]):
             return build
 
         return register
+
+
+def reference(tosa: bytes, inputs: Sequence[np.ndarray]) -> list[bytes]:
+    """The bytes of each output of a TOSA graph. Raises OracleError where there is no valid answer."""
+    return [values.tobytes() for values in evaluate(tosa, inputs, "the graph")]

@@ -11,8 +11,7 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.npu_network import MOST_BYTES, NpuNetwork, read_npz, read_tflite, short_shape
-from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
-from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
+from ethos_hil.lowering.testing.tflite_graph import Generator, TfliteGraph, compile_tflite
 
 NPU = EthosU.parse("ethos-u55-128")
 

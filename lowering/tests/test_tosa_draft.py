@@ -9,8 +9,8 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.repairs.rewrites import add_clamp
 from ethos_hil.lowering.testing.programs.pieces import layer
-from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_program import reference
 
 
 @pytest.fixture

@@ -34,9 +34,8 @@ from ethos_hil.lowering.repairs.sliced_input import find_slices, keep_slices
 from ethos_hil.lowering.repairs.table_beyond_shram import free_tables
 from ethos_hil.lowering.repairs.uneven_resize import find_uneven, repeat_elements
 from ethos_hil.lowering.testing.programs.pieces import per_channel, weights
-from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Rng, draw
+from ethos_hil.lowering.testing.tosa_program import Rng, draw, reference
 
 Build = Callable[[Graph, Rng], Value | Sequence[Value]]
 CASES: list[tuple[Treatment, Family, str, Build, list[str]]] = []

@@ -47,7 +47,7 @@ def _replace_compilers(vela: Any, tosa: Any) -> None:
 
 def _no_reference() -> None:
     """Have the worker of the reference model find a module that cannot be imported: it gets this process's path."""
-    from ethos_hil.lowering.testing.broken_reference import MISSING, reference_model_is
+    from ethos_hil.suites.tests.broken_reference import MISSING, reference_model_is
 
     broken = contextlib.ExitStack()
     atexit.register(broken.close)

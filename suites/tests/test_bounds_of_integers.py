@@ -9,7 +9,7 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.oracle.bounds import graph
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy
 from ethos_hil.lowering.oracle.reference import evaluate
-from ethos_hil.lowering.testing.programs.operators import OPERATORS
+from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
 
 NAMES = tuple(OPERATORS)
 UNKNOWN = {

@@ -25,8 +25,8 @@ from ethos_hil.lowering.oracle.bounds import graph, program, sums, tolerance
 from ethos_hil.lowering.oracle.bounds.program import bound_outputs
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.lowering.testing.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
 from ethos_hil.suites.declare.case import Case, Forward, Input, case, f32, layer
+from ethos_hil.suites.tests.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
 from ethos_hil.suites.trial.verify_against_pytorch import QUANTISED, findings_on_host
 
 FP, INT = TosaSpec("1.0", "FP"), TosaSpec("1.0", "INT")

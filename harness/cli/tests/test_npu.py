@@ -13,9 +13,8 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.formats.vela_blob import pack
-from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
-from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
+from ethos_hil.lowering.testing.tflite_graph import Generator, TfliteGraph, compile_tflite
 from ethos_hil.lowering.vela.compiler import flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 

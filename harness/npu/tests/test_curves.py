@@ -13,8 +13,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.harness.npu.isa.operations import Curve
 from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
-from ethos_hil.lowering.testing.compile_tflite import compile_tflite
-from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
+from ethos_hil.lowering.testing.tflite_graph import TfliteGraph, compile_tflite
 
 ONE = 12288
 NAMES = {Curve.TANH: "TANH", Curve.SIGMOID: "LOGISTIC"}

@@ -20,9 +20,9 @@ from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Opcode
 from ethos_hil.harness.npu.isa.registers_u55 import LONG, SHORT
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.testing.programs.operators import OPERATORS
-from ethos_hil.lowering.testing.reference import reference
+from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
 from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.lowering.testing.tosa_program import reference
 
 U55_128 = EthosU.parse("ethos-u55-128")
 COMMAND = re.compile(r"^0x([0-9a-f]{6}): (?:([0-9a-f]{8})| {8}) ([0-9a-f]{4}) ([0-9a-f]{4}) - NPU_(OP|SET)_(\w+)")

@@ -23,7 +23,7 @@ from ethos_hil.harness.npu.isa.registers_u85 import SHORT as SHORT_U85
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
-from ethos_hil.lowering.testing.reference import reference
+from ethos_hil.lowering.testing.tosa_program import reference
 
 
 def compiled(name: str, npu: str) -> CompiledGraph:

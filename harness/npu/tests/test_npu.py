@@ -20,9 +20,9 @@ from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.weights import codec, decompress
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.harness.verdict.run_delegate import POISON
-from ethos_hil.lowering.testing.programs.operators import OPERATORS
-from ethos_hil.lowering.testing.reference import reference
+from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
+from ethos_hil.lowering.testing.tosa_program import reference
 
 U55_128 = EthosU.parse("ethos-u55-128")
 

@@ -14,8 +14,8 @@ from ethos_hil.harness.npu.compute import pooling
 from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
 from ethos_hil.lowering.repairs.checks import scan_padding
-from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
+from ethos_hil.lowering.testing.tosa_program import reference
 
 NPU = "ethos-u85-256"
 POOL = 0x005

@@ -15,8 +15,8 @@ from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.npu.isa.registers_u55 import SHORT
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.lowering.testing.tosa_program import reference
 
 NPU = EthosU.parse("ethos-u55-128")
 

@@ -16,8 +16,8 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.lowering.testing.tosa_program import reference
 
 VECTORS = Path(__file__).parent / "data" / "rounding_vectors.csv"
 OFM_PRECISION = 0x114

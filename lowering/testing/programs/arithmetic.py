@@ -1,12 +1,14 @@
-"""Programs of elementwise operations on two inputs: 8, 16 and 32 bits, broadcast both ways, constants, chains."""
+"""Programs of operations on two inputs: elementwise ones in 8, 16 and 32 bits, broadcast both ways, with constants and
+in chains; comparisons, selection, bits and truth values; matrix products.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ethos_hil.lowering.testing.programs.pieces import added, widened
+from ethos_hil.lowering.testing.programs.pieces import added, single, widened
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
+from ethos_hil.lowering.testing.tosa_program import Build, Limits, ProgramCatalogue, Rng
 
 ARITHMETIC = ProgramCatalogue()
 SHAPE = (1, 5, 6, 7)
@@ -233,3 +235,129 @@ def _(graph: Graph, rng: Rng) -> Value:
         graph.binary("MUL", *(graph.rescale(value, 1.0, zero_in=2, dtype="int32") for value in values)), 0.02
     )
     return graph.clamp(added(graph, product, values[0]), -90, 101)
+
+
+# Programs of comparisons, selection, bits and truth values, most of which only the Ethos-U85 can run.
+
+LOGIC = ProgramCatalogue()
+NEAR = (-3, 3)  # so that equal values occur
+
+
+def compared(op: str, dtype: str, second: tuple[int, ...] = SHAPE) -> Build:
+    """An operation on two inputs."""
+    return lambda graph, rng: graph.binary(op, graph.input(SHAPE, dtype), graph.input(second, dtype))
+
+
+for op in ("EQUAL", "GREATER", "GREATER_EQUAL"):
+    name = op.lower().replace("_", " or ")
+    LOGIC.add(f"int32 {name}", compared(op, "int32"), NEAR, NEAR)
+    LOGIC.add(f"int32 {name}, large", compared(op, "int32"))
+    LOGIC.add(f"int32 {name}, channels", compared(op, "int32", (1, 1, 1, 7)), NEAR, NEAR)
+for op in ("AND", "OR", "XOR"):
+    LOGIC.add(f"logical {op.lower()}", compared(f"LOGICAL_{op}", "bool"))
+    for dtype in ("int8", "int16", "int32"):
+        LOGIC.add(f"{dtype} bitwise {op.lower()}", compared(f"BITWISE_{op}", dtype))
+LOGIC.add("int32 bitwise and with channels", compared("BITWISE_AND", "int32", (1, 1, 1, 7)))
+LOGIC.add("logical and with channels", compared("LOGICAL_AND", "bool", (1, 1, 1, 7)))
+LOGIC.add("logical not", lambda graph, rng: graph.unary("LOGICAL_NOT", graph.input(SHAPE, "bool")))
+for dtype in ("int8", "int16", "int32"):
+    LOGIC.add(f"{dtype} bitwise not", single("unary", SHAPE, dtype, before=["BITWISE_NOT"]))
+
+
+def select(dtype: str, condition: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE) -> Build:
+    """SELECT."""
+    return lambda graph, rng: graph.select(
+        graph.input(condition, "bool"), graph.input(SHAPE, dtype), graph.input(second, dtype)
+    )
+
+
+for dtype in ("int8", "int16", "int32"):
+    LOGIC.add(f"{dtype} select", select(dtype))
+LOGIC.add("int8 select by channels", select("int8", condition=(1, 1, 1, 7)))
+LOGIC.add("int8 select or one", select("int8", second=(1, 1, 1, 1)))
+
+
+@LOGIC.program("int8 comparison as ExecuTorch emits it")
+def _(graph: Graph, rng: Rng) -> Value:
+    wide = [graph.rescale(graph.input(SHAPE), 1.0, zero_in=zero, dtype="int32") for zero in (3, 5)]
+    return graph.binary("GREATER", *wide)
+
+
+@LOGIC.program("int8 select by comparison")
+def _(graph: Graph, rng: Rng) -> Value:
+    sources = [graph.input(SHAPE) for _ in range(2)]
+    wide = [graph.rescale(value, 1.0, zero_in=3, dtype="int32") for value in sources]
+    return graph.select(graph.binary("GREATER_EQUAL", *wide), *sources)
+
+
+@LOGIC.program("int32 range test", NEAR)
+def _(graph: Graph, rng: Rng) -> Value:
+    source = graph.input(SHAPE, "int32")
+    low, high = (graph.const([[[[value]]]], "int32") for value in (-2, 1))
+    inside = graph.binary("LOGICAL_AND", graph.binary("GREATER", source, low), graph.binary("GREATER", high, source))
+    return graph.unary("LOGICAL_NOT", inside)
+
+
+# Narrowing keeps to values that fit: others wrap in TOSA, but Vela 5.1 saturates them.
+CASTS: tuple[tuple[str, str, Limits], ...] = (
+    ("int8", "int16", None),
+    ("int8", "int32", None),
+    ("int16", "int8", (-128, 127)),
+    ("int16", "int32", None),
+    ("int32", "int8", (-128, 127)),
+    ("int32", "int16", (-32768, 32767)),
+    ("int8", "bool", NEAR),
+    ("int16", "bool", NEAR),
+    ("int32", "bool", NEAR),
+    ("bool", "int8", None),
+    ("bool", "int16", None),
+    ("bool", "int32", None),
+)
+for source, target, bounds in CASTS:
+    LOGIC.add(f"cast {source} to {target}", single("cast", SHAPE, source, target), bounds)
+
+
+# Programs of matrix products of two inputs.
+
+PRODUCTS = ProgramCatalogue()
+
+
+def product(batch: int, height: int, depth: int, width: int, dtype: str = "int8", target: str | None = None) -> Build:
+    """MATMUL and its rescale."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        first = graph.input((batch, height, depth), dtype)
+        second = graph.input((batch, depth, width), dtype)
+        sums = graph.matmul(first, second, (3, -4) if dtype == "int8" else (0, 0))
+        if target == "int32":
+            return sums
+        largest = (3.0 / 73 if dtype == "int8" else 1.6e-4) / float(np.sqrt(depth))
+        return graph.rescale(sums, largest, zero_out=2 if dtype == "int8" else 0, dtype=dtype)
+
+    return build
+
+
+for name, build in {
+    "matmul": product(1, 5, 7, 9),
+    "matmul with batch": product(3, 5, 7, 9),
+    "matmul of attention": product(2, 17, 32, 17),
+    "matmul deep": product(1, 6, 130, 33),
+    "matmul wide": product(1, 33, 16, 70),
+    "matmul of vectors": product(1, 1, 40, 1),
+    "matmul to int32": product(2, 5, 7, 9, target="int32"),
+    "matmul int16": product(2, 5, 7, 9, "int16"),
+    "matmul int16 deep": product(1, 12, 100, 20, "int16"),
+}.items():
+    PRODUCTS.add(name, build)
+
+
+@PRODUCTS.program("matmul of a transposed operand")
+def _(graph: Graph, rng: Rng) -> Value:
+    keys = graph.transpose(graph.input((2, 11, 24)), (0, 2, 1))
+    return graph.rescale(graph.matmul(graph.input((2, 9, 24)), keys, (1, 2)), 0.008, zero_out=3)
+
+
+@PRODUCTS.program("matmul by a constant")
+def _(graph: Graph, rng: Rng) -> Value:
+    constant = graph.const(rng.integers(-127, 128, (1, 24, 13)), "int8")
+    return graph.rescale(graph.matmul(graph.input((1, 9, 24)), constant, (1, 0)), 0.008, zero_out=3)

@@ -15,8 +15,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.npu_network import NpuNetwork, VelaTflite, read_tflite
-from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
-from ethos_hil.lowering.testing.tflite_graph import Array
+from ethos_hil.lowering.testing.tflite_graph import Array, Generator, compile_tflite
 from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, CheckResult, differences, fault_name
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
 from ethos_hil.suites.lab.shared import ROOT

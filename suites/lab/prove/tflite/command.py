@@ -19,7 +19,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import CommandSet
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.lowering.testing.compile_tflite import Generator
+from ethos_hil.lowering.testing.tflite_graph import Generator
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 from ethos_hil.suites.lab.prove.conformance import report

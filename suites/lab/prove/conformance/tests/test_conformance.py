@@ -24,8 +24,8 @@ from ethos_hil.harness.npu.isa.operations import Elementwise
 from ethos_hil.harness.npu.isa.scaling import Rounding
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
 from ethos_hil.lowering.formats.vela_blob import VelaIo
+from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
 from ethos_hil.lowering.testing.programs.networks import NETWORKS
-from ethos_hil.lowering.testing.programs.operators import OPERATORS
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Rng, TosaProgram
 from ethos_hil.lowering.vela.compiler import VelaRefusal

@@ -15,9 +15,8 @@ from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
 from ethos_hil.lowering.repairs.mend import DEFECTS, treat
 from ethos_hil.lowering.testing.programs.pieces import added, layer, per_channel, requantized, spread, weights
-from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
-from ethos_hil.lowering.testing.tosa_program import KINDS, Rng, draw
+from ethos_hil.lowering.testing.tosa_program import KINDS, Rng, draw, reference
 from ethos_hil.lowering.vela.compiler import flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.prove.conformance.check import differences

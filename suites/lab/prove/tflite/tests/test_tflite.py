@@ -19,7 +19,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.lowering.formats.npu_network import read_tflite
-from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
+from ethos_hil.lowering.testing.tflite_graph import Generator, compile_tflite
 from ethos_hil.suites.lab.prove.conformance.check import CheckEnding
 from ethos_hil.suites.lab.prove.tflite import check
 from ethos_hil.suites.lab.prove.tflite.check import TfliteJob, TflmAnswer, ordered, run
