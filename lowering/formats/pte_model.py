@@ -17,15 +17,12 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError
 
-ITEM_SIZES = {
-    "BYTE": 1, "CHAR": 1, "SHORT": 2, "INT": 4, "LONG": 8, "HALF": 2, "FLOAT": 4, "DOUBLE": 8, "BOOL": 1,
-    "UINT16": 2, "UINT32": 4, "UINT64": 8, "BFLOAT16": 2,
-}  # fmt: skip
 _NUMPY = {
     "BYTE": "uint8", "CHAR": "int8", "SHORT": "int16", "INT": "int32", "LONG": "int64", "HALF": "float16",
     "FLOAT": "float32", "DOUBLE": "float64", "BOOL": "bool", "UINT16": "uint16", "UINT32": "uint32",
     "UINT64": "uint64",
 }  # fmt: skip
+ITEM_SIZES = {**{name: np.dtype(kind).itemsize for name, kind in _NUMPY.items()}, "BFLOAT16": 2}
 
 
 @dataclass(frozen=True)

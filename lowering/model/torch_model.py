@@ -159,12 +159,7 @@ def from_module(
     return _check_result((module, tuple(example_inputs), list(calibration_inputs)), label, label, Sources(root))
 
 
-def from_exported(
-    exported: torch.export.ExportedProgram,
-    calibration_inputs: Sequence[Sequence[torch.Tensor]] = (),
-    *,
-    label: str = "model",
-) -> TorchModel:
+def from_exported(exported: torch.export.ExportedProgram, *, label: str = "model") -> TorchModel:
     """Return a TorchModel of an exported program, checked like a loaded model.
 
     Raises:
@@ -180,8 +175,7 @@ def from_exported(
     except Exception as error:
         raise_if_interrupted(error)
         raise UsageError(f"{label} is a damaged program: {summary(error)}", hint="export it again") from error
-    result = (module, args, list(calibration_inputs))
-    return _check_result(result, label, label, Sources(), exported=True)
+    return _check_result((module, args), label, label, Sources(), exported=True)
 
 
 def _load_exported(text: str, *, trust: bool) -> TorchModel:

@@ -266,18 +266,11 @@ class Graph:
         *,
         zero: int = 0,
         pad: Sequence[int] = (0, 0, 0, 0, 0, 0),
-        stride: tuple[int, int, int] = (1, 1, 1),
-        dilation: tuple[int, int, int] = (1, 1, 1),
     ) -> Value:
-        """Add CONV3D; source NDHWC, weights (output, depth, height, width, input)."""
+        """Add CONV3D with strides of one; source NDHWC, weights (output, depth, height, width, input)."""
         accumulator = ACCUMULATORS[source.dtype]
-        attribute = _attribute("Conv3d", list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
-        extents = [
-            (source.shape[1 + i] + pad[2 * i] + pad[2 * i + 1] - (weights.shape[1 + i] - 1) * dilation[i] - 1)
-            // stride[i]
-            + 1
-            for i in range(3)
-        ]
+        attribute = _attribute("Conv3d", list(pad), [1, 1, 1], [1, 1, 1], False, DTYPES[accumulator])
+        extents = (source.shape[1 + i] + pad[2 * i] + pad[2 * i + 1] - weights.shape[1 + i] + 1 for i in range(3))
         shape = (source.shape[0], *extents, weights.shape[0])
         return self._kernel_op(ts.Op.CONV3D, attribute, source, weights, bias, zero, shape)
 

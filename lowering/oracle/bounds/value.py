@@ -60,13 +60,13 @@ class Bounded:
         return not self.error.any()
 
     @classmethod
-    def of_two_answers(cls, program: np.ndarray, pytorch: np.ndarray, *, scaled: bool = True) -> Bounded:
+    def of_two_answers(cls, program: np.ndarray, pytorch: np.ndarray) -> Bounded:
         """Return a tensor from its values in the program and in PyTorch."""
         mine, other = (cls.exact(array).value for array in (program, pytorch))
         same = (mine == other) | (np.isnan(mine) & np.isnan(other)) if mine.dtype.kind == "f" else mine == other
         with np.errstate(invalid="ignore"):
             error = np.where(same, 0.0, np.abs(mine.astype(float) - other))
-        return cls(mine, np.where(np.isnan(error), np.inf, error), scaled, other)
+        return cls(mine, np.where(np.isnan(error), np.inf, error), True, other)
 
     @property
     def pytorch_value(self) -> np.ndarray | None:

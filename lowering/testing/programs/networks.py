@@ -24,11 +24,11 @@ def rectified(graph: Graph, source: Value) -> Value:
     return graph.clamp(source, ZERO, 110)
 
 
-def mean(graph: Graph, source: Value, zero: int = ZERO) -> Value:
+def mean(graph: Graph, source: Value) -> Value:
     """Mean over height and width, (N, 1, 1, C), as ExecuTorch emits it."""
-    wide = graph.rescale(source, 1.0, zero_in=zero, dtype="int32")
+    wide = graph.rescale(source, 1.0, zero_in=ZERO, dtype="int32")
     total = graph.reduce("SUM", graph.reduce("SUM", wide, 1), 2)
-    return graph.rescale(total, 1.0 / (source.shape[1] * source.shape[2]), zero_out=zero)
+    return graph.rescale(total, 1.0 / (source.shape[1] * source.shape[2]), zero_out=ZERO)
 
 
 def quantized_table(function: Function, scale: float, scale_out: float, zero_out: int = 0, zero: int = 0) -> np.ndarray:

@@ -170,9 +170,9 @@ def _(graph: Graph, rng: Rng) -> Value:
     return graph.table(graph.rescale(graph.binary("ADD", *wide), 0.6 / 2**20), rng.integers(-128, 128, 256))
 
 
-def entries16(rng: Rng, step: int = 120) -> Array:
-    """513 entries of int16, neighbours at most `step` apart."""
-    return np.cumsum(rng.integers(-step, step + 1, 513)).clip(-32768, 32767)
+def entries16(rng: Rng) -> Array:
+    """513 entries of int16, neighbours at most 120 apart."""
+    return np.cumsum(rng.integers(-120, 121, 513)).clip(-32768, 32767)
 
 
 def every16(rng: Rng) -> list[Array]:
