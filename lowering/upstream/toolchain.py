@@ -304,17 +304,15 @@ class EthosUToolchain(Toolchain):
 
     def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
         # Calls are written in the order of the graph. Equal blobs of different partitions are different objects there.
+        assert self._capture is not None, "nothing was lowered"
         blobs = self._blobs.get(plan.name, [])
         delegates = []
         for number, (at, call) in enumerate(plan.delegate_calls):
             data = plan.delegates[call.delegate].data
-            done = self._partition_of(blobs[number] if number < len(blobs) and blobs[number] == data else data)
+            blob = blobs[number] if number < len(blobs) and blobs[number] == data else data
+            done = self._capture.partition_with(blob)
             delegates.append(replace(done, index=call.delegate, instruction=at))
         return tuple(delegates)
-
-    def _partition_of(self, blob: bytes) -> Delegate:
-        assert self._capture is not None, "nothing was lowered"
-        return self._capture.partition_with(blob)
 
     @property
     def notes(self) -> tuple[str, ...]:

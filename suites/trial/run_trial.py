@@ -190,7 +190,9 @@ class Trial:
         if self.board is None:
             self.answer = Reference(lowering.artifact).run(lowering.artifact.example_inputs)
         else:
-            self.report = self._on(self.board, lowering.artifact)
+            from ethos_hil.harness.run import run_artifact
+
+            self.report = run_artifact(lowering.artifact, self.board, question)
         if self._record is not None:
             from ethos_hil.harness.targets.recorded import TargetFacts
             from ethos_hil.suites.trial.recording import Recording, check_files_unchanged
@@ -202,11 +204,6 @@ class Trial:
                 answered = dataclasses.replace(answered, board=TargetFacts.of(ran.board), outcome=ran.outcome)
             self._write(answered, self._record)
         return self._judge_answer(lowering.artifact)
-
-    def _on(self, board: Target, artifact: Artifact) -> Report:
-        from ethos_hil.harness.run import run_artifact
-
-        return run_artifact(artifact, board, self.question)
 
     def _judge_answer(self, artifact: Artifact) -> Findings:
         """Return what is known of the answer."""

@@ -14,6 +14,7 @@ import re
 import types
 import typing
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ethos_hil.lowering.upstream.names import exported_schema
@@ -35,7 +36,7 @@ _LEFT_OUT: dict[str, Any] = {"guards_code": [], "treespec_namedtuple_fields": {}
 """Fields that lowering does not need and torch may make source of. They are emptied, whatever is in them."""
 
 
-def load_json(data: bytes | str, member: str) -> Any:
+def load_json(data: bytes | str, member: object) -> Any:
     """Return a JSON document.
 
     Raises:
@@ -165,7 +166,7 @@ def _metadata(value: dict[str, Any], place: _Place) -> dict[str, str]:
             texts[key] = _check_type(value[key], str, place.at(key))
     for key in ("custom", "from_node"):
         if key in value:
-            texts[key] = json.dumps(load_json(_check_type(value[key], str, place.at(key)), str(place.at(key))))
+            texts[key] = json.dumps(load_json(_check_type(value[key], str, place.at(key)), place.at(key)))
     if "source_fn_stack" in value:
         text = _check_type(value["source_fn_stack"], str, place.at("source_fn_stack"))
         for entry in text.split(";"):
@@ -174,94 +175,6 @@ def _metadata(value: dict[str, Any], place: _Place) -> dict[str, str]:
                 raise RefusedPart(place.at("source_fn_stack"), f"not the name of a function: {quote(function)}")
         texts["source_fn_stack"] = text
     return texts
-
-
-def _check_name(text: str, place: _Place) -> None:
-    if not is_name(text):
-        raise RefusedPart(place, f"not a name: {quote(text)}")
-
-
-def _check_argument(text: str, place: _Place) -> None:
-    """Check the name of an operator's argument: it may be a word of Python, such as `from`, or empty."""
-    if text and not keyword.iskeyword(text) and not is_name(text):
-        raise RefusedPart(place, f"not a name: {quote(text)}")
-
-
-def _check_attribute(text: str, place: _Place) -> None:
-    """Check the name of a parameter, buffer or constant below the module: 0.weight."""
-    if not _ATTRIBUTE.fullmatch(text) or any(part.startswith("__") for part in text.split(".")):
-        raise RefusedPart(place, f"not the name of a parameter or buffer: {quote(text)}")
-
-
-def _check_text(text: str, place: _Place) -> None:
-    """Accept any text: it is an argument that torch quotes, or is only shown."""
-
-
-def _check_expression(text: str, place: _Place) -> None:
-    check_expression(text, str(place))
-
-
-def _check_operator(text: str, place: _Place) -> None:
-    check_operator(text, str(place))
-
-
-def _check_inputs(text: str, place: _Place) -> None:
-    check_tree(load_json(text, str(place)), str(place), names=True)
-
-
-def _check_outputs(text: str, place: _Place) -> None:
-    check_tree(load_json(text, str(place)), str(place), names=False)
-
-
-def _matching(pattern: str | re.Pattern[str], what: str) -> Callable[[str, _Place], None]:
-    def check(text: str, place: _Place) -> None:
-        if not re.fullmatch(pattern, text):
-            raise RefusedPart(place, f"not {what}: {quote(text)}")
-
-    return check
-
-
-def _check_symbol(text: str, place: _Place) -> None:
-    if not is_symbol(text):
-        raise RefusedPart(place, f"not the name of a size: {quote(text)}")
-
-
-_TEXTS: dict[str, Callable[[str, _Place], None]] = {
-    "Argument.as_operator": _check_operator,
-    "Argument.as_string": _check_text,
-    "Argument.as_strings": _check_text,
-    "ConstantValue.as_string": _check_text,
-    "Device.type": _matching("cpu|meta", "the processor"),
-    "ExportedProgram.torch_version": _matching(r"[\w.+<= -]{0,64}", "a version"),
-    "ExportedProgram.verifiers": _matching("ATEN|TRAINING", "a dialect of torch.export"),
-    "ModuleCallEntry.fqn": _matching(_MODULE, "the name of a module"),
-    "ModuleCallSignature.in_spec": _check_inputs,
-    "ModuleCallSignature.out_spec": _check_outputs,
-    "NamedArgument.name": _check_argument,
-    "Node.target": _check_operator,
-    "Node.metadata": _check_text,
-    "PayloadMeta.path_name": _matching(_PAYLOAD, "a file of tensors"),
-    "SymExpr.expr_str": _check_expression,
-    **dict.fromkeys(
-        (
-            "BufferMutationSpec.buffer_name",
-            "GradientToParameterSpec.parameter_name",
-            "InputToBufferSpec.buffer_name",
-            "InputToParameterSpec.parameter_name",
-            "InputToTensorConstantSpec.tensor_constant_name",
-            "ParameterMutationSpec.parameter_name",
-        ),
-        _check_attribute,
-    ),
-}
-"""The kind of each text; all others are names."""
-_KEYS: dict[str, Callable[[str, _Place], None]] = {
-    "ExportedProgram.range_constraints": _check_symbol,
-    "GraphModule.metadata": _check_text,
-    "Node.metadata": _check_text,
-    "PayloadConfig.config": _check_attribute,
-}
-"""The kind of the keys of each mapping; all others are names."""
 
 
 _SHOWN = 80
@@ -314,7 +227,7 @@ _UNDERSCORED = frozenset(
 """Operators of ATen whose name starts with a line and that models have. Others trust their arguments."""
 
 
-def check_operator(name: str, where: str) -> None:
+def check_operator(name: str, where: object) -> None:
     """Check the name of an operator.
 
     Raises:
@@ -346,7 +259,7 @@ _VERSION = 1
 _MOST_DEPTH = 100
 
 
-def check_tree(document: Any, where: str, *, names: bool) -> None:
+def check_tree(document: Any, where: object, *, names: bool) -> None:
     """Check a tree.
 
     Args:
@@ -362,7 +275,7 @@ def check_tree(document: Any, where: str, *, names: bool) -> None:
     _check_node(document[1], where, 0, names)
 
 
-def _check_node(node: Any, where: str, depth: int, names: bool) -> None:
+def _check_node(node: Any, where: object, depth: int, names: bool) -> None:
     if not isinstance(node, dict) or set(node) != {"type", "context", "children_spec"} or depth > _MOST_DEPTH:
         raise RefusedPart(where, f"not a container: {quote(node)}")
     kind, context, children = node["type"], node["context"], node["children_spec"]
@@ -419,7 +332,7 @@ def is_symbol(name: str) -> bool:
     return _SYMBOL.fullmatch(name) is not None
 
 
-def check_expression(text: str, where: str) -> None:
+def check_expression(text: str, where: object) -> None:
     """Check a size expression. Nothing is evaluated.
 
     Raises:
@@ -508,3 +421,75 @@ def _is_small_power(node: ast.expr) -> bool:
     call = node.args[0] if isinstance(node, ast.Call) and _is_plain(node) and len(node.args) == 1 else node
     value = call.operand if isinstance(call, ast.UnaryOp) else call
     return _is_signed_number(call) and isinstance(value, ast.Constant) and abs(int(value.value)) <= _LARGEST_POWER  # type: ignore[arg-type]
+
+
+# The kinds of texts in a document.
+
+_Check = Callable[[str, object], None]
+"""Raises RefusedPart unless a text at a place is of its kind."""
+
+
+def _fitting(fits: Callable[[str], object], what: str) -> _Check:
+    def check(text: str, place: object) -> None:
+        if not fits(text):
+            raise RefusedPart(place, f"not {what}: {quote(text)}")
+
+    return check
+
+
+def _is_attribute(text: str) -> bool:
+    """Return whether a text can name a parameter, buffer or constant below the module: 0.weight."""
+    return _ATTRIBUTE.fullmatch(text) is not None and not any(part.startswith("__") for part in text.split("."))
+
+
+def _is_argument(text: str) -> bool:
+    """Return whether a text can name an operator's argument: it may be a word of Python, such as `from`, or empty."""
+    return not text or keyword.iskeyword(text) or is_name(text)
+
+
+def _check_text(text: str, place: object) -> None:
+    """Accept any text: it is an argument that torch quotes, or is only shown."""
+
+
+def _check_containers(text: str, place: object, *, names: bool) -> None:
+    check_tree(load_json(text, place), place, names=names)
+
+
+_check_name = _fitting(is_name, "a name")
+_check_attribute = _fitting(_is_attribute, "the name of a parameter or buffer")
+_TEXTS: dict[str, _Check] = {
+    "Argument.as_operator": check_operator,
+    "Argument.as_string": _check_text,
+    "Argument.as_strings": _check_text,
+    "ConstantValue.as_string": _check_text,
+    "Device.type": _fitting(re.compile("cpu|meta").fullmatch, "the processor"),
+    "ExportedProgram.torch_version": _fitting(re.compile(r"[\w.+<= -]{0,64}").fullmatch, "a version"),
+    "ExportedProgram.verifiers": _fitting(re.compile("ATEN|TRAINING").fullmatch, "a dialect of torch.export"),
+    "ModuleCallEntry.fqn": _fitting(_MODULE.fullmatch, "the name of a module"),
+    "ModuleCallSignature.in_spec": partial(_check_containers, names=True),
+    "ModuleCallSignature.out_spec": partial(_check_containers, names=False),
+    "NamedArgument.name": _fitting(_is_argument, "a name"),
+    "Node.target": check_operator,
+    "Node.metadata": _check_text,
+    "PayloadMeta.path_name": _fitting(_PAYLOAD.fullmatch, "a file of tensors"),
+    "SymExpr.expr_str": check_expression,
+    **dict.fromkeys(
+        (
+            "BufferMutationSpec.buffer_name",
+            "GradientToParameterSpec.parameter_name",
+            "InputToBufferSpec.buffer_name",
+            "InputToParameterSpec.parameter_name",
+            "InputToTensorConstantSpec.tensor_constant_name",
+            "ParameterMutationSpec.parameter_name",
+        ),
+        _check_attribute,
+    ),
+}
+"""The kind of each text; all others are names."""
+_KEYS: dict[str, _Check] = {
+    "ExportedProgram.range_constraints": _fitting(is_symbol, "the name of a size"),
+    "GraphModule.metadata": _check_text,
+    "Node.metadata": _check_text,
+    "PayloadConfig.config": _check_attribute,
+}
+"""The kind of the keys of each mapping; all others are names."""
