@@ -103,9 +103,6 @@ WHICH = Annotated[
         "'fps>=30, sram<=512KB' (docs/latency.md).",
     ),
 ]
-ENERGY = Annotated[
-    Path | None, _out(metavar="FILE", help="A table of energies of yours (docs/latency.md); there are none without it.")
-]
 CSV = Annotated[Path | None, file_option("--csv", "a row for each point", rich_help_panel="Output")]
 PARQUET = Annotated[Path | None, _out(metavar="FILE", help="The same rows as Parquet.")]
 JSON = Annotated[Path | None, file_option("--json", "the figures there", rich_help_panel="Output")]
@@ -136,7 +133,6 @@ def bench(
     by: BY = None,
     top: TOP = 40,
     which: WHICH = None,
-    energy: ENERGY = None,
     json_file: JSON = None,
     csv: CSV = None,
     parquet: PARQUET = None,
@@ -163,7 +159,6 @@ def bench(
     from ethos_hil.harness.campaign.place import RunPlace
     from ethos_hil.harness.cli.bench_run import BenchOutput, run
     from ethos_hil.results.bench.budget import Budget
-    from ethos_hil.results.bench.energy import read_energy
     from ethos_hil.results.text.bench import BenchBy
 
     if jobs is not None and jobs < 1:
@@ -182,8 +177,7 @@ def bench(
         PointSettings("", vela_ini, boot, repeat, warm_up, timeout, clock),
     )
     budget = Budget.parse(which) if which is not None else None
-    energies = read_energy(energy) if energy is not None else None
     rows = word_of("--by", by, BenchBy) if by is not None else None
-    output = BenchOutput(json_file, csv, parquet, budget, energies, rows, top)
+    output = BenchOutput(json_file, csv, parquet, budget, rows, top)
     jobs = jobs or os.cpu_count() or 1
     raise typer.Exit(run(order, output, place, jobs=jobs))

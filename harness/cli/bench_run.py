@@ -28,8 +28,7 @@ from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_fil
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
 from ethos_hil.results.bench.answer_text import headline
-from ethos_hil.results.bench.budget import AskedBudget, Budget, keep_budget
-from ethos_hil.results.bench.energy import EnergyTable
+from ethos_hil.results.bench.budget import Budget, keep_budget
 from ethos_hil.results.bench.figures import PointFigures, figures_of
 from ethos_hil.results.bench.table import bench_table
 from ethos_hil.results.text.bench import BenchBy, bench_text, budget_text
@@ -44,7 +43,6 @@ class BenchOutput:
     Attributes:
         json_file, csv, parquet: files for the figures of all points.
         budget: what the points have to meet.
-        energy: the user's figures of energy.
         by: what the rows of the table are; None for what suits.
         top: the most rows.
     """
@@ -53,7 +51,6 @@ class BenchOutput:
     csv: Path | None = None
     parquet: Path | None = None
     budget: Budget | None = None
-    energy: EnergyTable | None = None
     by: BenchBy | None = None
     top: int = 40
 
@@ -76,12 +73,12 @@ class BenchOutput:
             UsageError: a file cannot be written.
             OSError: the budget cannot be kept in the run folder.
         """
-        table = bench_table(records, None, self.energy)
-        figures = [figures_of(record, None, self.energy) for record in records]
+        table = bench_table(records)
+        figures = [figures_of(record) for record in records]
         choice = None
         if self.budget is not None:
             choice = answer(figures, self.budget)
-            keep_budget(folder, AskedBudget(self.budget, self.energy))
+            keep_budget(folder, self.budget)
         if self.json_file is not None:
             write_json(self.json_file, _document(records, list(table.records()), folder.name, grid, choice))
         if self.csv is not None:

@@ -22,7 +22,6 @@ _ALWAYS = ("latency", "sram")
 _DIGITS = 4
 _MODELS = "model"
 """The group of a benchmark that models are."""
-_JOULES = (("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6), ("nJ", 1e-9))
 _BYTES = (("MB", 2.0**20), ("KB", 2.0**10), ("B", 1.0))
 
 
@@ -173,8 +172,6 @@ def shown_quantity(quantity: Quantity, value: float) -> str:
         return per_second(value)
     if quantity.name == "latency":
         return duration(value)
-    if quantity.name == "energy":
-        return next(f"{value / size:.3g} {unit}" for unit, size in _JOULES if value >= size or unit == "nJ")
     if quantity.name == "cycles":
         return f"{value:,.0f}"
     return next(f"{value / size:,.3g} {unit}" if value < 1000 * size else f"{value / size:,.0f} {unit}"

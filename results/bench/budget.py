@@ -16,7 +16,6 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.suggestion import did_you_mean
-from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import PointFigures
 
 _EXAMPLE = "--which 'fps>=30, sram<=512KB'"
@@ -25,7 +24,6 @@ _SIZES = ((("", "b"), 1.0), (("k", "kb", "kib"), 2.0**10), (("m", "mb", "mib"), 
 _BYTES = {name: size for names, size in _SIZES for name in names}
 """As data sheets of memories have them: a KB is a KiB."""
 _COUNT = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
-_JOULES = {"j": 1.0, "mj": 1e-3, "uj": 1e-6, "µj": 1e-6, "μj": 1e-6, "nj": 1e-9}
 _RATE = {"": 1.0, "fps": 1.0, "/s": 1.0, "hz": 1.0}
 
 
@@ -65,7 +63,6 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType({
         Quantity("sram", _BYTES, "B, KB, MB, GB", False, lambda f: f.sram_peak, "SRAM of the NPU's program"),
         Quantity("dram", _BYTES, "B, KB, MB, GB", False, lambda f: f.dram_bytes, "bytes to and from DRAM and flash"),
         Quantity("weights", _BYTES, "B, KB, MB, GB", False, lambda f: f.weight_bytes, "encoded weights"),
-        Quantity("energy", _JOULES, "J, mJ, uJ, nJ", False, lambda f: f.energy_j, "energy, by the user's table"),
     )
 })  # fmt: skip
 _CONDITION = re.compile(r"\s*([A-Za-z_]+)\s*(<=|>=|=<|=>|==|<|>|=|≤|≥)\s*([^\s,;]*)\s*([^,;]*?)\s*")
@@ -181,15 +178,7 @@ STATE = "bench.json"
 _WHICH = "which"
 
 
-@dataclass(frozen=True)
-class AskedBudget:
-    """A budget, with the energies that its points are judged by; None where the user gave no table."""
-
-    budget: Budget
-    energy: EnergyTable | None = None
-
-
-def keep_budget(folder: Path, asked: AskedBudget) -> None:
+def keep_budget(folder: Path, budget: Budget) -> None:
     """Add a budget to those that a run folder with a benchmark was asked about.
 
     Raises:
@@ -197,14 +186,16 @@ def keep_budget(folder: Path, asked: AskedBudget) -> None:
         UsageError: its file is damaged.
     """
     data: dict[str, Any] = _state(folder) if (folder / STATE).exists() else {"schema_version": 1}
-    entry = {"budget": str(asked.budget), "energy": None if asked.energy is None else asked.energy.to_json()}
+    entry = {"budget": str(budget)}
     before = data.get(_WHICH, [])
     if entry not in before:
         write_whole(folder / STATE, json.dumps({**data, _WHICH: [*before, entry]}, indent=2) + "\n")
 
 
-def budgets_of(folder: Path) -> tuple[AskedBudget, ...]:
+def budgets_of(folder: Path) -> tuple[Budget, ...]:
     """Return the budgets that a run folder's benchmark was asked about.
+
+    Earlier versions could judge by a user's table of energies; a budget with one is left out.
 
     Raises:
         OSError: its file cannot be read.
@@ -212,19 +203,14 @@ def budgets_of(folder: Path) -> tuple[AskedBudget, ...]:
     """
     if not (folder / STATE).exists():
         return ()
+    entries = _state(folder).get(_WHICH, [])
     try:
-        return tuple(_parse(entry, folder) for entry in _state(folder).get(_WHICH, []))
-    except (TypeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{folder / STATE} is damaged: its budgets cannot be read: {error!r:.100}") from error
-
-
-def _parse(entry: dict[str, Any], folder: Path) -> AskedBudget:
-    energy = entry["energy"]
-    table = None if energy is None else EnergyTable.from_json(energy, str(folder / STATE))
-    try:
-        return AskedBudget(Budget.parse(entry["budget"]), table)
+        texts = dict.fromkeys(entry["budget"] for entry in entries if entry.get("energy") is None)
+        return tuple(map(Budget.parse, texts))
     except UsageError as error:
         raise UsageError(f"{folder / STATE} is damaged: {error}") from error
+    except (TypeError, KeyError, AttributeError) as error:
+        raise UsageError(f"{folder / STATE} is damaged: its budgets cannot be read: {error!r:.100}") from error
 
 
 def _state(folder: Path) -> dict[str, Any]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ethos_hil.base.clock import StatedClock, frequency
+from ethos_hil.base.clock import frequency
 from ethos_hil.base.ending import is_refusal
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Standing, Verdict
-from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.latency import Latency, latency_of
 
 SRAM = "Sram"
@@ -51,7 +50,6 @@ class PointFigures:
         weight_bytes, weights: encoded bytes of weights, and the weights, one byte each, that they encode;
             `weight_ratio` is their quotient.
         vela_cycles, vela_npu_cycles: the compiler's estimates.
-        energy_j: joules, from a table that the user gives; provenance "assumed".
         operations: how many operations of the NPU there are.
     """
 
@@ -91,7 +89,6 @@ class PointFigures:
     weight_ratio: float | None = None
     vela_cycles: int | None = None
     vela_npu_cycles: int | None = None
-    energy_j: float | None = None
     operations: int | None = None
 
     @property
@@ -140,14 +137,10 @@ def family_of(npu: str) -> str:
     return npu.rpartition("-")[0] if macs_of(npu) else npu
 
 
-def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyTable | None = None) -> PointFigures:
-    """Return the figures of a record.
+def figures_of(record: Record) -> PointFigures:
+    """Return the figures of a record of a run, with a profile where more than cycles and times is to be known.
 
-    Args:
-        record: of a run, with a profile where more than cycles and times is to be known.
-        clock: the clock to make times with; by default the one that the record states, else that of its system
-            configuration.
-        energy: the user's own figures of energy.
+    Times are made with the clock that the record states, else with that of its system configuration.
     """
     failure, bench = record.failure, record.bench
     figures = PointFigures(
@@ -163,12 +156,10 @@ def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyT
     if record.verdict in _WITHOUT or cycles is None:
         why = f"{failure.kind}: {failure.message}" if failure is not None else "the target counts no cycles of the NPU"
         return replace(figures, reason=why, refused=is_refusal(record))
-    figures = _add_times(figures, record, cycles, latency_of(record, clock))
+    figures = _add_times(figures, record, cycles, latency_of(record))
     if record.profile is not None:
         figures = _add_costs(figures, record, record.profile)
-    if energy is None:
-        return figures
-    return replace(figures, energy_j=energy.joules(figures.macs, moved_bytes(figures), _active(figures)))
+    return figures
 
 
 def moved_bytes(figures: PointFigures) -> dict[str, int]:
@@ -178,10 +169,6 @@ def moved_bytes(figures: PointFigures) -> dict[str, int]:
         memory = name.rpartition(" ")[0]
         sizes[memory] = sizes.get(memory, 0) + size
     return sizes
-
-
-def _active(figures: PointFigures) -> float | None:
-    return figures.npu_s if figures.total_s is None else figures.total_s
 
 
 def _add_times(figures: PointFigures, record: Record, cycles: Metric, latency: Latency | None) -> PointFigures:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from itertools import chain, starmap
 from operator import attrgetter
 
-from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo
-from ethos_hil.results.bench.energy import PROVENANCE, EnergyTable
 from ethos_hil.results.bench.figures import PointFigures, family_of, figures_of, macs_of
 from ethos_hil.results.table import INTEGER, NUMBER, TEXT, ResultTable, TableColumn
 
@@ -53,12 +51,11 @@ def scaling(figures: Sequence[PointFigures]) -> tuple[ScalingStep, ...]:
 
 @dataclass(frozen=True)
 class BenchRow:
-    """A row: a record, its figures, how its NPU scales, and whose figures of energy these are."""
+    """A row: a record, its figures, and how its NPU scales."""
 
     record: Record
     point: PointFigures
     step: ScalingStep | None
-    energy: EnergyTable | None
 
     @property
     def bench(self) -> BenchInfo:
@@ -111,9 +108,7 @@ COLUMNS: Sequence[BenchColumn] = (
     *_figures(TEXT, "cpu_unit"),
     *_figures(NUMBER, "cpu_s total_s inferences_per_s"),
     *_figures(INTEGER, "sram_peak planned_bytes sram_used dram_bytes weight_bytes weights"),
-    *_figures(NUMBER, "weight_ratio energy_j"),
-    BenchColumn("energy_provenance", lambda row: None if row.energy is None else PROVENANCE),
-    BenchColumn("energy_of", lambda row: None if row.energy is None else row.energy.of),
+    *_figures(NUMBER, "weight_ratio"),
     *chain.from_iterable(zip(_READ, _WRITTEN, strict=True)),
     *_of_memory("bandwidth", NUMBER, lambda point, memory: point.bandwidth.get(memory)),
     *_of_memory("bandwidth_share", NUMBER, lambda point, memory: point.bandwidth_share.get(memory)),
@@ -137,17 +132,9 @@ COLUMNS: Sequence[BenchColumn] = (
 """A value that a row does not have is None."""
 
 
-def bench_table(
-    records: Sequence[Record], clock: StatedClock | None = None, energy: EnergyTable | None = None
-) -> ResultTable[BenchRow]:
-    """Return a row for each record, in their order.
-
-    Args:
-        records: points of a benchmark.
-        clock: the clock of all times; by default each record's own.
-        energy: the user's figures of energy.
-    """
-    points = [figures_of(record, clock, energy) for record in records]
+def bench_table(records: Sequence[Record]) -> ResultTable[BenchRow]:
+    """Return a row for each point of a benchmark, in their order."""
+    points = [figures_of(record) for record in records]
     steps = {id(step.point): step for step in scaling(points)}
     pairs = zip(records, points, strict=True)
-    return ResultTable(COLUMNS, [BenchRow(record, point, steps.get(id(point)), energy) for record, point in pairs])
+    return ResultTable(COLUMNS, [BenchRow(record, point, steps.get(id(point))) for record, point in pairs])

@@ -15,7 +15,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.base.wording import count_of, list_of
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
-from ethos_hil.results.bench.budget import AskedBudget, budgets_of
+from ethos_hil.results.bench.budget import Budget, budgets_of
 from ethos_hil.results.bench.figures import figures_of, npus_by_clock, short_name
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.bench_point import PlottedPoint, memory_modes, npus
@@ -132,7 +132,7 @@ def bench_answers(records: Sequence[Record], folders: Iterable[Path]) -> tuple[t
     Raises:
         OSError: a folder cannot be read.
     """
-    budgets: list[AskedBudget] = []
+    budgets: list[Budget] = []
     problem = ""
     for folder in folders:
         try:
@@ -140,11 +140,8 @@ def bench_answers(records: Sequence[Record], folders: Iterable[Path]) -> tuple[t
         except UsageError as error:
             problem = str(error)
     points = [record for record in records if record.bench is not None]
-    return tuple(_answer(budget, points) for budget in budgets if points), problem
-
-
-def _answer(asked: AskedBudget, records: Iterable[Record]) -> BudgetAnswer:
-    return answer([figures_of(record, None, asked.energy) for record in records], asked.budget)
+    figures = [figures_of(record) for record in points]
+    return tuple(answer(figures, budget) for budget in budgets if points), problem
 
 
 _PLACES = 3

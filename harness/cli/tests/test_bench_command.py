@@ -189,7 +189,6 @@ def test_the_status_says_whether_all_was_answered(
         (("--jobs", "0"), "--jobs is 0"),
         (("--scheme", "a4w4"), "a4w4"),
         (("--which", "fps<=30"), "--which: at character 1"),
-        (("--energy", "missing.toml"), "missing.toml cannot be read"),
         (("--by", "colour"), "--by is 'colour'"),
         (("--json", "-", "--csv", "-"), "--json and --csv both go to stdout"),
         (("--parquet", "-"), "--parquet - is not a file"),

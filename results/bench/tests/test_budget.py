@@ -13,8 +13,7 @@ from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.bench.answer import answer, model_error
-from ethos_hil.results.bench.budget import STATE, AskedBudget, Budget, budgets_of, keep_budget
-from ethos_hil.results.bench.energy import EnergyTable
+from ethos_hil.results.bench.budget import STATE, Budget, budgets_of, keep_budget
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.bench.tests.samples import point, refused
 
@@ -32,7 +31,6 @@ from ethos_hil.results.bench.tests.samples import point, refused
         ("dram<=4096", 4096.0),
         ("cycles<=3M", 3e6),
         ("weights=<2k", 2048.0),
-        ("energy<=1.5mJ", 1.5e-3),
     ],
 )
 def test_a_condition_is_read_in_its_unit(text: str, limit: float) -> None:
@@ -166,19 +164,24 @@ def test_a_place_that_meets_it_whatever_the_error_is_named_beside_one_that_may_n
     assert result.certain is result.places[1]
 
 
-def test_budgets_are_kept_with_their_energies_once_each_and_damage_is_told(tmp_path: Path) -> None:
-    energy = EnergyTable("a bench", 1e-12, {"Sram": 2e-12}, 0.5)
+def test_budgets_are_kept_once_each_and_damage_is_told(tmp_path: Path) -> None:
     (tmp_path / STATE).write_text('{"grid": "mine"}')
-    budgets = [AskedBudget(Budget.parse("fps>=30, sram<=512KB")), AskedBudget(Budget.parse("energy<=1mJ"), energy)]
+    budgets = [Budget.parse("fps>=30, sram<=512KB"), Budget.parse("cycles<=1M")]
     for budget in (*budgets, *budgets):
         keep_budget(tmp_path, budget)
     assert budgets_of(tmp_path) == tuple(budgets)
     assert json.loads((tmp_path / STATE).read_text())["grid"] == "mine"
-    for damaged in ('{"which": 3}', '{"which": [3]}', '{"which": [{"budget": "fps", "energy": null}]}', "[", "[]",
-                    '{"which": [{"budget": "fps>=1", "energy": {"of": ""}}]}'):  # fmt: skip
+    for damaged in ('{"which": 3}', '{"which": [3]}', '{"which": [{"budget": "fps", "energy": null}]}', "[", "[]"):
         (tmp_path / STATE).write_text(damaged)
         with pytest.raises(UsageError, match=STATE):
             budgets_of(tmp_path)
+
+
+def test_budgets_of_earlier_versions_are_read_but_those_with_energies(tmp_path: Path) -> None:
+    entries = [{"budget": "fps>=30", "energy": None}, {"budget": "energy<=1mJ", "energy": {"of": "a bench"}}]
+    (tmp_path / STATE).write_text(json.dumps({"which": entries}))
+    keep_budget(tmp_path, Budget.parse("fps>=30"))
+    assert budgets_of(tmp_path) == (Budget.parse("fps>=30"),)
 
 
 def test_less_sram_comes_first_where_the_macs_are_equal_and_fewer_cycles_after_that() -> None:
@@ -207,7 +210,7 @@ def test_all_models_have_to_meet_it_and_the_worst_is_told() -> None:
 
 
 def test_a_figure_that_is_not_known_meets_nothing() -> None:
-    result = answer([figures_of(point())], Budget.parse("energy<=1J"))
+    result = answer([figures_of(point(clock_hz=0.0))], Budget.parse("fps>=1"))
     (lack,) = result.places[0].lacks
     assert (result.best, lack.found, lack.short) == (None, None, None)
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.clock import StatedClock
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.bench.energy import EnergyTable, read_energy
 from ethos_hil.results.bench.figures import figures_of, moved_bytes
 from ethos_hil.results.bench.tests.samples import COSTS, point, refused
 
@@ -44,24 +41,17 @@ def test_every_figure_is_what_one_computes_by_hand() -> None:
     assert (figures.vela_cycles, figures.vela_npu_cycles) == (4_400, 1_000)
     assert (figures.clock_hz, figures.clock_of) == (500e6, "Vela's system configuration Ethos_U55_High_End_Embedded")
     assert figures.inferences_per_s == pytest.approx(125_000)
-    assert (figures.cpu, figures.cpu_unit, figures.cpu_s, figures.total_s, figures.energy_j) == (
-        0,
-        "",
-        None,
-        None,
-        None,
-    )
+    assert (figures.cpu, figures.cpu_unit, figures.cpu_s, figures.total_s) == (0, "", None, None)
 
 
 def test_times_are_made_with_the_stated_clock_and_shares_stay() -> None:
     counted = (*point().metrics, Metric("cpu_cycles", 2_000, "cycles", "measured"))
     half = StatedClock(250e6, "--clock 250MHz/1GHz", 1e9)
-    figures, before = figures_of(point(metrics=counted), half), figures_of(point())
+    figures, before = figures_of(point(metrics=counted, clock=half)), figures_of(point())
     assert (figures.npu_s, figures.cpu_s, figures.total_s) == (16e-6, 2e-6, pytest.approx(18e-6))
     assert figures.inferences_per_s == pytest.approx(1 / 18e-6)
     assert figures.bandwidth["Sram"] == pytest.approx(before.bandwidth["Sram"] / 2)
     assert (figures.bandwidth_share, figures.utilisation) == (before.bandwidth_share, before.utilisation)
-    assert figures_of(point(metrics=counted, clock=half)) == figures  # the record may state it
 
 
 def test_what_a_record_does_not_say_is_none() -> None:
@@ -100,52 +90,6 @@ def test_what_is_refused_or_wrong_has_a_reason_and_no_figures(record: Record) ->
 
 def test_cycles_that_nobody_counts_are_a_reason() -> None:
     assert figures_of(point(cycles=None)).reason == "the target counts no cycles of the NPU"
-
-
-TABLE = """
-schema_version = 1
-of = "data sheet"
-per_mac = 1e-12
-idle_watt = 0.5
-[per_byte]
-Sram = 2e-12
-OffChipFlash = 1e-10
-"""
-
-
-def test_energy_is_what_the_users_table_says(tmp_path: Path) -> None:
-    path = tmp_path / "energy.toml"
-    path.write_text(TABLE)
-    figures = figures_of(point(), energy=read_energy(path))
-    assert figures.energy_j == pytest.approx(640_000e-12 + 7_000 * 2e-12 + 2_000e-10 + 0.5 * 8e-6)
-    without = EnergyTable("x", 1e-12, {"Sram": 2e-12})
-    assert figures_of(point(), energy=without).energy_j is None  # what a byte of flash takes is not said
-    assert figures_of(point(profile=None), energy=without).energy_j is None
-    assert without.joules(10, {"Sram": 0, "Dram": 0}, None) == pytest.approx(10e-12)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("= 1\n", "= 2\n", "schema_version is 2"),
-        ("per_mac = 1e-12", "per_mac = -1", "per_mac is -1; give a number that is not negative"),
-        ("per_mac = 1e-12", "", "per_mac is None"),
-        ("1e-10", "nan", "per_byte.OffChipFlash is nan"),
-        ("0.5", "true", "idle_watt is True"),
-        ('"data sheet"', '""', "`of` has to say where the numbers come from"),
-        ("Sram =", "SRAM =", "per_byte.SRAM is not a memory; it takes: Sram, Dram"),
-        ("per_mac", "per_mack", "'per_mack' is unknown"),
-        ("[per_byte]", "[per_byte", "is not TOML"),
-        ("[per_byte]\nSram = 2e-12\nOffChipFlash = 1e-10", "per_byte = 3", "per_byte is not a table"),
-    ],
-)
-def test_what_is_no_table_of_energies_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
-    path = tmp_path / "energy.toml"
-    path.write_text(TABLE.replace(old, new, 1))
-    with pytest.raises(UsageError, match=message) as caught:
-        read_energy(path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_figures_survive_the_record_in_json() -> None:
