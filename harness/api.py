@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ethos_hil.base.asking import API, API_LOWER, API_OPEN, EVALUATE, PREFLIGHT, PROFILE
+from ethos_hil.base.asking import API, API_LOWER, API_OPEN, EVALUATE, PREFLIGHT, PROFILE, Asking
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.question import DEFAULT_TARGET, OPTIONS, Question
-from ethos_hil.harness.ask.keywords import asks_by_keyword
+from ethos_hil.base.question import ANNOTATIONS, DEFAULT_TARGET, OPTIONS, Question
 from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.show.result import Result
@@ -35,6 +36,69 @@ if TYPE_CHECKING:
     Model = str | os.PathLike[str] | torch.nn.Module | torch.export.ExportedProgram | TorchModel | ProgramFile
     Value = torch.Tensor | np.ndarray
     Inputs = Value | Sequence[Any] | os.PathLike[str] | str
+
+_PLACE = "{options}"
+"""Where the help of the keywords goes in a docstring."""
+_WIDTH = 110
+_KIND = inspect.Parameter.KEYWORD_ONLY
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def asks_by_keyword(asking: Asking) -> Callable[[Function], Function]:
+    """Give a function the keywords of a question, which it takes as `**options`: in its signature and docstring."""
+
+    def decorate(function: Function) -> Function:
+        own = list(inspect.signature(function).parameters.values())
+        taken = {parameter.name for parameter in own}
+        names = [name for name in asking.fields if name not in taken]
+
+        @functools.wraps(function)
+        def ask(*arguments: Any, **options: Any) -> Any:
+            unknown = options.keys() - taken - {*names}
+            if unknown:
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {min(unknown)!r}")
+            return function(*arguments, **options)
+
+        parameters = [
+            *(parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD),
+            *(
+                inspect.Parameter(name, _KIND, default=_default(asking, name), annotation=annotation_of(name))
+                for name in names
+            ),
+        ]
+        parameters.sort(key=lambda parameter: parameter.kind)
+        result = inspect.signature(function).return_annotation
+        vars(ask)["__signature__"] = inspect.Signature(parameters, return_annotation=result)
+        if function.__doc__:
+            ask.__doc__ = function.__doc__.replace(_PLACE, "\n        ".join(_help(asking, names)).lstrip())
+        return ask  # type: ignore[return-value]
+
+    return decorate
+
+
+def annotation_of(name: str) -> str:
+    """Return the type of the keyword of a field, as it is written."""
+    how, written = OPTIONS[name], ANNOTATIONS[name]
+    if how.many:
+        return "str | Sequence[str]"
+    if how.content and how.in_python:
+        return "Inputs | None"
+    if how.kind is Path:
+        return "str | os.PathLike[str] | None"
+    return {"npu": "str | None", "arena_cache_size": "int | str | None"}.get(name, written)
+
+
+def _default(asking: Asking, name: str) -> Any:
+    return None if name == "npu" else asking.default(name)
+
+
+def _help(asking: Asking, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        how = asking.option(name)
+        default = f"By default {how.otherwise}." if how.otherwise else ""
+        text = " ".join(filter(None, (f"{name}:", how.help, how.in_python, default)))
+        yield from textwrap.wrap(text, _WIDTH, subsequent_indent="    ")
+
 
 _INPUTS_HINT = "give a tensor, a tuple of tensors (one input set), a list of tuples (several), or the path of an .npz"
 

@@ -20,8 +20,7 @@ from ethos_hil.harness.bundle.found_program import (
     question_of,
     soc_of,
 )
-from ethos_hil.harness.bundle.run_bundle import RecordedAnswer, RunBundle, end_alike, end_of
-from ethos_hil.harness.bundle.sound import TARGET_KINDS
+from ethos_hil.harness.bundle.run_bundle import TARGET_KINDS, RecordedAnswer, RunBundle, end_alike, end_of
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.npu_time_limit import npu_time_limit

@@ -17,7 +17,7 @@ from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.dry_run.packed import PackedModel
+    from ethos_hil.harness.dry_run.survey import PackedModel
     from ethos_hil.harness.terminal.progress import Reporter
 
 FORMATS = ("elf", "mps")
@@ -78,7 +78,7 @@ def write_image(
     """
     from ethos_hil.base.file_error import writable
     from ethos_hil.base.files import write_all, write_folder
-    from ethos_hil.harness.dry_run.packed import packed_model, soc_for
+    from ethos_hil.harness.dry_run.survey import packed_model, soc_for
     from ethos_hil.harness.image.card import card_files
 
     if form not in FORMATS:

@@ -15,7 +15,7 @@ from ethos_hil.harness.cli.common_options import DEBUG, file_option, word_of
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
 if TYPE_CHECKING:
-    from ethos_hil.results.ledger.sources import LedgerSource
+    from ethos_hil.results.ledger.record_rows import LedgerSource
 
 
 def ledger(
@@ -47,7 +47,7 @@ def ledger(
     Example: ethos-hil ledger results/history results/runs --by rule
     """
     from ethos_hil.harness.npu.timing.rules import RULES
-    from ethos_hil.results.ledger.merge import join, merge
+    from ethos_hil.results.ledger.ledger_row import join, merge
     from ethos_hil.results.ledger.summary import Grouping, csv_table, document, summarise
 
     groups = word_of("--by", by, Grouping)
@@ -71,7 +71,7 @@ def ledger(
 def _read(places: list[Path]) -> list[LedgerSource]:
     """Return the rows of all places; what cannot be read of a run is told. Raises UsageError where there is none."""
     from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.results.ledger.sources import ledger_source
+    from ethos_hil.results.ledger.record_rows import ledger_source
     from ethos_hil.results.run_name import LISTED
 
     sources = []

@@ -74,7 +74,7 @@ def report(
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.results.gate.gate import gate, side, side_of
     from ethos_hil.results.history import History
-    from ethos_hil.results.ledger.sources import ledger_source
+    from ethos_hil.results.ledger.record_rows import ledger_source
     from ethos_hil.results.report.report import report as made_of
     from ethos_hil.results.run_name import LISTED
     from ethos_hil.results.run_results import find_results

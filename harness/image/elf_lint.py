@@ -2,7 +2,7 @@
 
 A virtual board, or an FVP, forgives what a part does not: memory that is larger, or that can be written although it is
 a boot memory. These checks need no board; what start-up code does, a boot on the strict virtual board shows
-(harness/dry_run/runner_checks.py).
+(harness/dry_run/survey.py).
 
 Sources: Armv8-M Architecture Reference Manual (DDI 0553), B3.30 (vector table); System V ABI, chapter 5 (loadable
 segments in the order of their addresses); AAPCS (the stack's alignment); harness/socs for the memories.

@@ -30,6 +30,7 @@ from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc
 from ethos_hil.harness.targets import pmu_trace
 from ethos_hil.harness.targets.base import Capability, Target, silence
 from ethos_hil.harness.targets.fvp_description import (
+    Simulation,
     complaint,
     describe,
     ending,
@@ -38,7 +39,6 @@ from ethos_hil.harness.targets.fvp_description import (
     quote,
 )
 from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
-from ethos_hil.harness.targets.fvp_process import Simulation
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings, lacking
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 

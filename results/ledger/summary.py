@@ -11,8 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.results.ledger.ledger_row import NETWORK, NUMBERS, SEVERAL, LedgerRow
-from ethos_hil.results.ledger.merge import place
+from ethos_hil.results.ledger.ledger_row import NETWORK, NUMBERS, SEVERAL, LedgerRow, place
 from ethos_hil.results.table import as_csv
 
 
@@ -278,7 +277,7 @@ def document(summary: LedgerSummary, rows: Sequence[LedgerRow], rules: Rules) ->
 
     Args:
         summary: of the rows.
-        rows: as `ethos_hil.results.ledger.merge.join` returns them.
+        rows: as `ethos_hil.results.ledger.ledger_row.join` returns them.
         rules: what is known of the timing model's rules.
     """
     return {

@@ -1,41 +1,69 @@
-"""The report of a run: what the nightly keeps and people read in the morning. docs/report.md shows it."""
+"""The report of a run: what the nightly keeps and people read in the morning. docs/report.md shows it.
+
+It is one HTML file: style and script are in it, with a Content-Security-Policy that lets nothing else run or load. What
+comes from a model, a file or a target is escaped twice: control characters as the terminal has them, and markup as HTML
+has it. The policy holds if that should ever fail: a script runs only if its SHA-256 is the one of ours.
+"""
 
 from __future__ import annotations
 
+import base64
+import functools
 import hashlib
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+from markupsafe import Markup, escape
 
 from ethos_hil.base.clock import StatedClock, of_system
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.record import Record
+from ethos_hil.base.plain_text import cut
+from ethos_hil.base.record import JOB, Record
 from ethos_hil.base.regular_file import opened
-from ethos_hil.base.wording import memory_size, moment
+from ethos_hil.base.wording import (
+    amount,
+    change,
+    day,
+    list_of,
+    memory_size,
+    moment,
+    per_second,
+    percent,
+    share,
+    short_operator,
+)
+from ethos_hil.results.bench import answer_text
 from ethos_hil.results.gate.account import Accounted, account_of
-from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.gate.change import VERDICT, RunComparison
 from ethos_hil.results.history import History
 from ethos_hil.results.latency import with_latency
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.summary import Rules
-from ethos_hil.results.report.bench_page import bench_page
-from ethos_hil.results.report.estimates import estimate_errors, estimates
-from ethos_hil.results.report.failures import failure_groups
-from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now
+from ethos_hil.results.report.bench_page import bench_page, heat_step
+from ethos_hil.results.report.bench_point import clock, kibibytes, milliseconds, sample
+from ethos_hil.results.report.chart import MOST_TEXT, safe
+from ethos_hil.results.report.estimates import estimate_errors, estimates, ratio_cells
+from ethos_hil.results.report.failures import divergence_rows, failure_groups, wrong_outputs
+from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now, sides
 from ethos_hil.results.report.links import NO_LINKS, Links
 from ethos_hil.results.report.matrix import matrix, operators
 from ethos_hil.results.report.model_page import Advise, ModelPage, has_page, model_page
-from ethos_hil.results.report.page import render
+from ethos_hil.results.report.roofline import bound_class, intensity, op_intensity
 from ethos_hil.results.report.summary import SMALL, facts, origins, summary
 from ethos_hil.results.report.trend import trend
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, night_before, red_since, value_since
 from ethos_hil.results.subject import Names, Subject
+
+if TYPE_CHECKING:
+    import jinja2
 
 _MOST = 200
 _PART = 1 << 20
@@ -261,3 +289,66 @@ def _versions(results: RunResults) -> tuple[tuple[str, str], ...]:
         if known:
             by_tool[name] = dict.fromkeys(known)
     return tuple((name, ", ".join(versions)) for name, versions in by_tool.items())
+
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_LONG = 4000
+"""Characters of a message that are shown."""
+
+
+def render(content: dict[str, Any]) -> bytes:
+    """Return the file.
+
+    Args:
+        content: what the template `report.html` shows, by name.
+    """
+    style, script = (Path(_TEMPLATES, name).read_text("utf-8") for name in ("style.css", "script.js"))
+    policy = (f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; "
+              "base-uri 'none'; form-action 'none'")  # fmt: skip
+    page = _environment().get_template("report.html")
+    html = page.render(**content, style=Markup(style), script=Markup(script), policy=policy)
+    return html.encode("utf-8")
+
+
+def _source(content: str) -> str:
+    """Return how a policy names an element that holds exactly this."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    import jinja2  # late: no other command needs it
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        finalize=_make_safe,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "long": _long, "pieces": _pieces, "bound": bound_class, "sample": sample, "heat": heat_step,
+        "amount": amount, "percent": percent, "kib": kibibytes, "ms": milliseconds, "clock": clock,
+        "per_second": per_second, "operator": short_operator, "share": share, "listed": list_of, "change": change,
+        "day": day,
+    }  # fmt: skip
+    environment.globals |= {"answer_text": answer_text, "intensity": intensity, "op_intensity": op_intensity,
+                            "JOB": JOB, "sides": sides, "VERDICT": VERDICT, "divergence_rows": divergence_rows,
+                            "wrong_outputs": wrong_outputs, "ratio_cells": ratio_cells}  # fmt: skip
+    return environment
+
+
+def _make_safe(value: Any) -> Any:
+    """Return what the file has for a value of a template."""
+    return safe(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _pieces(text: str) -> list[str]:
+    """Return a name in pieces, between which a line may break: behind a slash, an underscore or a dot."""
+    return re.findall(r"[^/_.]*[/_.]+|[^/_.]+", cut(text, MOST_TEXT)) or [text]
+
+
+def _long(value: object) -> Markup:
+    """Return a text that may be longer than a name, such as a message."""
+    return escape(safe(str(value), _LONG))

@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from ethos_hil.harness.cli import main
-from ethos_hil.harness.dry_run.runner_checks import START_UP
+from ethos_hil.harness.dry_run.survey import START_UP
 from ethos_hil.harness.image.elf_lint import CHECKS
 from ethos_hil.harness.image.firmware_manifest import firmware_path
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line, errors

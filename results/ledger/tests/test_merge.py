@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ethos_hil.results.ledger.ledger_row import LedgerRow
-from ethos_hil.results.ledger.merge import merge
+from ethos_hil.results.ledger.ledger_row import LedgerRow, merge
 
 ROW = LedgerRow(
     "conv", "net", "ethos-u55-128", "npu00000", "Conv2D", "Shared_Sram", stream="1", vela="5.1.0", vela_op=90,

@@ -9,10 +9,8 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.results.history import compact
-from ethos_hil.results.ledger.ledger_row import NETWORK
-from ethos_hil.results.ledger.merge import merge
-from ethos_hil.results.ledger.record_rows import rows_of
-from ethos_hil.results.ledger.sources import ledger_source
+from ethos_hil.results.ledger.ledger_row import NETWORK, merge
+from ethos_hil.results.ledger.record_rows import ledger_source, rows_of
 from ethos_hil.results.ledger.tests.test_record_rows import RECORD
 from ethos_hil.results.store import RunFolder
 

@@ -21,9 +21,8 @@ from ethos_hil.base.verdict import Failure, FailureKind, Standing, Verdict
 from ethos_hil.base.wording import percent
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.report import bench_page
-from ethos_hil.results.report.bench_page import STEPS, heat_maps, heat_step
+from ethos_hil.results.report.bench_page import STEPS, heat_maps, heat_step, pareto
 from ethos_hil.results.report.bench_point import PlottedPoint
-from ethos_hil.results.report.bench_table import pareto
 from ethos_hil.results.report.chart import LogAxis, log_axis
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.roofline import case_roofline, intensity, place_rooflines

@@ -10,8 +10,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.record import Check
-from ethos_hil.harness.dry_run import runner_checks as module
-from ethos_hil.harness.dry_run.runner_checks import START_UP, runner_checks
+from ethos_hil.harness.dry_run import survey as module
+from ethos_hil.harness.dry_run.survey import START_UP, runner_checks
 from ethos_hil.harness.image.elf_lint import CHECKS
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.tests.guest_elf import Compiler
