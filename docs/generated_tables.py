@@ -148,7 +148,7 @@ def _fuzzing_boots() -> str:
 
 def _clocks() -> str:
     from ethos_hil.base.clock import frequency
-    from ethos_hil.results.known_clocks import PARTS
+    from ethos_hil.results.latency import PARTS
 
     rows = (
         (
@@ -166,7 +166,7 @@ def _clocks() -> str:
 
 def _system_clocks() -> str:
     from ethos_hil.base.clock import frequency
-    from ethos_hil.results.known_clocks import SYSTEM_CLOCKS
+    from ethos_hil.results.latency import SYSTEM_CLOCKS
 
     rows = ((f"`{name}`", frequency(hz)) for name, hz in SYSTEM_CLOCKS.items())
     return markdown_table(("`--clock`", "the NPU's clock"), rows, right=("the NPU's clock",))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import writable
@@ -19,6 +18,7 @@ from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import RunnerInfo
+from ethos_hil.base.record_context import BoardRun
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.ask.place import target_of
@@ -50,8 +50,7 @@ from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.vela.options import VelaSetup
-from ethos_hil.results.known_clocks import asked_clock
-from ethos_hil.results.latency import with_latency
+from ethos_hil.results.latency import asked_clock, with_latency
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool

@@ -61,38 +61,37 @@ def read_results(folders: Sequence[Path], *, may_be_empty: bool = False) -> RunR
         OSError: a folder cannot be read.
         UsageError: a folder is not a run folder, or none has a record.
     """
-    records: list[Record] = []
-    skipped: list[Skipped] = []
-    selections: list[Selection] = []
-    sessions: list[SessionEnd] = []
-    manifests = []
-    for folder in folders:
-        manifests.append(_manifest(folder))
-        for item in (*read_run(folder), *read_sessions(folder)):
-            match item:
-                case StoredRecord():
-                    records.append(item.record)
-                case Skipped():
-                    skipped.append(item)
-                case Selection():
-                    selections.append(item)
-                case SessionEnd():
-                    sessions.append(item)
-                case BadSelection():
-                    skipped.append(Skipped(str(folder), str(item)))
-    if not records and not may_be_empty:
-        why = f": {skipped[0].why}" if skipped else ""
+    results = _join([_read_folder(folder) for folder in folders])
+    if not results.records and not may_be_empty:
+        why = f": {results.skipped[0].why}" if results.skipped else ""
         raise UsageError(f"{', '.join(map(str, folders))} has no record{why}", hint=_WHOLE)
+    return results
+
+
+def _read_folder(folder: Path) -> RunResults:
+    manifest = _manifest(folder)
+    items = (*read_run(folder), *read_sessions(folder))
     return RunResults(
-        folders[0].name,
-        min(str(manifest["created"]) for manifest in manifests),
-        tuple(records),
-        tuple(manifests),
-        tuple(folders),
-        tuple(skipped),
-        tuple(selections),
-        tuple(sessions),
+        folder.name,
+        str(manifest["created"]),
+        tuple(item.record for item in items if isinstance(item, StoredRecord)),
+        (manifest,),
+        (folder,),
+        tuple(
+            item if isinstance(item, Skipped) else Skipped(str(folder), str(item))
+            for item in items
+            if isinstance(item, Skipped | BadSelection)
+        ),
+        tuple(item for item in items if isinstance(item, Selection)),
+        tuple(item for item in items if isinstance(item, SessionEnd)),
     )
+
+
+def _join(shards: Sequence[RunResults]) -> RunResults:
+    """Return a run of its shards. It has the name of the first, and started with the earliest."""
+    lists = ("records", "manifests", "folders", "skipped", "selections", "sessions")
+    joined: dict[str, Any] = {name: tuple(item for shard in shards for item in getattr(shard, name)) for name in lists}
+    return RunResults(shards[0].name, min(shard.created for shard in shards), **joined)
 
 
 def branch_of(results: RunResults) -> str:
@@ -125,17 +124,7 @@ def find_results(paths: Sequence[Path]) -> RunResults:
     once: dict[Path, Path] = {}
     for path in paths:
         once.setdefault(path.resolve(), path)
-    shards = [_results(path) for path in once.values()]
-    return RunResults(
-        shards[0].name,
-        min(shard.created for shard in shards),
-        tuple(record for shard in shards for record in shard.records),
-        tuple(manifest for shard in shards for manifest in shard.manifests),
-        tuple(folder for shard in shards for folder in shard.folders),
-        tuple(skipped for shard in shards for skipped in shard.skipped),
-        tuple(selection for shard in shards for selection in shard.selections),
-        tuple(session for shard in shards for session in shard.sessions),
-    )
+    return _join([_results(path) for path in once.values()])
 
 
 def _results(path: Path) -> RunResults:

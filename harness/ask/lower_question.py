@@ -24,7 +24,7 @@ from ethos_hil.lowering.program.program_file import ProgramFile
 from ethos_hil.lowering.upstream.names.operators import is_quantised
 from ethos_hil.lowering.user_code.user_function import call_user, load_function
 from ethos_hil.lowering.vela.options import VelaSetup
-from ethos_hil.results.known_clocks import asked_clock
+from ethos_hil.results.latency import asked_clock
 
 if TYPE_CHECKING:
     import torch

@@ -10,12 +10,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageError, raise_if_interrupted
+from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageError, raise_if_interrupted, unforeseen
 from ethos_hil.base.judge import Findings
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.base.shortage import unforeseen
 from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint, BenchStep
 from ethos_hil.harness.bench.point_findings import booted_findings, timed_findings
@@ -31,8 +30,7 @@ from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_m
 from ethos_hil.lowering.user_code.user_function import summary
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.options import VelaSetup
-from ethos_hil.results.known_clocks import asked_clock
-from ethos_hil.results.latency import with_latency
+from ethos_hil.results.latency import asked_clock, with_latency
 
 if TYPE_CHECKING:
     from torch import nn

@@ -19,7 +19,7 @@ from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
-from ethos_hil.results.known_clocks import asked_clock
+from ethos_hil.results.latency import asked_clock
 
 ALL = "all"
 """In place of the names of memory modes: every one that an NPU can have."""

@@ -20,9 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
+from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError, shortage
 from ethos_hil.base.process import end_marked, start_child, wait_for_end
-from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.boards.board import Loading, Server
 from ethos_hil.harness.gdb.remote import GdbRemote, connect
 from ethos_hil.harness.link.console_text import ConsoleText

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.shortage import unforeseen
+from ethos_hil.base.errors import unforeseen
 from ethos_hil.harness.campaign.engine import CrewAnswer, PlannedJob
 from ethos_hil.harness.campaign.planned import Planned
 from ethos_hil.harness.verdict.artifact_info import failed_findings

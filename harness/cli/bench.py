@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.cli.asking import option_of
-from ethos_hil.harness.cli.common_options import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, file_option, word_of
+from ethos_hil.harness.cli.asking import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, file_option, option_of, word_of
 
 _GRID = "What is benchmarked"
 _grid = partial(typer.Option, rich_help_panel=_GRID)

@@ -29,8 +29,7 @@ from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
 from ethos_hil.results.bench.answer_text import headline
 from ethos_hil.results.bench.budget import Budget, keep_budget
-from ethos_hil.results.bench.figures import PointFigures, figures_of
-from ethos_hil.results.bench.table import bench_table
+from ethos_hil.results.bench.figures import PointFigures, bench_table, figures_of
 from ethos_hil.results.text.bench import BenchBy, bench_text, budget_text
 
 SCHEMA_VERSION = 1

@@ -11,7 +11,7 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.harness.cli.common_options import AS_JSON, DEBUG, file_option
+from ethos_hil.harness.cli.asking import AS_JSON, DEBUG, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
 if TYPE_CHECKING:

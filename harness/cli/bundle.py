@@ -12,8 +12,7 @@ import typer
 
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.harness.cli.asking import given_parameters
-from ethos_hil.harness.cli.common_options import DEBUG
+from ethos_hil.harness.cli.asking import DEBUG, given_parameters
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
 if TYPE_CHECKING:
@@ -91,8 +90,7 @@ def bundle(
     check_distinct({"--output": output}, {name: path for name, path in read.items() if path is None or path.is_file()})
     with Live() as live:
         live.stage(f"Looking into {run}")
-        from ethos_hil.harness.bundle.found_program import KeptFiles, choose
-        from ethos_hil.harness.bundle.make import make
+        from ethos_hil.harness.bundle.make import KeptFiles, choose, make
 
         chosen = choose(run, test)
         files = KeptFiles(inputs, expected, artifacts)

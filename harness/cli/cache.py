@@ -9,7 +9,7 @@ import typer
 
 from ethos_hil.base import byte_size
 from ethos_hil.base.plain_text import escape
-from ethos_hil.harness.cli.common_options import DEBUG
+from ethos_hil.harness.cli.asking import DEBUG
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
 from ethos_hil.lowering.cache.contents import cache_folder, cache_limit
 

@@ -239,8 +239,7 @@ def list_targets(*, as_json: bool) -> None:
 
 def doctor(*, as_json: bool) -> int:
     """Show one line for each thing that is needed, and its remedy. Return the exit status."""
-    from ethos_hil.harness.doctor.examination import can_run, examine
-    from ethos_hil.harness.doctor.finding import Status
+    from ethos_hil.harness.doctor.examination import Status, can_run, examine
 
     findings = examine()
     runs = can_run(findings)

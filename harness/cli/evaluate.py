@@ -9,8 +9,7 @@ import typer
 
 from ethos_hil.base.asking import EVALUATE
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli.asking import asks
-from ethos_hil.harness.cli.common_options import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, file_option
+from ethos_hil.harness.cli.asking import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, asks, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
 
 

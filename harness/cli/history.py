@@ -17,7 +17,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import json_number
-from ethos_hil.harness.cli.common_options import DEBUG
+from ethos_hil.harness.cli.asking import DEBUG
 from ethos_hil.results.run_name import DEFAULT_HISTORY, DEFAULT_ROOT, MANIFEST
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from ethos_hil.base.asking import IMAGE
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli.asking import asks
-from ethos_hil.harness.cli.common_options import DEBUG
+from ethos_hil.harness.cli.asking import DEBUG, asks
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
 
 if TYPE_CHECKING:

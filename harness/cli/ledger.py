@@ -11,11 +11,11 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.cli.common_options import DEBUG, file_option, word_of
+from ethos_hil.harness.cli.asking import DEBUG, file_option, word_of
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
 if TYPE_CHECKING:
-    from ethos_hil.results.ledger.record_rows import LedgerSource
+    from ethos_hil.results.ledger.ledger_row import LedgerSource
 
 
 def ledger(
@@ -23,8 +23,7 @@ def ledger(
         list[Path],
         typer.Argument(
             metavar="FILE_OR_RUN...",
-            help="A run folder, or a folder of them (all of its runs); a record, or lines of records; a history, which "
-            "has whole programs only."
+            help="A run folder, or a folder of them (all of its runs); a record, or lines of records.",
         )
     ],
     by: Annotated[str, typer.Option(metavar="WORD", help="class, npu, rule, case or source: how rows are grouped.")] = (
@@ -44,7 +43,7 @@ def ledger(
 
     Example: ethos-hil ledger results/runs
 
-    Example: ethos-hil ledger results/history results/runs --by rule
+    Example: ethos-hil ledger results/runs profile.json --by rule
     """
     from ethos_hil.harness.npu.timing.rules import RULES
     from ethos_hil.results.ledger.ledger_row import join, merge
@@ -71,7 +70,7 @@ def ledger(
 def _read(places: list[Path]) -> list[LedgerSource]:
     """Return the rows of all places; what cannot be read of a run is told. Raises UsageError where there is none."""
     from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.results.ledger.record_rows import ledger_source
+    from ethos_hil.results.ledger.ledger_row import ledger_source
     from ethos_hil.results.run_name import LISTED
 
     sources = []

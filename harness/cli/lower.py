@@ -5,7 +5,6 @@ Paths are checked before the model is lowered, as far as possible. Every file is
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import unwritable, writable
 from ethos_hil.base.files import write_all, write_folder
 from ethos_hil.base.question import GROUPS, OPTIONS
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.cli.asking import LowerArguments
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
@@ -143,8 +143,7 @@ def _product(text: str) -> Product:
     for product in PRODUCTS:
         if text == product:
             return product  # type: ignore[return-value]
-    close = difflib.get_close_matches(text, PRODUCTS, n=1)
-    suggestion = f"did you mean {close[0]}? " if close else ""
+    suggestion = did_you_mean(text, PRODUCTS)
     raise UsageError(f"--to {text!r} is not a product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")
 
 

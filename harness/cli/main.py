@@ -18,18 +18,25 @@ import typer
 
 from ethos_hil.base import plugins
 from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
-from ethos_hil.base.errors import EthosHilError, UsageError, error_of_exit
+from ethos_hil.base.errors import EthosHilError, UsageError, error_of_exit, shortage
 from ethos_hil.base.interruption import end_on_signals, ignore_further
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.question import OPTIONS, Question
-from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.ask.place import npu_of
-from ethos_hil.harness.cli.asking import LowerArguments, asks, given_parameters, option_of
+from ethos_hil.harness.cli.asking import (
+    AS_JSON,
+    DEBUG,
+    RUNS,
+    LowerArguments,
+    asks,
+    file_option,
+    given_parameters,
+    option_of,
+)
 from ethos_hil.harness.cli.bench import bench
 from ethos_hil.harness.cli.boards import boards
 from ethos_hil.harness.cli.bundle import bundle, is_bundle, run_bundle
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.cli.common_options import AS_JSON, DEBUG, RUNS, file_option
 from ethos_hil.harness.cli.compare import POLICY, accept, compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history

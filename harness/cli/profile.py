@@ -10,10 +10,9 @@ import typer
 from ethos_hil.base.asking import PROFILE
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli.asking import asks
-from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option, word_of
+from ethos_hil.harness.cli.asking import DEBUG, RUNS, asks, file_option, word_of
 from ethos_hil.harness.cli.destinations import write_json
-from ethos_hil.results.known_clocks import asked_clock
+from ethos_hil.results.latency import asked_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,11 +11,10 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.harness.cli.asking import option_of
-from ethos_hil.harness.cli.common_options import DEBUG
+from ethos_hil.harness.cli.asking import DEBUG, option_of
 from ethos_hil.harness.cli.compare import POLICY
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
-from ethos_hil.results.known_clocks import asked_clock
+from ethos_hil.results.latency import asked_clock
 from ethos_hil.results.run_name import DEFAULT_HISTORY
 
 CLOCK = Annotated[str | None, option_of("clock")]
@@ -74,7 +73,7 @@ def report(
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.results.gate.gate import gate, side, side_of
     from ethos_hil.results.history import History
-    from ethos_hil.results.ledger.record_rows import ledger_source
+    from ethos_hil.results.ledger.ledger_row import ledger_source
     from ethos_hil.results.report.report import report as made_of
     from ethos_hil.results.run_name import LISTED
     from ethos_hil.results.run_results import find_results

@@ -10,8 +10,7 @@ import typer
 from ethos_hil.base.asking import SCAN
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli.asking import asks, option_of
-from ethos_hil.harness.cli.common_options import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, file_option
+from ethos_hil.harness.cli.asking import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, asks, file_option, option_of
 from ethos_hil.harness.cli.destinations import STDOUT, write_json, write_out
 
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ethos_hil.base.errors import EthosHilError, TargetError
+from ethos_hil.base.errors import EthosHilError, TargetError, shortage
 from ethos_hil.base.process import dies_with
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.base.shortage import shortage
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.lowering.artifact import Artifact

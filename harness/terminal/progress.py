@@ -44,8 +44,8 @@ class Silent:
 
 
 @contextmanager
-def late(text: str, seconds: float = _SILENCE) -> Iterator[None]:
-    """Show a stage if it lasts longer than `seconds`; one that does not is not mentioned."""
+def late(text: str) -> Iterator[None]:
+    """Show a stage if it lasts longer than two seconds; one that does not is not mentioned."""
     shown: list[Live] = []
 
     def begin() -> None:
@@ -53,7 +53,7 @@ def late(text: str, seconds: float = _SILENCE) -> Iterator[None]:
         shown.append(live)
         live.stage(text)
 
-    timer = threading.Timer(seconds, begin)
+    timer = threading.Timer(_SILENCE, begin)
     timer.start()
     try:
         yield

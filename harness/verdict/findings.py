@@ -1,15 +1,30 @@
-"""What is known of a run once its target has answered: outputs are compared, the first wrong operation is found."""
+"""What is known of a run once its target has answered: outputs are compared, the first wrong operation is found.
+
+That is the first operation whose result differs from the reference. Delegates are examined in the order of their calls.
+Each gets the reference's inputs, so that an earlier error does not count twice. The first delegate with wrong outputs
+runs again on the functional NPU, with every tensor compared (`ethos_hil.harness.verdict.replay`). Where that finds
+nothing, the delegate is compiled again with its intermediate tensors as outputs. If the functional NPU computes a
+delegate right, the target is at fault, and nothing inside it can be examined.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from ethos_hil.base import environment
+from ethos_hil.base.errors import OracleError, raise_if_interrupted
 from ethos_hil.base.judge import Evidence, Findings
-from ethos_hil.base.record import RunFacts, RunnerInfo, TargetInfo
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.record import Divergence, RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure
+from ethos_hil.base.wording import list_of
 from ethos_hil.harness.image.inputs import InputSet, digest_of
-from ethos_hil.harness.link.outcome import Outcome
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.targets.base import Target
@@ -23,12 +38,283 @@ from ethos_hil.harness.verdict.against_pytorch import (
     integers_that_do_not_fit,
 )
 from ethos_hil.harness.verdict.artifact_info import info, name_defects
-from ethos_hil.harness.verdict.divergence import localise
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.model_calls import ModelCalls, is_example, state_of, steps_of
-from ethos_hil.harness.verdict.verify import Comparison, ExpectedOutputs, compare, not_compared, verify
-from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, replay
+from ethos_hil.harness.verdict.run_delegate import run_delegate
+from ethos_hil.harness.verdict.verify import (
+    REFERENCE,
+    Comparison,
+    ExpectedOutputs,
+    compare,
+    not_compared,
+    same_bits,
+    verify,
+)
+from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
+from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall, Tensor
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.oracle.intermediates import (
+    activation_tensors,
+    compile_with_outputs,
+    computed_tensors,
+    tensor_values,
+)
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
+from ethos_hil.lowering.user_code.source import summary
+
+_LISTED = 4  # most names in a sentence
+
+
+def localise(artifact: Artifact, target: Target, references: Sequence[ReferenceRun], outcome: Outcome) -> Divergence:
+    """Find where the first wrong execution starts to differ from its reference.
+
+    An error on the way is never raised (except KeyboardInterrupt): the mismatch is reported without the place.
+
+    Args:
+        artifact: the artifact that ran.
+        target: the target that ran it.
+        references: one per input set.
+        outcome: the target's outcome.
+    """
+    try:
+        return _localise(artifact, target, references, outcome)
+    except Exception as error:
+        raise_if_interrupted(error)
+        return Divergence("unknown", f"could not localise: {summary(error)}")
+
+
+def _localise(artifact: Artifact, target: Target, references: Sequence[ReferenceRun], outcome: Outcome) -> Divergence:
+    for run in outcome.runs:
+        reference = references[run.input_set].of(run.repeat)
+        for call in run.delegates:
+            if not _same(call.outputs, reference.delegate_outputs.get(call.instruction, ())):
+                case = _Case(artifact, target, reference, run, call)
+                return case.judge(_right_in(outcome, references, call))
+        if not _same(run.outputs, reference.outputs):
+            return _after_delegates(artifact, run)
+    return Divergence("unknown", "could not localise: no output that the target sent differs from its reference")
+
+
+def _same(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
+    return len(actual) == len(expected) and all(map(same_bits, expected, actual))
+
+
+def _right_in(outcome: Outcome, references: Sequence[ReferenceRun], call: DelegateRun) -> int:
+    """Return the number of executions in which the delegate's outputs equal the reference."""
+    return sum(
+        _same(other.outputs, references[run.input_set].of(run.repeat).delegate_outputs[other.instruction])
+        for run in outcome.runs
+        for other in run.delegates
+        if other.instruction == call.instruction
+    )
+
+
+def _after_delegates(artifact: Artifact, run: Run) -> Divergence:
+    if artifact.delegates and not run.delegates:
+        return Divergence(
+            "unknown", "a runner shows no delegate's outputs; without --runner, delegates are looked into"
+        )
+    last = max((call.instruction for call in run.delegates), default=-1)
+    kernels = [call.operator for call in artifact.plan.instructions[last + 1 :] if isinstance(call, KernelCall)]
+    who = f"the CPU operators after them: {list_of(kernels, _LISTED)}" if kernels else "no operator runs after them"
+    what = "every delegate's outputs are right" if run.delegates else "nothing is delegated"
+    return Divergence("cpu", f"{what}, but the program's outputs are not: what is wrong comes from {who}")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A delegate call whose outputs are wrong."""
+
+    artifact: Artifact
+    target: Target
+    reference: ReferenceRun
+    run: Run
+    call: DelegateRun
+
+    @cached_property
+    def delegate(self) -> Delegate:
+        return self.artifact.delegate_at(self.call.instruction)
+
+    @cached_property
+    def blob(self) -> VelaBlob:
+        """The delegate as it is in the program, which is what the target ran."""
+        data = self.artifact.plan.delegates[self.delegate.index].data
+        return VelaBlob.parse(data, f"delegate {self.delegate.index}")
+
+    @cached_property
+    def tosa(self) -> bytes:
+        """The TOSA program that the delegate was compiled from."""
+        if self.delegate.tosa is None:
+            raise OracleError("the delegate has no TOSA program")
+        return self.delegate.compiled or self.delegate.tosa
+
+    @cached_property
+    def graph(self) -> TosaGraph:
+        return TosaGraph.parse(self.tosa)
+
+    @cached_property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        return self.reference.delegate_inputs[self.call.instruction]
+
+    @cached_property
+    def raw_inputs(self) -> list[bytes]:
+        return [array.tobytes() for array in self.inputs]
+
+    @cached_property
+    def npu(self) -> Npu:
+        return Npu(EthosU.parse(str(self.artifact.npu or self.target.npu)))
+
+    def expected_values(self, names: Sequence[str]) -> Mapping[str, np.ndarray]:
+        """Return the reference's values of some tensors and of the outputs."""
+        outputs = [tensor.name for tensor in self.graph.outputs]
+        return tensor_values(self.tosa, self.inputs, list(dict.fromkeys([*names, *outputs])))
+
+    def in_memory_order(self, arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+        """Return the delegate's outputs in memory order, from arrays in the program's types and logical shapes."""
+        instruction = self.artifact.plan.instructions[self.call.instruction]
+        assert isinstance(instruction, DelegateCall)
+        places = [self.artifact.plan.values[index] for index in instruction.args[len(self.inputs) :]]
+        return tuple(
+            place.to_bytes(array) for place, array in zip(places, arrays, strict=True) if isinstance(place, Tensor)
+        )
+
+    def as_elements(self, raw: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Return the NPU's raw outputs in NumPy's representation."""
+        outputs = self.reference.delegate_outputs[self.call.instruction]
+        return tuple(elements_of(data, array.dtype).tobytes() for data, array in zip(raw, outputs, strict=True))
+
+    def judge(self, right: int) -> Divergence:
+        """Return what is wrong with the call; `right` of its executions have right outputs."""
+        written = {row.tensor for row in self.delegate.npu_ops}
+        expected = self.expected_values([name for name in computed_tensors(self.graph) if name in written])
+        wanted = self.in_memory_order(self.reference.delegate_outputs[self.call.instruction])
+        if tuple(expected[tensor.name].tobytes() for tensor in self.graph.outputs) != wanted:
+            return self._place(
+                "delegate",
+                f"its TOSA program, rewritten because of {', '.join(self.delegate.defects)}, does not compute what the "
+                "program before the rewriting does",
+            )
+        again = replay(self.npu, self.blob, self.raw_inputs, self.delegate.npu_ops, expected)
+        answered = self.as_elements(again.outputs)
+        if answered == wanted:
+            return replace(self._place("delegate", self._targets_fault(right)), reproduced=False)
+        reproduced = answered == self.in_memory_order(self.call.outputs)
+        result = self._first(again) or self._by_recompilation()
+        return replace(result, message=f"{result.message}. {self._blame(reproduced)}", reproduced=reproduced)
+
+    def _place(self, place: str, text: str) -> Divergence:
+        call = self.call.instruction
+        return Divergence(place, f"delegate call {call} is the first that differs: {text}", instruction=call)
+
+    def _targets_fault(self, right: int) -> str:
+        runs = f"{right} other execution{'s' if right > 1 else ''} of it answered right, " if right else ""
+        if self.target.kind == "virtual":
+            before = [
+                call.operator
+                for call in self.artifact.plan.instructions[: self.call.instruction]
+                if isinstance(call, KernelCall)
+            ]
+            doers = f" by the CPU operators before it ({list_of(before, _LISTED)})" if before else ""
+            return (
+                f"{runs}and the functional NPU, which is also the virtual board's, answers right from right inputs. "
+                f"So either the board gave it other inputs{doers}, or its outputs were changed after it"
+            )
+        return (
+            f"{runs}and the functional NPU answers right, so the program is right and the target differs from the "
+            "model. Which operation is wrong there cannot be seen from outside"
+        )
+
+    def _blame(self, reproduced: bool) -> str:
+        changed = self.delegate.vela != self.artifact.plan.delegates[self.delegate.index].data
+        ending = ". The delegate in the program is not the one that the compiler made" if changed else ""
+        if reproduced:
+            cleared = "" if self.target.kind == "virtual" else ", not the target,"
+            return (
+                "The functional NPU gives the target's outputs exactly, so the compiler or the model of the NPU"
+                f"{cleared} is at fault{ending}"
+            )
+        return f"The functional NPU is wrong as well, but not as the target is{ending}"
+
+    def _first(self, again: Replay) -> Divergence | None:
+        if again.difference is None:
+            return None
+        unchecked: list[str] = []
+        while (row := again.difference.row - len(unchecked) - 1) in again.unchecked:
+            unchecked.insert(0, self.delegate.npu_ops[row].id)
+        result = self._divergence_at(self.delegate.npu_ops[again.difference.row], again.difference, "replay")
+        if unchecked:
+            names = f"{unchecked[0]} to {unchecked[-1]}" if len(unchecked) > 1 else unchecked[0]
+            return replace(result, message=f"{result.message}; what {names} before it made could not be compared")
+        return result
+
+    def _divergence_at(self, op: NpuOp | None, difference: Difference, found_by: str) -> Divergence:
+        tensor = self.graph.tensors[difference.tensor]
+        size = int(np.prod(tensor.shape))
+        where = f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"
+        if op is None:
+            start = f"{where} is the first tensor that differs from {REFERENCE}"
+        else:
+            aten = f" ({', '.join(name.removeprefix('aten.') for name in op.aten_ops)})" if op.aten_ops else ""
+            module = f" of module {op.module}" if op.module else ""
+            at = f" at {op.source}" if op.source else ""
+            start = (
+                f"{op.id} {op.npu_op}{aten}{module}{at} is the first operation whose result differs from {REFERENCE}: "
+                f"tensor {where}"
+            )
+        return Divergence(
+            place="npu-op",
+            message=f"{start}, {difference.mismatches:,} of {size:,} elements, first at index "
+            f"{list(difference.index)}: expected {difference.expected}, found {difference.found}",
+            found_by=found_by,
+            instruction=self.call.instruction,
+            op=op.id if op else "",
+            npu_op=op.npu_op if op else "",
+            tosa_op=op.tosa_op if op else self.graph.producers()[tensor.name].op,
+            aten_ops=op.aten_ops if op else (),
+            module=op.module if op else "",
+            source=op.source if op else "",
+            tensor=tensor.name,
+            shape=tensor.shape,
+            dtype=tensor.dtype,
+            index=difference.index,
+            expected=difference.expected,
+            found=difference.found,
+            mismatches=difference.mismatches,
+        )
+
+    def _by_recompilation(self) -> Divergence:
+        names = activation_tensors(self.graph)
+        expected = self.expected_values(names)
+        blob = compile_with_outputs(self.tosa, self.artifact.vela_flags, names, self.artifact.user_ini)
+        outputs = run_delegate(self.npu, blob, self.raw_inputs).outputs
+        for name, data in zip(names, outputs, strict=True):
+            array = expected[name]
+            actual = elements_of(data, array.dtype).reshape(array.shape)
+            if (actual != array).any():
+                index = tuple(int(axis[0]) for axis in np.nonzero(actual != array))
+                wrong = int(np.count_nonzero(actual != array))
+                difference = Difference(-1, name, index, int(array[index]), int(actual[index]), wrong)
+                return self._divergence_at(self._writer(name), difference, "recompilation")
+        return self._place(
+            "delegate",
+            "its operations' results are right as far as they can be compared, and compiled once more with its "
+            f"{len(names)} intermediate tensors as outputs it is right: what is wrong lies in what the compiler fuses "
+            "or where it keeps tensors",
+        )
+
+    def _writer(self, name: str) -> NpuOp | None:
+        """Return the operation that writes a tensor, or the operation that it is fused into."""
+        rows = {row.tensor: row for row in reversed(self.delegate.npu_ops)}
+        reached = {name}
+        for operator in self.graph.operators:
+            if name in rows:
+                break
+            if reached.intersection(operator.inputs):
+                reached.update(operator.outputs)
+                name = next((output for output in operator.outputs if output in rows), name)
+        return rows.get(name)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import JOB, Metric, Op
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
-from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
+from ethos_hil.harness.profile.account import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.prefix import prefix_rows

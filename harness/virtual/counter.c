@@ -1,5 +1,5 @@
 /* A plug-in for qemu-system-arm that counts the instructions that are executed: state=FILE, a file that
- * harness/virtual/instruction_counter.py made and maps too. It holds the count, 64 bits.
+ * harness/virtual/plugin.py made and maps too. It holds the count, 64 bits.
  *
  * QEMU's plug-in interface (docs/devel/tcg-plugins.rst, version 1); the declarations are ours.
  */

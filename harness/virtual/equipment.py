@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.instruction_counter import InstructionCounter
+from ethos_hil.harness.virtual.plugin import InstructionCounter
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting

@@ -11,9 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ethos_hil.harness.socs.soc import Memory, Soc, Window
-from ethos_hil.harness.virtual.instruction_counter import DWT
 from ethos_hil.harness.virtual.mps3_an547 import TIMING_ADAPTERS, UART0, UNIMPLEMENTED, changed_map
-from ethos_hil.harness.virtual.plugin import Plugin
+from ethos_hil.harness.virtual.plugin import DWT, Plugin
 from ethos_hil.harness.virtual.rules import Rule
 
 

@@ -30,7 +30,6 @@ from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.fittings import Adapters
 from ethos_hil.harness.virtual.gdb import PC, XPSR
 from ethos_hil.harness.virtual.guest_files import INTERRUPTED, FileCall, FileServer
-from ethos_hil.harness.virtual.instruction_counter import DWT
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory, ProcessorMemory
 from ethos_hil.harness.virtual.mps3_an547 import DDR, UART0
@@ -42,6 +41,7 @@ from ethos_hil.harness.virtual.peripherals import (
     TimingAdapters,
     Uart,
 )
+from ethos_hil.harness.virtual.plugin import DWT
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qemu_control import QemuClosed, QemuError
 from ethos_hil.harness.virtual.rules import NPU_RULES, Rule, RuleBroken, broken

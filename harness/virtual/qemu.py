@@ -30,15 +30,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetNotAvailable, shortage
 from ethos_hil.base.process import dies_with, end_marked, start_child, wait_for_end
-from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.plugin import Plugin
 from ethos_hil.harness.virtual.semihosting import Semihosting
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.virtual.instruction_counter import InstructionCounter
+    from ethos_hil.harness.virtual.plugin import InstructionCounter
     from ethos_hil.harness.virtual.watcher import Watcher
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"

@@ -175,16 +175,18 @@ class LogAxis(Axis):
         return self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9)
 
 
-def log_axis(values: Iterable[float], begin: float, end: float, room: float = 1.25) -> LogAxis:
+_ROOM = 1.25
+
+
+def log_axis(values: Iterable[float], begin: float, end: float) -> LogAxis:
     """Return an axis with all values on it, and some room: a factor on either side.
 
     Args:
         values: at least one, all above 0.
         begin, end: where the axis starts and ends.
-        room: the factor.
     """
     numbers = list(values)
-    return LogAxis(min(numbers) / room, max(numbers) * room, begin, end)
+    return LogAxis(min(numbers) / _ROOM, max(numbers) * _ROOM, begin, end)
 
 
 @dataclass(frozen=True)

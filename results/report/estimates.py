@@ -10,8 +10,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.base.wording import TIMES, amount, count_of
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.ledger.ledger_row import LedgerRow, join, merge
-from ethos_hil.results.ledger.record_rows import rows_of
+from ethos_hil.results.ledger.ledger_row import LedgerRow, join, merge, rows_of
 from ethos_hil.results.ledger.summary import (
     NOT_COUNTED,
     NOTHING_COUNTED,

@@ -26,7 +26,7 @@ from ethos_hil.base.clock import StatedClock, of_system
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import cut
 from ethos_hil.base.record import JOB, Record
-from ethos_hil.base.regular_file import opened
+from ethos_hil.base.regular_file import digest_of_file
 from ethos_hil.base.wording import (
     amount,
     change,
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     import jinja2
 
 _MOST = 200
-_PART = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -114,17 +113,12 @@ def _file(path: Path, folder: Path, beside: Path | None) -> RunFile:
     name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
     where = os.path.relpath(path.resolve(), beside.resolve()) if beside is not None else path.resolve().as_posix()
     link = quote(os.fsencode(where.replace(os.sep, "/")))
-    digest = hashlib.sha256()
     try:
-        with opened(path) as file:
-            count = 0
-            while part := file.read(_PART):
-                digest.update(part)
-                count += len(part)
+        count, digest = path.stat().st_size, digest_of_file(path)
     except OSError as error:
         return RunFile(name, link, "", "", error.strerror or str(error))
     # "./" keeps a name with a colon from being taken for a scheme, such as javascript:.
-    return RunFile(name, link if link.startswith(("/", "../")) else f"./{link}", memory_size(count), digest.hexdigest())
+    return RunFile(name, link if link.startswith(("/", "../")) else f"./{link}", memory_size(count), digest)
 
 
 _ELEMENTS = 32_000

@@ -8,8 +8,7 @@ import pytest
 
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.change import Cause
-from ethos_hil.results.gate.compare import compare_runs
-from ethos_hil.results.gate.numbers import can_move, first_cause, is_known, words
+from ethos_hil.results.gate.compare import can_move, compare_runs, first_cause, is_known, words
 from ethos_hil.results.gate.observation import FACTS, Observation, of_record
 from ethos_hil.results.testing.synthetic_year import nights
 

@@ -9,8 +9,7 @@ from fractions import Fraction
 import pytest
 
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
-from ethos_hil.results.gate.compare import compare_runs
-from ethos_hil.results.gate.numbers import SampleDifference, difference
+from ethos_hil.results.gate.compare import SampleDifference, compare_runs, difference
 from ethos_hil.results.gate.observation import Key, Number, Observation, of_record
 from ethos_hil.results.gate.policy import Policy, PolicyRule
 from ethos_hil.results.testing.synthetic_year import nights

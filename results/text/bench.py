@@ -28,9 +28,9 @@ from ethos_hil.results.bench.figures import (
     macs_of,
     npu_order,
     npus_by_clock,
+    scaling,
     short_name,
 )
-from ethos_hil.results.bench.table import scaling
 from ethos_hil.results.table import Fit, ResultTable, TableColumn
 
 _NAME, _PLACE, _LAST, _REASON = 30, 20, 11, 160
@@ -52,26 +52,23 @@ class BenchBy(StrEnum):
     NPU = "npu"
 
 
-def bench_text(
-    figures: Sequence[PointFigures], *, by: BenchBy = BenchBy.GROUP, mode: str | None = None, top: int = 40
-) -> RenderableType:
+def bench_text(figures: Sequence[PointFigures], *, by: BenchBy = BenchBy.GROUP, top: int = 40) -> RenderableType:
     """Return the text of a benchmark.
 
     Args:
         figures: of all points.
         by: what rows are: groups with the utilisation on each NPU, cases with their cycles, or NPUs with their modes.
-        mode: the memory mode to show, by Vela's name; None for the fastest one of each case and NPU.
         top: the most rows to show; the last row says how many more there are.
     """
-    shown = [point for point in figures if mode is None or point.memory_mode.lower() == mode.lower()]
-    parts: list[RenderableType] = [_head(shown), _facts(shown)]
-    timed = [point for point in shown if point.cycles is not None]
+    parts: list[RenderableType] = [_head(figures), _facts(figures)]
+    timed = [point for point in figures if point.cycles is not None]
     if timed:
-        parts += ["", plain(_title(by, mode)), _TABLES[by](shown, top)]
+        title, table_by = _TABLES[by]
+        parts += ["", plain(title), table_by(figures, top)]
         parts += ["", Text("the slowest", style="bold"), _slowest(timed)]
-    for end in dict.fromkeys(point.standing for point in shown if point.reason):
+    for end in dict.fromkeys(point.standing for point in figures if point.reason):
         title = end if end in (Standing.REFUSED, Standing.FAILED) else f"{end}, without cycles"
-        mine = [point for point in shown if point.reason and point.standing == end]
+        mine = [point for point in figures if point.reason and point.standing == end]
         parts += ["", Text(title, style="bold"), _reasons(mine)]
     return Parts(*parts)
 
@@ -93,16 +90,6 @@ def _facts(figures: Sequence[PointFigures]) -> Table:
     for text, npus in npus_by_clock(figures).items():
         add_row(facts, "clock", f"{text}: {', '.join(npus)}")
     return facts
-
-
-def _title(by: BenchBy, mode: str | None) -> str:
-    where = "in the fastest memory mode of each" if mode is None else f"in {mode}"
-    titles = {
-        BenchBy.GROUP: f"MAC utilisation in percent, the median of the group's cases, {where}",
-        BenchBy.CASE: f"cycles of the NPU, {where}",
-        BenchBy.NPU: "NPUs and memory modes",
-    }
-    return titles[by]
 
 
 def _by_group(figures: Sequence[PointFigures], top: int) -> Table:
@@ -292,11 +279,13 @@ def _heading(npu: str) -> Text:
     return Text(f"{escape(short_name(family_of(npu)))}\n{macs_of(npu)}") if macs_of(npu) else plain(short_name(npu))
 
 
-_TABLES: dict[BenchBy, Callable[[Sequence[PointFigures], int], Table]] = {
-    BenchBy.GROUP: _by_group,
-    BenchBy.CASE: _by_case,
-    BenchBy.NPU: _by_npu,
+_FASTEST = "in the fastest memory mode of each"
+_TABLES: dict[BenchBy, tuple[str, Callable[[Sequence[PointFigures], int], Table]]] = {
+    BenchBy.GROUP: (f"MAC utilisation in percent, the median of the group's cases, {_FASTEST}", _by_group),
+    BenchBy.CASE: (f"cycles of the NPU, {_FASTEST}", _by_case),
+    BenchBy.NPU: ("NPUs and memory modes", _by_npu),
 }
+"""What a table shows, and what makes it."""
 
 
 _REFUSAL, _PLACES_NAMED = 120, 3

@@ -28,7 +28,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.harness.doctor.packages import OURS, requirements, tested_versions
+from ethos_hil.harness.doctor.examination import OURS, requirements, tested_versions
 from ethos_hil.harness.image.firmware_manifest import ELF_NAME, MANIFEST_NAME, FirmwareManifest
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.upstream.names.schemas import schema_folder

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from ethos_hil.base.files import write_whole
-from ethos_hil.harness.doctor.packages import requirements
+from ethos_hil.harness.doctor.examination import requirements
 
 ROOT = Path(__file__).resolve().parents[2]
 WHOLE, RUN, MERGE = "requirements.lock", "requirements-run.lock", "requirements-merge.lock"

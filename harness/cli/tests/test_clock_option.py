@@ -16,8 +16,7 @@ from ethos_hil.base.wording import duration, per_second
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.vela.ini import VelaIni
-from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS
-from ethos_hil.results.latency import with_latency
+from ethos_hil.results.latency import PARTS, SYSTEM_CLOCKS, with_latency
 from ethos_hil.results.text.record import latency_rows
 
 ROOT = Path(__file__).parents[3]

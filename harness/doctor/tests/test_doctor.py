@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.testing.processes import left_of
-from ethos_hil.harness.doctor import packages, places
-from ethos_hil.harness.doctor.finding import Status
-from ethos_hil.harness.doctor.programs import ask
+from ethos_hil.harness.doctor import examination
+from ethos_hil.harness.doctor.examination import Status, ask
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.tests.test_repository import HEAVY, MODULES
@@ -101,7 +100,7 @@ def test_without_torch_executorch_and_numpy_it_names_them(tmp_path: Path) -> Non
         str(ROOT / "src"),
     ]
     findings = doctor("--json", code=command).findings
-    lock = packages.tested_versions(ROOT)
+    lock = examination.tested_versions(ROOT)
     for name in ("torch", "executorch", "numpy", "capstone"):
         assert (findings[name]["status"], findings[name]["found"]) == ("missing", "not installed")
         assert findings[name]["remedy"] == f"pip install --no-deps {name}=={lock[name]}"
@@ -215,14 +214,14 @@ def test_the_cache_is_told_with_how_to_empty_it(tmp_path: Path) -> None:
     [(10**12, Status.OK), (10**9 - 1, Status.NOTE), (10**8 - 1, Status.MISSING), (0, Status.MISSING)],
 )
 def test_a_disk_is_judged_by_what_is_free(free: int, status: Status) -> None:
-    assert places.disk("runs", free).status is status
+    assert examination.disk("runs", free).status is status
 
 
 def test_disks_are_told_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETHOS_HIL_CACHE", "/dev/shm/absent/cache")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    uses = [disk.found.partition(" free for ")[2] for disk in places.disks()]
+    uses = [disk.found.partition(" free for ")[2] for disk in examination.disks()]
     assert uses == ["cache", "runs, temporary files"]
 
 
@@ -239,4 +238,4 @@ def test_every_variable_that_is_read_is_known() -> None:
     read = {name for path in product for name in re.findall(r"\"(ETHOS_HIL_[A-Z_]+)\"", path.read_text())}
     read -= {"ETHOS_HIL_BOARD", "ETHOS_HIL_LEFT_OUT", "ETHOS_HIL_OUTPUT"}  # variables of CMake's
     assert len(read) > 4
-    assert read <= set(places.VARIABLES)
+    assert read <= set(examination.VARIABLES)

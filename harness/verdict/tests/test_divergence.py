@@ -23,7 +23,7 @@ from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.verdict import divergence as diagnosis
+from ethos_hil.harness.verdict import findings as diagnosis
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower

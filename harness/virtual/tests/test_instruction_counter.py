@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ethos_hil.harness.virtual.device import Unmodelled
-from ethos_hil.harness.virtual.instruction_counter import InstructionCounter
+from ethos_hil.harness.virtual.plugin import InstructionCounter
 
 CONTROL, COUNT = 0, 4
 

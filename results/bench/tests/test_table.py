@@ -14,8 +14,7 @@ import pytest
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.record_context import BenchInfo
-from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.bench.table import COLUMNS, bench_table, scaling
+from ethos_hil.results.bench.figures import COLUMNS, bench_table, figures_of, scaling
 from ethos_hil.results.bench.tests.samples import point, refused
 
 ROOT = Path(__file__).parents[3]

@@ -16,8 +16,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import RED, FailureKind, Standing
 from ethos_hil.base.wording import exact
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.export.runs.record_names import distinctions
-from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.export.runs.run_exporter import RunExporter, distinctions
 from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults

@@ -15,8 +15,7 @@ from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.base.wording import exact
-from ethos_hil.results.export.runs.record_names import SELDOM, alike, parts_of
-from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.export.runs.run_exporter import SELDOM, RunExporter, alike, parts_of
 from ethos_hil.results.gate.account import Account, account_of
 from ethos_hil.results.gate.change import RunComparison, Word
 from ethos_hil.results.run_results import RunResults

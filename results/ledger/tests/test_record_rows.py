@@ -10,8 +10,7 @@ from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.record import JOB, ArtifactInfo, DelegateInfo, Metric, Op, Record, TargetInfo
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
-from ethos_hil.results.ledger.record_rows import case_name, operation_class, rows_of
+from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow, case_name, operation_class, rows_of
 
 
 def op(

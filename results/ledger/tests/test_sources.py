@@ -1,4 +1,4 @@
-"""The rows of files, runs and histories."""
+"""The rows of files and runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.results.history import compact
-from ethos_hil.results.ledger.ledger_row import NETWORK, merge
-from ethos_hil.results.ledger.record_rows import ledger_source, rows_of
+from ethos_hil.results.ledger.ledger_row import ledger_source, merge, rows_of
 from ethos_hil.results.ledger.tests.test_record_rows import RECORD
 from ethos_hil.results.store import RunFolder
 
@@ -35,18 +33,6 @@ def test_all_runs_of_a_folder_are_one_ledger_and_the_newest_timing_model_stays(r
     assert row.timing_model == "m2"
 
 
-def test_a_history_has_the_networks_as_the_runs_have_them(runs: Path) -> None:
-    for folder in sorted(runs.iterdir()):
-        compact(folder, runs.parent / "history")
-    network_rows = ledger_source(runs.parent / "history").rows
-    assert [row.operation for row in network_rows] == [NETWORK] * 2
-    of_runs = [row for row in ledger_source(runs).rows if row.operation == NETWORK]
-    # What only a profile tells is not in a history.
-    bare = [replace(row, vela_npu=None, modelled=None, timing_model="") for row in of_runs]
-    assert list(network_rows) == bare
-    assert len(merge([*of_runs, *network_rows])) == 1
-
-
 def test_a_record_and_lines_of_records_are_told_apart(tmp_path: Path) -> None:
     rows = rows_of(RECORD)
     (tmp_path / "r.json").write_text(RECORD.dumps())
@@ -67,5 +53,5 @@ def test_a_foreign_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no runs and no history"):
+    with pytest.raises(UsageError, match="has no runs in it"):
         ledger_source(tmp_path)

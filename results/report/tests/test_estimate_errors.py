@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ethos_hil.base.record import Record
-from ethos_hil.results.ledger.record_rows import rows_of
+from ethos_hil.results.ledger.ledger_row import rows_of
 from ethos_hil.results.ledger.summary import RuleFacts
 from ethos_hil.results.ledger.tests.test_record_rows import RECORD
 from ethos_hil.results.report.estimates import estimate_errors

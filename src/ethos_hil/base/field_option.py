@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.suggestion import did_you_mean
 
 OPTION = "option"
 """The key of a `FieldOption` in the metadata of its field."""
@@ -62,8 +62,7 @@ class FieldOption:
         flag = self.flag(name)
         unknown = [item for item in (value if self.many else (value,)) if self.choices and item not in self.choices]
         if unknown:
-            close = difflib.get_close_matches(str(unknown[0]), self.choices, n=1)
-            suggestion = f"did you mean {close[0]}? " if close else ""
+            suggestion = did_you_mean(str(unknown[0]), self.choices)
             return UsageError(f"{flag} is {unknown[0]!r}", hint=f"{suggestion}valid: {', '.join(self.choices)}")
         if self.kind not in (int, float) or not isinstance(value, int | float):
             return None

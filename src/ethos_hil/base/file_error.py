@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.shortage import DESCRIPTORS, shortage
+from ethos_hil.base.errors import DESCRIPTORS, ToolError, UsageError, shortage
 
 
 def reason(error: Exception) -> str:

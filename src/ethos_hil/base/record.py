@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import DEFAULT_TARGET, Question
-from ethos_hil.base.record_context import BenchInfo, RunInfo, SuiteTest
+from ethos_hil.base.record_context import BenchInfo, BoardRun, RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from ethos_hil.base.clock import StatedClock, frequency, of_system
 from ethos_hil.base.errors import UsageError
-from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS, stated_clock
+from ethos_hil.results.latency import PARTS, SYSTEM_CLOCKS, stated_clock
 
 
 @pytest.mark.parametrize(

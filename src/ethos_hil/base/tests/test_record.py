@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.inference_profile import (
     Buffer,
@@ -37,7 +36,7 @@ from ethos_hil.base.record import (
     RunnerInfo,
     TargetInfo,
 )
-from ethos_hil.base.record_context import BenchInfo, RunInfo, SuiteTest
+from ethos_hil.base.record_context import BenchInfo, BoardRun, RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 RECORD = Record(
