@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from plain_qemu import RunProgram
 from programs import Exported, export
 
@@ -27,8 +28,6 @@ REAL = (*WHOLE, "float16", "bfloat16", "float32", "float64")
 @cache
 def values(dtype: str, *sizes: int, seed: int = 1) -> Any:
     """Return random numbers over the whole range of a type, with its ends and, for floats, special values."""
-    import torch
-
     generator = torch.Generator().manual_seed(seed)
     count = 1
     for size in sizes:
@@ -50,6 +49,11 @@ def values(dtype: str, *sizes: int, seed: int = 1) -> Any:
         special = special[torch.randint(0, len(SPECIAL), (count,), generator=generator)]
         flat = torch.where(torch.rand(count, generator=generator) < 0.25, special, flat).to(kind)
     return flat.reshape(sizes)
+
+
+def plain(*sizes: int, seed: int = 1, dtype: str = "float32") -> Any:
+    """Return ordinary numbers of both signs."""
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(seed)).to(getattr(torch, dtype))
 
 
 Bound = Callable[[Any, Any], Any]
@@ -79,13 +83,20 @@ class Cases(list[Case]):
         Args:
             out_name: the overload in the program, or the whole name if that differs in more.
         """
-        import torch
-
         packet, overload = name.split(".")
         operator = getattr(getattr(torch.ops.aten, packet), overload)
         call = functools.partial(_call, operator, numbers, named)
         full_name = out_name if "." in out_name else f"{packet}.{out_name}"
         self.extend(Case(f"aten::{full_name}", call, tuple(tensors), self.bound) for tensors in operands)
+
+    def call(self, operator: str, function: Callable[..., Any], *inputs: Any) -> None:
+        """Add a case whose call is not one of tensors followed by numbers.
+
+        Args:
+            operator: as it is in the program; without a namespace one of aten.
+        """
+        full_name = operator if "::" in operator else f"aten::{operator}"
+        self.append(Case(full_name, function, inputs, self.bound))
 
 
 def _call(operator: Any, numbers: tuple[Any, ...], named: dict[str, Any], *tensors: Any) -> Any:
@@ -100,8 +111,6 @@ def operators_of(pte: bytes) -> set[str]:
 
 def export_cases(cases: Sequence[Case]) -> tuple[Exported, list[Case]]:
     """Return one program of all cases, run on ExecuTorch's host runtime, and the case that each output belongs to."""
-    import torch
-
     tensors: list[Any] = []
     for case in cases:
         for value in case.inputs:
@@ -111,18 +120,17 @@ def export_cases(cases: Sequence[Case]) -> tuple[Exported, list[Case]]:
 
     owners: list[Case] = []
 
-    class All(torch.nn.Module):
-        def forward(self, *values: Any) -> Any:
-            outputs: list[Any] = []
-            owners.clear()
-            for case, where in zip(cases, places, strict=True):
-                result = case.call(*(values[i] for i in where))
-                results = list(result) if isinstance(result, (tuple, list)) else [result]
-                outputs += results
-                owners.extend([case] * len(results))
-            return tuple(outputs)
+    def call_all(*values: Any) -> Any:
+        outputs: list[Any] = []
+        owners.clear()
+        for case, where in zip(cases, places, strict=True):
+            result = case.call(*(values[i] for i in where))
+            results = list(result) if isinstance(result, (tuple, list)) else [result]
+            outputs += results
+            owners.extend([case] * len(results))
+        return tuple(outputs)
 
-    exported = export(All(), tuple(tensors), preserve=True)
+    exported = export(call_all, tuple(tensors), preserve=True)
     operators, named = operators_of(exported.pte), {case.operator for case in cases}
     assert operators == named, f"other operators than named: {sorted(operators ^ named)}"
     return exported, owners
@@ -149,11 +157,9 @@ def check_close(output: Any, expected: Any, allowed: Any, what: str) -> None:
 
 def check_cases(run_program: RunProgram, cases: Iterable[Case]) -> list[Any]:
     """Run all cases in one boot, compare every output with the host's, and return the outputs as arrays."""
-    import torch
-
     cases = list(cases)
     exported, owners = export_cases(cases)
-    conversation = run_program(exported.pte, [exported.input_set])
+    conversation = run_program(exported)
     assert conversation.one(FrameType.END).fields["status"] == 0, conversation.frames[-2:]
     tensors = conversation.tensors()
     assert len(tensors) == len(exported.outputs)
@@ -175,8 +181,6 @@ def check_cases(run_program: RunProgram, cases: Iterable[Case]) -> list[Any]:
 
 def array_of(tensor: Any) -> Any:
     """Return a tensor as an array; bfloat16, which numpy lacks, as float32."""
-    import torch
-
     return (tensor.to(torch.float32) if tensor.dtype is torch.bfloat16 else tensor).numpy()
 
 

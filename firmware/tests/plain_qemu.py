@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cobs import cobs
 
 from ethos_hil.harness.image import formats
@@ -39,6 +40,10 @@ PAYLOADS = {
 }
 
 
+DTYPES = dict(enumerate((np.uint8, np.int8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64)))
+"""By ExecuTorch's numbers of types."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """A frame: its fields by name, and the bytes after them (text, sizes or data)."""
@@ -56,6 +61,13 @@ class Tensor:
     info: dict[str, Any]
     sizes: tuple[int, ...]
     data: bytes
+
+    @property
+    def array(self) -> np.ndarray:
+        """Its elements, with the dimensions in their own order."""
+        order = tuple(self.info["dim_order"][: self.info["rank"]])
+        in_memory = np.frombuffer(self.data, DTYPES[self.info["dtype"]]).reshape([self.sizes[axis] for axis in order])
+        return in_memory.transpose(np.argsort(order))
 
 
 @dataclass(frozen=True)

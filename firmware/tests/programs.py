@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+import torch.ao.quantization.fx._decomposed  # registers torch.ops.quantized_decomposed
 
+from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.upstream.toolchain import import_executorch
 from ethos_hil.suites.lab.damage.seed_programs import delegated
 
@@ -17,8 +20,6 @@ def raw(tensor: Any) -> bytes:
     """Return a tensor's bytes in the order of its dim_order; for a number the bytes that upstream's tests write."""
     if isinstance(tensor, int | float | None):
         return bytes(np.array(tensor).tobytes())
-    import torch
-
     in_memory = tensor.permute(tensor.dim_order()).contiguous()
     if tensor.dtype is torch.bfloat16:  # which numpy has not
         in_memory = in_memory.view(torch.int16)
@@ -43,13 +44,11 @@ def export(
         dim_orders: write copies with dim_order_ops, as exir does unless told otherwise.
         preserve: keep every operator that the module calls, instead of decomposing it.
     """
-    import torch
-
     import_executorch()
     from executorch.exir import EdgeCompileConfig, to_edge
 
     importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants
-    program = torch.export.export(module, inputs)
+    program = torch.export.export(module_of(module), inputs)
     operators = [
         node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and preserve
     ]
@@ -78,4 +77,5 @@ def edited(pte: bytes, edit: Callable[[Any], None]) -> bytes:
 
 def delegate(module: Any, inputs: tuple[Any, ...], npu: str = "ethos-u55-128", *, segments: bool = False) -> Exported:
     """Quantise and lower to one Ethos-U delegate with upstream's backend; no reference outputs."""
-    return Exported(delegated(module, *inputs, npu=npu, segments=segments), tuple(raw(tensor) for tensor in inputs), ())
+    pte = delegated(module_of(module), *inputs, npu=npu, segments=segments)
+    return Exported(pte, tuple(raw(tensor) for tensor in inputs), ())

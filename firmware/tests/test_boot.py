@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from elftools.elf.elffile import ELFFile
 from plain_qemu import Conversation, RunProgram
 from programs import Exported, export, raw
@@ -19,19 +20,6 @@ from ethos_hil.harness.image.formats import ErrorKind, FrameType, InputRef, Pack
 from ethos_hil.harness.image.pack import RunPlan, pack
 
 BootElf = Callable[[bytes], Conversation]
-
-
-@pytest.fixture(scope="session")
-def exported() -> Exported:
-    """Return a program with float input, int8 output and no delegate."""
-    import torch
-    import torch.ao.quantization.fx._decomposed
-
-    class Quantize(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.1, 3, -128, 127, torch.int8)
-
-    return export(Quantize(), (torch.linspace(-20, 20, 600).reshape(2, 300),))
 
 
 def package_of(elf: bytes) -> tuple[int, int]:
@@ -88,18 +76,14 @@ def test_conversation_of_a_whole_plan(firmware: bytes, boot_elf: BootElf, export
 def test_frames_survive_stuffing_at_every_group_boundary(run_program: RunProgram) -> None:
     # A COBS group holds at most 254 bytes without a zero: data of these lengths ends before, at and after that, alone
     # and with the CRC that follows it.
-    import torch
-    import torch.ao.quantization.fx._decomposed
-
-    class Bytes(torch.nn.Module):
-        def forward(self, *inputs: Any) -> Any:
-            quantize = torch.ops.quantized_decomposed.quantize_per_tensor
-            return tuple(quantize(x, 1.0, 0, 0, 255, torch.uint8) for x in inputs)
+    def quantise_all(*inputs: Any) -> Any:
+        quantize = torch.ops.quantized_decomposed.quantize_per_tensor
+        return tuple(quantize(x, 1.0, 0, 0, 255, torch.uint8) for x in inputs)
 
     lengths = (*range(248, 258), *range(502, 512))
     without_zeros = [torch.arange(length).remainder(255).add(1).float() for length in lengths]
-    exported = export(Bytes(), tuple(without_zeros))
-    tensors = run_program(exported.pte, [exported.input_set]).tensors()
+    exported = export(quantise_all, tuple(without_zeros))
+    tensors = run_program(exported).tensors()
     assert [tensor.data for tensor in tensors] == [raw(output) for output in exported.outputs]
     assert all(0 not in tensor.data for tensor in tensors)
 
@@ -204,7 +188,7 @@ def test_damaged_programs_never_fault(run_program: RunProgram, exported: Exporte
 
 
 def test_a_missing_method_is_named_with_the_existing_ones(run_program: RunProgram, exported: Exported) -> None:
-    kind, text = run_program(exported.pte, [exported.input_set], method="backward").error()
+    kind, text = run_program(exported, method="backward").error()
     assert kind is ErrorKind.PROGRAM
     assert "no method 'backward'" in text
     assert "'forward'" in text
@@ -223,7 +207,7 @@ def test_wrong_inputs_are_refused_before_any_run(run_program: RunProgram, export
 
 
 def test_a_program_too_large_for_the_memory_states_both_sizes(run_program: RunProgram, exported: Exported) -> None:
-    planned = run_program(exported.pte, [exported.input_set]).one(FrameType.LOADED).fields["planned_bytes"]
+    planned = run_program(exported).one(FrameType.LOADED).fields["planned_bytes"]
     sizes = struct.pack("<qq", 0, planned)  # the plan's non_const_buffer_sizes
     assert exported.pte.count(sizes) == 1
     large = exported.pte.replace(sizes, struct.pack("<qq", 0, 400 << 20))
@@ -237,7 +221,7 @@ def test_a_program_too_large_for_the_memory_states_both_sizes(run_program: RunPr
 
 
 def test_planned_memory_that_exceeds_the_sram_goes_to_ddr(run_program: RunProgram, exported: Exported) -> None:
-    planned = run_program(exported.pte, [exported.input_set]).one(FrameType.LOADED).fields["planned_bytes"]
+    planned = run_program(exported).one(FrameType.LOADED).fields["planned_bytes"]
     large = exported.pte.replace(struct.pack("<qq", 0, planned), struct.pack("<qq", 0, 3 << 20))
     conversation = run_program(large, [exported.input_set])
     assert conversation.one(FrameType.LOADED).fields["ddr_used"] == 3 << 20

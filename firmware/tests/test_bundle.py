@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from plain_qemu import RunFiles, RunProgram
 from programs import raw
 from test_runner import write_files
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType
+from ethos_hil.lowering.testing.function_module import module_of
 
 PASSED = "I [executorch:arm_executor_runner] TEST: BundleIO index[{}] Test_result: PASS"
 FAILED = "E [executorch:arm_executor_runner] TEST: BundleIO index[{}] Test_result: FAIL"
@@ -20,26 +22,21 @@ FAILED = "E [executorch:arm_executor_runner] TEST: BundleIO index[{}] Test_resul
 
 def bundle(cases: list[tuple[list[Any], list[Any]]]) -> bytes:
     """A program that adds a number to a float tensor and copies an int tensor, with test cases."""
-    import torch
     from executorch.devtools import BundledProgram
     from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
     from executorch.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
     from executorch.exir import to_edge
 
-    class Both(torch.nn.Module):
-        def forward(self, x: Any, y: Any, number: int) -> Any:
-            return x + number, y.clone()
-
     importlib.import_module("executorch.kernels.quantized")
-    program = torch.export.export(Both(), (torch.rand(2, 3), torch.arange(4), 5))
+    program = torch.export.export(
+        module_of(lambda x, y, number: (x + number, y.clone())), (torch.rand(2, 3), torch.arange(4), 5)
+    )
     suite = MethodTestSuite("forward", [MethodTestCase(inputs, expected) for inputs, expected in cases])
     bundled = BundledProgram(to_edge(program).to_executorch(), [suite])
     return bytes(serialize_from_bundled_program_to_flatbuffer(bundled))
 
 
 def right_case(seed: int) -> tuple[list[Any], list[Any]]:
-    import torch
-
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.rand(2, 3, generator=generator) * 100, torch.randint(0, 99, (4,), generator=generator)
     return [x, y, 5], [x + 5, y.clone()]
@@ -93,8 +90,6 @@ def test_no_number_passes_for_what_is_none(run_runner: RunFiles, tmp_path: Path,
 
 
 def test_infinities_and_nans_equal_themselves(run_runner: RunFiles, tmp_path: Path) -> None:
-    import torch
-
     (x, y, number), _ = right_case(1)
     x[0] = torch.tensor([float("nan"), float("inf"), -float("inf")])
     ended = run_runner(write_files(tmp_path, bundle([([x, y, number], [x + 5, y])]), []))

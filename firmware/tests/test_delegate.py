@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import struct
-from typing import Any
 
 import pytest
+import torch
 from plain_qemu import RunProgram
 from programs import Exported, delegate
 
@@ -15,17 +15,11 @@ from ethos_hil.harness.image.formats import ErrorKind, FrameType
 
 @pytest.fixture(scope="module", params=[False, True], ids=["inline", "segment"])
 def lowered(request: pytest.FixtureRequest) -> Exported:
-    import torch
-
-    class Add(torch.nn.Module):
-        def forward(self, x: Any, y: Any) -> Any:
-            return x + y
-
-    return delegate(Add(), (torch.randn(1, 4, 5), torch.randn(1, 4, 5)), segments=request.param)
+    return delegate(lambda x, y: x + y, (torch.randn(1, 4, 5), torch.randn(1, 4, 5)), segments=request.param)
 
 
 def test_a_board_without_npu_says_what_the_program_needs(run_program: RunProgram, lowered: Exported) -> None:
-    conversation = run_program(lowered.pte, [lowered.input_set])
+    conversation = run_program(lowered)
     kind, text = conversation.error()
     assert kind is ErrorKind.NPU_MISMATCH
     assert "delegate 0 is compiled for ethos-u55-128, architecture 1.0.6" in text

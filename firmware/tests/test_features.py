@@ -8,12 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from plain_qemu import Conversation, RunFiles, RunProgram
 from programs import export, raw
 from test_hostile import Edit, plan, planned, rebuild, values
 from test_runner import write_files
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType
+from ethos_hil.lowering.testing.function_module import module_of
+
+
+def torch_export(function: Any, inputs: tuple[Any, ...], **settings: Any) -> Any:
+    return torch.export.export(module_of(function), inputs, **settings)
 
 
 def to_pte(methods: Any, config: Any = None, **edge: Any) -> bytes:
@@ -47,22 +53,18 @@ def edited(pte: bytes, edit: Edit) -> bytes:
 @pytest.fixture(scope="module")
 def simple() -> tuple[bytes, Any]:
     """A program that copies a tensor, and a tensor for it."""
-    import torch
-
-    class Copy(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x.clone()
 
     x = torch.rand(2, 3)
-    return to_pte(torch.export.export(Copy(), (x,))), x
+    return to_pte(torch_export(lambda x: x.clone(), (x,))), x
 
 
 def test_a_variable_starts_with_its_value_and_keeps_changes(run_program: RunProgram) -> None:
-    import torch
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
     class Counter(torch.nn.Module):
+        sum: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("sum", torch.arange(6.0).reshape(2, 3))
@@ -73,7 +75,7 @@ def test_a_variable_starts_with_its_value_and_keeps_changes(run_program: RunProg
 
     x = torch.full((2, 3), 0.5)
     config = ExecutorchBackendConfig(passes=[InitializedMutableBufferPass(["sum"])])
-    pte = to_pte(torch.export.export(Counter(), (x,)), config)
+    pte = to_pte(torch_export(Counter(), (x,)), config)
     conversation = ended_well(run_program(pte, [(raw(x),)], repeat=3))
     expected = host_outputs(pte, [x], runs=3)
     assert torch.equal(expected[2], torch.arange(6.0).reshape(2, 3) + 1.5), "the program is what it should be"
@@ -81,18 +83,8 @@ def test_a_variable_starts_with_its_value_and_keeps_changes(run_program: RunProg
 
 
 def test_methods_are_chosen_by_name(run_program: RunProgram) -> None:
-    import torch
-
-    class Add(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x + 1
-
-    class Flat(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x.reshape(6)
-
     x = torch.rand(2, 3)
-    methods = {"forward": torch.export.export(Add(), (x,)), "flat": torch.export.export(Flat(), (x,))}
+    methods = {"forward": torch_export(lambda x: x + 1, (x,)), "flat": torch_export(lambda x: x.reshape(6), (x,))}
     constants = {"answer": 42, "ratio": 2.5, "ready": True, "table": torch.arange(3)}
     pte = to_pte(methods, constant_methods=constants)
     for method, expected in (("forward", x + 1), ("flat", x.reshape(6))):
@@ -111,17 +103,13 @@ def test_methods_are_chosen_by_name(run_program: RunProgram) -> None:
 
 
 def test_inputs_and_outputs_without_planned_memory_get_some(run_program: RunProgram) -> None:
-    import torch
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes import MemoryPlanningPass
 
-    class Sum(torch.nn.Module):
-        def forward(self, x: Any, y: Any) -> Any:
-            return x + y, x.clone()
-
     inputs = (torch.rand(40, 3), torch.rand(40, 3))
     planning = MemoryPlanningPass(alloc_graph_input=False, alloc_graph_output=False)
-    pte = to_pte(torch.export.export(Sum(), inputs), ExecutorchBackendConfig(memory_planning_pass=planning))
+    program = torch_export(lambda x, y: (x + y, x.clone()), inputs)
+    pte = to_pte(program, ExecutorchBackendConfig(memory_planning_pass=planning))
     conversation = ended_well(run_program(pte, [[raw(x) for x in inputs]] * 2))
     loaded = conversation.one(FrameType.LOADED).fields
     assert loaded["planned_bytes"] == 0
@@ -131,14 +119,8 @@ def test_inputs_and_outputs_without_planned_memory_get_some(run_program: RunProg
 
 
 def test_a_shape_with_an_upper_bound_is_run_at_the_bound(run_program: RunProgram) -> None:
-    import torch
-
-    class Half(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x * 0.5
-
     batch = torch.export.Dim("batch", max=8)
-    program = torch.export.export(Half(), (torch.rand(4, 3),), dynamic_shapes=({0: batch},))
+    program = torch_export(lambda x: x * 0.5, (torch.rand(4, 3),), dynamic_shapes=(({0: batch},),))
     pte = to_pte(program)
     x = torch.rand(8, 3)
     (tensor,) = ended_well(run_program(pte, [(raw(x),)])).tensors()
@@ -149,14 +131,8 @@ def test_a_shape_with_an_upper_bound_is_run_at_the_bound(run_program: RunProgram
 
 
 def test_numbers_among_the_inputs_must_be_those_of_the_program(run_program: RunProgram) -> None:
-    import torch
-
-    class Mixed(torch.nn.Module):
-        def forward(self, x: Any, axis: int, flag: bool, nothing: Any, scale: float) -> Any:
-            return x.unsqueeze(axis)
-
     x = torch.rand(3, 4)
-    exported = export(Mixed(), (x, 1, True, None, 2.5), run=False)
+    exported = export(lambda x, axis, flag, nothing, scale: x.unsqueeze(axis), (x, 1, True, None, 2.5), run=False)
     right = list(exported.input_set)
     assert right[1:3] == [np.int64(1).tobytes(), b"\1"]
     right[3] = b""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from plain_qemu import RunProgram
 from programs import Exported, export, raw
 
@@ -18,9 +19,6 @@ Edit = Callable[[Any], None]
 @pytest.fixture(scope="module")
 def exported() -> Exported:
     """Return a program with a branch, a constant and kernels: all instructions but DelegateCall and FreeCall."""
-    import torch
-    import torch.ao.quantization.fx._decomposed
-
     quantize = torch.ops.quantized_decomposed.quantize_per_tensor
 
     class Program(torch.nn.Module):

@@ -6,16 +6,18 @@ import io
 from typing import Any
 
 import numpy as np
-import pytest
+import torch
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
-from plain_qemu import Conversation, RunProgram
+from plain_qemu import RunProgram
 from programs import Exported, edited, export, raw
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType
 
 
-def check_outputs(conversation: Conversation, exported: Exported) -> None:
+def check_outputs(run_program: RunProgram, exported: Exported) -> None:
+    """Run a program and compare its outputs with the host's, byte for byte."""
+    conversation = run_program(exported)
     assert conversation.one(FrameType.END).fields["status"] == 0, conversation.frames[-2:]
     tensors = conversation.tensors()
     assert len(tensors) == len(exported.outputs)
@@ -28,8 +30,6 @@ def check_outputs(conversation: Conversation, exported: Exported) -> None:
 
 def awkward_floats(count: int) -> Any:
     """Return floats around ties, steps and the ends of the quantised ranges, and far outside them."""
-    import torch
-
     generator = torch.Generator().manual_seed(7)
     spread = torch.randn(count, generator=generator) * torch.logspace(-8, 5, count)
     ties = (torch.arange(-700, 700, dtype=torch.float32) + 0.5) * 0.25
@@ -40,14 +40,7 @@ def awkward_floats(count: int) -> Any:
     return values[values.abs() < 1e9]
 
 
-@pytest.fixture(scope="module")
-def torch_ops() -> Any:
-    import torch
-    import torch.ao.quantization.fx._decomposed
-
-    return torch.ops.quantized_decomposed
-
-
+DECOMPOSED = torch.ops.quantized_decomposed
 CASES = [
     ("int8", -128, 127, 0.25, 0),
     ("int8", -127, 127, 0.037, -3),
@@ -60,119 +53,90 @@ CASES = [
 ]
 
 
-def test_quantize_and_dequantize_equal_the_host(run_program: RunProgram, torch_ops: Any) -> None:
-    import torch
+def test_quantize_and_dequantize_equal_the_host(run_program: RunProgram) -> None:
+    def cases(x: Any) -> Any:
+        outputs = []
+        for name, low, high, scale, zero_point in CASES:
+            parameters = (scale, zero_point, low, high, getattr(torch, name))
+            quantized = DECOMPOSED.quantize_per_tensor(x, *parameters)
+            outputs += [quantized, DECOMPOSED.dequantize_per_tensor(quantized, *parameters)]
+        return tuple(outputs)
 
-    class Cases(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            outputs = []
-            for name, low, high, scale, zero_point in CASES:
-                parameters = (scale, zero_point, low, high, getattr(torch, name))
-                quantized = torch_ops.quantize_per_tensor(x, *parameters)
-                outputs += [quantized, torch_ops.dequantize_per_tensor(quantized, *parameters)]
-            return tuple(outputs)
-
-    exported = export(Cases(), (awkward_floats(1000),))
-    check_outputs(run_program(exported.pte, [exported.input_set]), exported)
+    exported = export(cases, (awkward_floats(1000),))
+    check_outputs(run_program, exported)
 
 
-def test_dequantize_keeps_subnormal_floats(run_program: RunProgram, torch_ops: Any) -> None:
-    import torch
-
-    class Tiny(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return torch_ops.dequantize_per_tensor(x, 1.3e-41, 3, -128, 127, torch.int8)
-
-    exported = export(Tiny(), (torch.arange(-128, 128).to(torch.int8),))
+def test_dequantize_keeps_subnormal_floats(run_program: RunProgram) -> None:
+    codes = torch.arange(-128, 128).to(torch.int8)
+    exported = export(lambda x: DECOMPOSED.dequantize_per_tensor(x, 1.3e-41, 3, -128, 127, torch.int8), (codes,))
     assert np.count_nonzero(exported.outputs[0].numpy()) == 255, "the case must have subnormal results"
-    check_outputs(run_program(exported.pte, [exported.input_set]), exported)
+    check_outputs(run_program, exported)
 
 
-def test_quantize_saturates_what_upstream_leaves_undefined(run_program: RunProgram, torch_ops: Any) -> None:
-    import torch
-
-    class Quantize(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return torch_ops.quantize_per_tensor(x, 0.5, 1, -100, 100, torch.int8)
-
+def test_quantize_saturates_what_upstream_leaves_undefined(run_program: RunProgram) -> None:
     inputs = torch.tensor([float("inf"), float("-inf"), float("nan"), 3e38, -3e38, 1e10])
-    exported = export(Quantize(), (inputs,), run=False)
-    (tensor,) = run_program(exported.pte, [exported.input_set]).tensors()
+    exported = export(lambda x: DECOMPOSED.quantize_per_tensor(x, 0.5, 1, -100, 100, torch.int8), (inputs,), run=False)
+    (tensor,) = run_program(exported).tensors()
     assert np.frombuffer(tensor.data, np.int8).tolist() == [100, -100, -100, 100, -100, 100]
 
 
-def test_layouts_and_conversions_equal_the_host(run_program: RunProgram, torch_ops: Any) -> None:
-    import torch
-
-    class Copies(torch.nn.Module):
-        def forward(self, image: Any, last: Any, whole: Any, flag: Any) -> Any:
-            quantize = torch_ops.quantize_per_tensor(last, 0.1, 2, -128, 127, torch.int8)
-            return (
-                image.to(memory_format=torch.channels_last),
-                last.to(memory_format=torch.contiguous_format),
-                quantize,
-                whole.to(torch.int32),
-                whole.to(torch.float32),
-                whole.to(torch.int8),
-                image.to(torch.int64),
-                flag.to(torch.float32),
-                whole.to(torch.bool),
-                image.reshape(3, -1),
-                image.to(torch.int16).to(memory_format=torch.channels_last),
-            )
+def test_layouts_and_conversions_equal_the_host(run_program: RunProgram) -> None:
+    def copies(image: Any, last: Any, whole: Any, flag: Any) -> Any:
+        quantize = DECOMPOSED.quantize_per_tensor(last, 0.1, 2, -128, 127, torch.int8)
+        return (
+            image.to(memory_format=torch.channels_last),
+            last.to(memory_format=torch.contiguous_format),
+            quantize,
+            whole.to(torch.int32),
+            whole.to(torch.float32),
+            whole.to(torch.int8),
+            image.to(torch.int64),
+            flag.to(torch.float32),
+            whole.to(torch.bool),
+            image.reshape(3, -1),
+            image.to(torch.int16).to(memory_format=torch.channels_last),
+        )
 
     generator = torch.Generator().manual_seed(3)
     image = torch.randn(2, 3, 5, 7, generator=generator) * 100
     last = torch.randn(2, 3, 5, 7, generator=generator).to(memory_format=torch.channels_last)
     whole = torch.tensor([[0, 1, -1, 2**31 + 5, -(2**40), 127]])
-    exported = export(Copies(), (image, last, whole, torch.tensor([True, False])))
-    check_outputs(run_program(exported.pte, [exported.input_set]), exported)
+    exported = export(copies, (image, last, whole, torch.tensor([True, False])))
+    check_outputs(run_program, exported)
 
 
 def test_views_accept_any_order_of_dimensions_of_size_one(run_program: RunProgram) -> None:
-    import torch
-
-    class View(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x.reshape(4, 3)
-
     # Upstream's kernel refuses this program, although it only copies bytes.
     pooled = torch.randn(2, 6, 1, 1).to(memory_format=torch.channels_last)
     assert pooled.dim_order() == (0, 2, 3, 1)
-    exported = export(View(), (pooled,), run=False)
-    (tensor,) = run_program(exported.pte, [exported.input_set]).tensors()
+    exported = export(lambda x: x.reshape(4, 3), (pooled,), run=False)
+    (tensor,) = run_program(exported).tensors()
     assert tensor.data == pooled.reshape(4, 3).numpy().tobytes()
 
 
-def test_branches_follow_the_condition(run_program: RunProgram, torch_ops: Any) -> None:
-    import torch
+def test_branches_follow_the_condition(run_program: RunProgram) -> None:
+    def branch(flag: Any, x: Any) -> Any:
+        def double(value: Any) -> Any:
+            return DECOMPOSED.quantize_per_tensor(value, 0.5, 0, -128, 127, torch.int8)
 
-    class Branch(torch.nn.Module):
-        def forward(self, flag: Any, x: Any) -> Any:
-            def double(value: Any) -> Any:
-                return torch_ops.quantize_per_tensor(value, 0.5, 0, -128, 127, torch.int8)
+        def triple(value: Any) -> Any:
+            return DECOMPOSED.quantize_per_tensor(value, 0.25, 9, -128, 127, torch.int8)
 
-            def triple(value: Any) -> Any:
-                return torch_ops.quantize_per_tensor(value, 0.25, 9, -128, 127, torch.int8)
-
-            return torch.cond(flag, double, triple, (x,))
+        return torch.cond(flag, double, triple, (x,))
 
     x = torch.linspace(-9, 9, 40)
     for flag in (True, False):
-        exported = export(Branch(), (torch.tensor(flag), x))
-        check_outputs(run_program(exported.pte, [exported.input_set]), exported)
+        exported = export(branch, (torch.tensor(flag), x))
+        check_outputs(run_program, exported)
 
 
 def test_all_missing_operators_are_named_at_once(run_program: RunProgram) -> None:
-    import torch
+    def lacking(x: Any) -> Any:
+        values, _ = torch.sort(x)
+        return torch.lgamma(values), torch.digamma(x)
 
-    class Lacking(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            values, _ = torch.sort(x)
-            return torch.lgamma(values), torch.digamma(x)
-
-    exported = export(Lacking(), (torch.randn(6),), run=False)
-    kind, text = run_program(exported.pte, [exported.input_set]).error()
+    exported = export(lacking, (torch.randn(6),), run=False)
+    kind, text = run_program(exported).error()
     assert kind is ErrorKind.UNSUPPORTED
     for name in ("aten::lgamma.out", "aten::digamma.out"):
         assert f"operator {name}" in text
@@ -187,8 +151,6 @@ def operators_in(firmware: bytes) -> list[str]:
 
 
 def test_the_elf_lists_the_operators_it_finds(firmware: bytes, run_program: RunProgram) -> None:
-    import torch
-
     listed = operators_in(firmware)
     assert listed == sorted(set(listed))
     assert {"aten::add.out", "aten::copy_", "quantized_decomposed::quantize_per_tensor.out"} <= set(listed)
@@ -199,11 +161,7 @@ def test_the_elf_lists_the_operators_it_finds(firmware: bytes, run_program: RunP
         (plan,) = program.execution_plan
         plan.operators = [type(plan.operators[0])(*(*name.split("."), "")[:2]) for name in named]
 
-    class Doubled(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x + x
-
-    exported = export(Doubled(), (torch.randn(3),), run=False)
+    exported = export(lambda x: x + x, (torch.randn(3),), run=False)
     kind, text = run_program(edited(exported.pte, rename), [exported.input_set]).error()
     assert (kind, text) == (ErrorKind.UNSUPPORTED, "this firmware lacks operator aten::nothing.out")
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
-from kernel_cases import REAL, Case, Cases, check_cases, operators_of, values
+import torch
+from kernel_cases import REAL, Cases, check_cases, operators_of, values
 from plain_qemu import RunProgram
 from programs import export, raw
 
 from ethos_hil.harness.image.formats import ErrorKind
 
 TYPES = ("bool", *REAL)
+CONVERT = "dim_order_ops::_to_dim_order_copy.out"
 
 
 def of_types(*sizes: int) -> list[tuple[Any]]:
@@ -63,22 +64,16 @@ def copies() -> Cases:
 
 
 def joins_and_splits() -> Cases:
-    import torch
-
-    def cat(*tensors: Any) -> Any:
-        return torch.ops.aten.cat.default(list(tensors), -2)
-
+    aten = torch.ops.aten
     cases = Cases()
     for dtype in TYPES:
         parts = (values(dtype, 2, 3, 4), values(dtype, 2, 1, 4, seed=2), values(dtype, 2, 5, 4, seed=3))
-        cases.append(Case("aten::cat.out", cat, parts))
-    mixed = (values("int32", 5), values("int64", 6))
-    cases.append(Case("aten::cat.out", lambda a, b: torch.ops.aten.cat.default([a, b]), mixed))
-    empty = (values("float32", 0), values("float32", 3, 2))
-    cases.append(Case("aten::cat.out", lambda a, b: torch.ops.aten.cat.default([a, b], 0), empty))
+        cases.call("cat.out", lambda *tensors: aten.cat.default(list(tensors), -2), *parts)
+    cases.call("cat.out", lambda a, b: aten.cat.default([a, b]), values("int32", 5), values("int64", 6))
+    cases.call("cat.out", lambda a, b: aten.cat.default([a, b], 0), values("float32", 0), values("float32", 3, 2))
     two = (values("int32", 2, 3), values("int32", 2, 3, seed=2))
     for dimension in (0, 1, -1):
-        cases.append(Case("aten::stack.out", lambda a, b, d=dimension: torch.ops.aten.stack.default([a, b], d), two))
+        cases.call("stack.out", lambda a, b, d=dimension: aten.stack.default([a, b], d), *two)
     cases.add("split_copy.Tensor_out", "split_copy.Tensor", [(values("float32", 7, 3),)], 3, 0)
     cases.add("split_with_sizes_copy.out", "split_with_sizes_copy.default", [(values("int8", 2, 9),)], [4, 0, 5], -1)
     cases.add("unbind_copy.int_out", "unbind_copy.int", [(values("int64", 2, 3, 2),)], 1)
@@ -90,8 +85,6 @@ def conversions() -> Cases:
 
     Values beyond the range of an integer type are left out: upstream's result is undefined.
     """
-    import torch
-
     cases = Cases()
     for source in TYPES:
         for target in TYPES:
@@ -103,46 +96,38 @@ def conversions() -> Cases:
                 low, high = (0, 1) if target == "bool" else (torch.iinfo(kind).min, torch.iinfo(kind).max)
                 numbers = torch.nan_to_num(numbers, 0.0).double().clamp(max(low, -3e4), min(high, 3e4))
                 numbers = numbers.to(getattr(torch, source))
-            cases.append(Case("dim_order_ops::_to_dim_order_copy.out", lambda x, kind=kind: x.to(kind), (numbers,)))
+            cases.call(CONVERT, lambda x, kind=kind: x.to(kind), numbers)
     image = values("int64", 2, 3, 4, 5) % 1000
     last = {"memory_format": torch.channels_last}
     for kind in (torch.int32, torch.float32, torch.int8):
-        cases.append(
-            Case("dim_order_ops::_to_dim_order_copy.out", lambda x, kind=kind: x.to(kind).to(**last), (image,))
-        )
+        cases.call(CONVERT, lambda x, kind=kind: x.to(kind).to(**last), image)
     return cases
 
 
 def fillings() -> Cases:
-    import torch
-
     aten = torch.ops.aten
 
-    def new_case(operator: str, call: Any) -> Case:
-        # A program needs an input; the sum keeps the constant from being folded.
-        return Case(operator, call, (values("float32", 3),))
-
+    # A program needs an input; each call ignores it.
+    x = values("float32", 3)
     cases = Cases()
     for dtype in TYPES:
         kind = getattr(torch, dtype)
-        cases.append(new_case("aten::full.out", lambda x, kind=kind: aten.full.default([2, 3], 1, dtype=kind)))
+        cases.call("full.out", lambda x, kind=kind: aten.full.default([2, 3], 1, dtype=kind), x)
         cases.add("full_like.out", "full_like.default", [(values(dtype, 3, 2),)], 1)
         cases.add("fill.Scalar_out", "fill.Scalar", [(values(dtype, 3, 2),)], 0)
-    cases.append(new_case("aten::scalar_tensor.out", lambda x: aten.scalar_tensor.default(2.7, dtype=torch.int32)))
-    cases.append(new_case("aten::scalar_tensor.out", lambda x: aten.scalar_tensor.default(-7, dtype=torch.float16)))
-    cases.append(new_case("aten::full.out", lambda x: aten.full.default([], float("-inf"))))
-    cases.append(new_case("aten::zeros.out", lambda x: aten.zeros.default([4, 0, 2])))
-    cases.append(new_case("aten::zeros.out", lambda x: aten.zeros.default([4, 2], dtype=torch.int8)))
-    cases.append(new_case("aten::ones.out", lambda x: aten.ones.default([3], dtype=torch.bool)))
-    cases.append(new_case("aten::arange.out", lambda x: aten.arange.default(7)))
-    cases.append(new_case("aten::arange.start_out", lambda x: aten.arange.start_step(-3, 20, 4)))
-    cases.append(new_case("aten::arange.start_out", lambda x: aten.arange.start_step(1.5, -2.0, -0.3)))
+    cases.call("scalar_tensor.out", lambda x: aten.scalar_tensor.default(2.7, dtype=torch.int32), x)
+    cases.call("scalar_tensor.out", lambda x: aten.scalar_tensor.default(-7, dtype=torch.float16), x)
+    cases.call("full.out", lambda x: aten.full.default([], float("-inf")), x)
+    cases.call("zeros.out", lambda x: aten.zeros.default([4, 0, 2]), x)
+    cases.call("zeros.out", lambda x: aten.zeros.default([4, 2], dtype=torch.int8), x)
+    cases.call("ones.out", lambda x: aten.ones.default([3], dtype=torch.bool), x)
+    cases.call("arange.out", lambda x: aten.arange.default(7), x)
+    cases.call("arange.start_out", lambda x: aten.arange.start_step(-3, 20, 4), x)
+    cases.call("arange.start_out", lambda x: aten.arange.start_step(1.5, -2.0, -0.3), x)
     return cases
 
 
 def picks() -> Cases:
-    import torch
-
     aten = torch.ops.aten
     three = torch.tensor([2, 0, 2])
     grid = torch.tensor([[0, -1, 1], [2, 2, -3]])
@@ -163,75 +148,63 @@ def picks() -> Cases:
     for dtype in TYPES:
         for add in (False, True):
             inputs = (values(dtype, 3, 4, 2), values(dtype, 3, 1, 2, seed=2), three)
-            cases.append(Case("aten::index_put.out", put(0, add=add), inputs))
-        cases.append(Case("aten::index_select.out", select(1), (values(dtype, 2, 3, 4), three)))
+            cases.call("index_put.out", put(0, add=add), *inputs)
+        cases.call("index_select.out", select(1), values(dtype, 2, 3, 4), three)
         cases.add("embedding.out", "embedding.default", [(values(dtype, 5, 7), grid.abs())])
-        cases.append(Case("aten::index.Tensor_out", index(None, 0), (values(dtype, 2, 3, 4), grid)))
-    cases.append(Case("aten::index_select.out", select(0), (values("float32", 6), three.to(torch.int32))))
-    cases.append(Case("aten::index.Tensor_out", index(0), (values("float32", 4, 3), three)))
-    cases.append(Case("aten::index.Tensor_out", index(0, 1), (values("int8", 3, 3, 4), grid, column)))
-    cases.append(Case("aten::index.Tensor_out", index(0, None, 1), (values("int64", 3, 2, 3, 5), grid, column)))
-    cases.append(Case("aten::index.Tensor_out", index(None, 0, 1), (values("float32", 2, 3, 3, 2), grid, three)))
-    put_case = partial(Case, "aten::index_put.out")
-    cases.append(put_case(put(None, 0), (values("int8", 2, 3, 4), values("int8", 2, 2, 3, 4, seed=2), grid)))
-    cases.append(put_case(put(0, 1, add=True), (values("float32", 3, 3, 4), values("float32", 4), grid, column)))
-    cases.append(put_case(put(0, None, 1), (values("int64", 3, 2, 3, 5), values("int64", 2, 3, 2, 1), grid, column)))
-    cases.append(put_case(put(None, 0, 1), (values("float32", 2, 3, 3, 2), values("float32", 2, 3, 2), grid, three)))
-    cases.append(put_case(put(0), (values("float32", 4, 3), values("float32", 1), three.to(torch.int32))))
+        cases.call("index.Tensor_out", index(None, 0), values(dtype, 2, 3, 4), grid)
+    cases.call("index_select.out", select(0), values("float32", 6), three.to(torch.int32))
+    cases.call("index.Tensor_out", index(0), values("float32", 4, 3), three)
+    cases.call("index.Tensor_out", index(0, 1), values("int8", 3, 3, 4), grid, column)
+    cases.call("index.Tensor_out", index(0, None, 1), values("int64", 3, 2, 3, 5), grid, column)
+    cases.call("index.Tensor_out", index(None, 0, 1), values("float32", 2, 3, 3, 2), grid, three)
+    cases.call("index_put.out", put(None, 0), values("int8", 2, 3, 4), values("int8", 2, 2, 3, 4, seed=2), grid)
+    cases.call("index_put.out", put(0, 1, add=True), values("float32", 3, 3, 4), values("float32", 4), grid, column)
+    cases.call("index_put.out", put(0, None, 1), values("int64", 3, 2, 3, 5), values("int64", 2, 3, 2, 1), grid, column)
+    cases.call("index_put.out", put(None, 0, 1), values("float32", 2, 3, 3, 2), values("float32", 2, 3, 2), grid, three)
+    cases.call("index_put.out", put(0), values("float32", 4, 3), values("float32", 1), three.to(torch.int32))
     indices = torch.randint(0, 2, (2, 3, 2))
     for dtype, dimension in (("float32", 0), ("int16", -1)):
         pair = (values(dtype, 2, 4, 3), indices)
-        cases.append(Case("aten::gather.out", lambda x, at, d=dimension: aten.gather.default(x, d, at), pair))
+        cases.call("gather.out", lambda x, at, d=dimension: aten.gather.default(x, d, at), *pair)
     for dtype in ("int8", "float32", "float16", "bool"):
         cases.add("masked_fill.Scalar_out", "masked_fill.Scalar", [(values(dtype, 3, 4), values("bool", 4))], 1)
     return cases
 
 
 def test_layouts_that_the_host_refuses_or_mistakes_equal_torch(run_program: RunProgram) -> None:
-    import torch
-
-    class Layouts(torch.nn.Module):
-        def forward(self, a: Any, b: Any) -> Any:
-            aten = torch.ops.aten
-            return (
-                aten.slice_copy.Tensor(a, 1, 1, 3, 1),
-                aten.cat.default([a, b], 1),
-                aten.select_copy.int(a, 2, 1),
-                aten.constant_pad_nd.default(a, [1, 2], 0.5),
-                aten.index_select.default(a, 3, torch.tensor([1, 0])),
-            )
+    def layouts(a: Any, b: Any) -> Any:
+        aten = torch.ops.aten
+        return (
+            aten.slice_copy.Tensor(a, 1, 1, 3, 1),
+            aten.cat.default([a, b], 1),
+            aten.select_copy.int(a, 2, 1),
+            aten.constant_pad_nd.default(a, [1, 2], 0.5),
+            aten.index_select.default(a, 3, torch.tensor([1, 0])),
+        )
 
     inputs = tuple(values("float32", 2, 3, 4, 5, seed=s).to(memory_format=torch.channels_last) for s in (1, 2))
-    exported = export(Layouts(), inputs, run=False)
-    tensors = run_program(exported.pte, [exported.input_set]).tensors()
-    for tensor, expected in zip(tensors, Layouts()(*inputs), strict=True):
-        order = tensor.info["dim_order"][: tensor.info["rank"]]
-        assert tensor.data == expected.permute(tuple(order)).contiguous().numpy().tobytes()
+    exported = export(layouts, inputs, run=False)
+    for tensor, expected in zip(run_program(exported).tensors(), layouts(*inputs), strict=True):
+        assert tensor.array.tobytes() == expected.contiguous().numpy().tobytes()
 
 
 def test_copies_without_dim_orders_equal_the_host(run_program: RunProgram) -> None:
-    import torch
-
-    class Copies(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x.clone(), x.to(torch.int16), x.to(torch.float64)
-
-    exported = export(Copies(), (values("int32", 3, 5),), dim_orders=False)
+    exported = export(
+        lambda x: (x.clone(), x.to(torch.int16), x.to(torch.float64)), (values("int32", 3, 5),), dim_orders=False
+    )
     assert operators_of(exported.pte) == {"aten::clone.out", "aten::_to_copy.out"}
-    tensors = run_program(exported.pte, [exported.input_set]).tensors()
+    tensors = run_program(exported).tensors()
     assert [tensor.data for tensor in tensors] == [raw(output) for output in exported.outputs]
 
 
 @pytest.mark.parametrize("index", [3, -4, 2**40])
 def test_an_index_outside_is_refused(run_program: RunProgram, index: int) -> None:
-    import torch
-
-    class Pick(torch.nn.Module):
-        def forward(self, x: Any, at: Any) -> Any:
-            return torch.ops.aten.index_select.default(x, 0, at)
-
-    exported = export(Pick(), (values("float32", 3, 2), torch.tensor([0, index])), run=False)
-    kind, text = run_program(exported.pte, [exported.input_set]).error()
+    exported = export(
+        lambda x, at: torch.ops.aten.index_select.default(x, 0, at),
+        (values("float32", 3, 2), torch.tensor([0, index])),
+        run=False,
+    )
+    kind, text = run_program(exported).error()
     assert kind is ErrorKind.KERNEL
     assert text == f"instruction 0, aten::index_select: index {index} in a dimension of 3"
 

@@ -5,53 +5,44 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from plain_qemu import Conversation, RunProgram
-from programs import Exported, export
+import torch
+from kernel_cases import plain
+from plain_qemu import RunProgram
+from programs import export
 
 
-def plain(*sizes: int, seed: int = 1) -> Any:
-    import torch
-
-    return torch.randn(sizes, generator=torch.Generator().manual_seed(seed))
-
-
-def sent(conversation: Conversation) -> list[Any]:
-    """The outputs as arrays of contiguous tensors."""
-    arrays = []
-    for tensor in conversation.tensors():
-        order = tuple(tensor.info["dim_order"][: tensor.info["rank"]])
-        kind = np.float32 if len(tensor.data) == 4 * int(np.prod(tensor.sizes)) else np.int64
-        in_memory = np.frombuffer(tensor.data, kind).reshape([tensor.sizes[axis] for axis in order])
-        arrays.append(in_memory.transpose(np.argsort(order)))
-    return arrays
+def run(run_program: RunProgram, function: Any, inputs: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    """What the device sends for a function, and torch's answers."""
+    exported = export(function, inputs, run=False, preserve=True)
+    arrays = [tensor.array for tensor in run_program(exported).tensors()]
+    return arrays, [answer.numpy() for answer in function(*inputs)]
 
 
-def run(run_program: RunProgram, module: Any, inputs: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-    """What the device sends for a module, and torch's answers."""
-    exported: Exported = export(module, inputs, run=False, preserve=True)
-    return sent(run_program(exported.pte, [exported.input_set])), [answer.numpy() for answer in module(*inputs)]
+def check_equal(run_program: RunProgram, function: Any, inputs: tuple[Any, ...]) -> int:
+    """Compare the device's answers with torch's, and return how many there are."""
+    outputs, wanted = run(run_program, function, inputs)
+    for mine, theirs in zip(outputs, wanted, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    return len(outputs)
 
 
 def test_convolutions_of_three_dimensions(run_program: RunProgram) -> None:
     """Sums of n products in two orders differ by at most 2 n 2^-24 times the sum of magnitudes."""
-    import torch
-
     settings: tuple[tuple[Any, ...], ...] = (
         ((5, 2, 2, 3, 2), [1, 2, 1], [1, 0, 1], [1, 1, 2], False, [0, 0, 0], 2),
         ((4, 3, 2, 2, 3), [2, 1, 2], [0, 1, 0], [1, 1, 1], True, [1, 0, 0], 1),
     )
 
-    class Volumes(torch.nn.Module):
-        def forward(self, x: Any, *weights: Any) -> tuple[Any, ...]:
-            return tuple(
-                torch.ops.aten.convolution.default(x, w, None, *rest)
-                for w, (_, *rest) in zip(weights, settings, strict=True)
-            )
+    def volumes(x: Any, *weights: Any) -> tuple[Any, ...]:
+        return tuple(
+            torch.ops.aten.convolution.default(x, w, None, *rest)
+            for w, (_, *rest) in zip(weights, settings, strict=True)
+        )
 
     x, weights = plain(2, 4, 5, 6, 7), [plain(*sizes[0], seed=3) for sizes in settings]
     weights[0] = plain(6, 2, 2, 3, 2, seed=4)
-    outputs, wanted = run(run_program, Volumes(), (x, *weights))
-    bounds = [bound.numpy() for bound in Volumes()(x.abs(), *(weight.abs() for weight in weights))]
+    outputs, wanted = run(run_program, volumes, (x, *weights))
+    bounds = [bound.numpy() for bound in volumes(x.abs(), *(weight.abs() for weight in weights))]
     for mine, theirs, magnitudes, weight in zip(outputs, wanted, bounds, weights, strict=True):
         assert mine.shape == theirs.shape
         terms = weight[0].numel() * weight.shape[0]
@@ -60,75 +51,61 @@ def test_convolutions_of_three_dimensions(run_program: RunProgram) -> None:
 
 
 def test_adaptive_max_pools(run_program: RunProgram) -> None:
-    import torch
-
-    class Pools(torch.nn.Module):
-        def forward(self, x: Any, last: Any, flat: Any) -> tuple[Any, ...]:
-            pool = torch.ops.aten.adaptive_max_pool2d.default
-            return (*pool(x, [1, 1]), *pool(x, [2, 3]), *pool(x, [7, 9]), *pool(last, [3, 2]), *pool(flat, [2, 2]))
+    def pools(x: Any, last: Any, flat: Any) -> tuple[Any, ...]:
+        pool = torch.ops.aten.adaptive_max_pool2d.default
+        return (*pool(x, [1, 1]), *pool(x, [2, 3]), *pool(x, [7, 9]), *pool(last, [3, 2]), *pool(flat, [2, 2]))
 
     x = plain(2, 3, 5, 7)
     x[0, 0, 2, 3] = float("nan")
     x[1, 1] = 4.0
-    outputs, wanted = run(run_program, Pools(), (x, x.to(memory_format=torch.channels_last), plain(4, 6, 5)))
-    for mine, theirs in zip(outputs, wanted, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    assert check_equal(run_program, pools, (x, x.to(memory_format=torch.channels_last), plain(4, 6, 5))) == 10
 
 
 def test_pools_of_three_dimensions(run_program: RunProgram) -> None:
-    import torch
-
     aten = torch.ops.aten
     most, average = aten.max_pool3d_with_indices.default, aten.avg_pool3d.default
 
-    class Pools(torch.nn.Module):
-        def forward(self, x: Any, last: Any, flat: Any) -> tuple[Any, ...]:
-            return (
-                *most(x, [2, 2, 2]),
-                *most(x, [3, 2, 3], [2, 1, 3], [1, 0, 1]),
-                *most(x, [3], [2], [1], [2], True),
-                *most(last, [2, 3, 2], [1, 2, 2]),
-                *most(flat, [2], [], [0], [1], True),
-                average(x, [2, 2, 2]),
-                average(x, [3, 2, 3], [2, 1, 3], [1, 0, 1], False, False),
-                average(x, [3], [2], [1], True, True),
-                average(x, [3], [2], [1], True, False),
-                average(last, [2, 3, 2], [1, 2, 2], [0], False, True, 7),
-                average(flat, [2, 1, 3]),
-                aten._adaptive_avg_pool3d.default(x, [2, 3, 5]),
-                aten._adaptive_avg_pool3d.default(flat, [1, 2, 3]),
-                *aten.adaptive_max_pool3d.default(x, [2, 3, 5]),
-                *aten.adaptive_max_pool3d.default(flat, [7, 2, 1]),
-            )
+    def pools(x: Any, last: Any, flat: Any) -> tuple[Any, ...]:
+        return (
+            *most(x, [2, 2, 2]),
+            *most(x, [3, 2, 3], [2, 1, 3], [1, 0, 1]),
+            *most(x, [3], [2], [1], [2], True),
+            *most(last, [2, 3, 2], [1, 2, 2]),
+            *most(flat, [2], [], [0], [1], True),
+            average(x, [2, 2, 2]),
+            average(x, [3, 2, 3], [2, 1, 3], [1, 0, 1], False, False),
+            average(x, [3], [2], [1], True, True),
+            average(x, [3], [2], [1], True, False),
+            average(last, [2, 3, 2], [1, 2, 2], [0], False, True, 7),
+            average(flat, [2, 1, 3]),
+            aten._adaptive_avg_pool3d.default(x, [2, 3, 5]),
+            aten._adaptive_avg_pool3d.default(flat, [1, 2, 3]),
+            *aten.adaptive_max_pool3d.default(x, [2, 3, 5]),
+            *aten.adaptive_max_pool3d.default(flat, [7, 2, 1]),
+        )
 
     x = plain(2, 3, 5, 6, 7)
     x[0, 0, 2, 3, 1] = x[0, 0, 2, 3, 2] = float("nan")
     x[1, 1] = 4.0
     x[1, 2, 0] = -float("inf")
     last = x.to(memory_format=torch.channels_last_3d)
-    outputs, wanted = run(run_program, Pools(), (x, last, plain(4, 5, 6, 5)))
-    assert len(outputs) == len(wanted) == 22
-    for mine, theirs in zip(outputs, wanted, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    assert check_equal(run_program, pools, (x, last, plain(4, 5, 6, 5))) == 22
 
 
 def test_batch_norms_that_compute_statistics(run_program: RunProgram) -> None:
     """Mean and scale are rounded once; torch's sums are of floats, n of them in another order."""
-    import torch
-
     norm = torch.ops.aten._native_batch_norm_legit.no_stats
 
-    class Norms(torch.nn.Module):
-        def forward(self, x: Any, w: Any, b: Any, last: Any) -> tuple[Any, ...]:
-            return (
-                *norm(x, w, b, True, 0.1, 1e-5),
-                *norm(x, None, None, True, 0.1, 1e-3),
-                *norm(last, w, b, True, 0.1, 1e-5),
-            )
+    def norms(x: Any, w: Any, b: Any, last: Any) -> tuple[Any, ...]:
+        return (
+            *norm(x, w, b, True, 0.1, 1e-5),
+            *norm(x, None, None, True, 0.1, 1e-3),
+            *norm(last, w, b, True, 0.1, 1e-5),
+        )
 
     x = plain(2, 4, 5, 6) * 3 + 1
     last = x.to(memory_format=torch.channels_last)
-    outputs, wanted = run(run_program, Norms(), (x, plain(4, seed=2), plain(4, seed=3), last))
+    outputs, wanted = run(run_program, norms, (x, plain(4, seed=2), plain(4, seed=3), last))
     assert len(outputs) == 9
     for mine, theirs in zip(outputs, wanted, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2 * 60 * 2.0**-24, atol=2 * 60 * 2.0**-24 * 4)
@@ -136,12 +113,7 @@ def test_batch_norms_that_compute_statistics(run_program: RunProgram) -> None:
 
 
 def test_rolls_of_all_elements_in_order(run_program: RunProgram) -> None:
-    import torch
+    def rolls(x: Any) -> tuple[Any, ...]:
+        return tuple(torch.ops.aten.roll.default(x, [shift]) for shift in (7, -1, 0, 61))
 
-    class Rolls(torch.nn.Module):
-        def forward(self, x: Any) -> tuple[Any, ...]:
-            return tuple(torch.ops.aten.roll.default(x, [shift]) for shift in (7, -1, 0, 61))
-
-    outputs, wanted = run(run_program, Rolls(), (plain(3, 4, 5),))
-    for mine, theirs in zip(outputs, wanted, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    assert check_equal(run_program, rolls, (plain(3, 4, 5),)) == 4

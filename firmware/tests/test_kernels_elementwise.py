@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from kernel_cases import REAL, WHOLE, Cases, check_cases, equal_numbers, values
 from plain_qemu import RunProgram
 
 
 def shapes(left: str, right: str) -> list[tuple[Any, Any]]:
     """Return two operands in every way that broadcasts differently, of rank 0 and odd sizes, and in channels_last."""
-    import torch
-
     return [
         (values(left, 3, 5, 7), values(right, 3, 5, 7, seed=2)),
         (values(left, 3, 5, 7), values(right, 7, seed=2)),
@@ -43,8 +42,6 @@ def ones(*dtypes: str) -> list[tuple[Any]]:
 
 def layouts(dtype: str) -> list[tuple[Any]]:
     """Return one operand of rank 0, one without elements, and one in channels_last."""
-    import torch
-
     last = values(dtype, 2, 3, 4, 5).to(memory_format=torch.channels_last)
     return [(values(dtype),), (values(dtype, 3, 0),), (last,)]
 
@@ -111,7 +108,6 @@ def comparisons() -> Cases:
 
 def few(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return numbers that are often equal."""
-    import torch
 
     def lessen(tensor: Any) -> Any:
         return tensor if tensor.dtype in (torch.bool, torch.uint8) else tensor.clamp(-2, 2)
@@ -144,8 +140,6 @@ def choices_and_limits() -> Cases:
 
 def shifts(*dtypes: str) -> list[tuple[Any, Any]]:
     """Return every defined shift distance."""
-    import torch
-
     numbers = [values(dtype, 64) for dtype in dtypes]
     return [(left, (torch.arange(64) % (8 * left.itemsize)).to(left.dtype)) for left in numbers]
 
@@ -164,8 +158,6 @@ def exact_functions() -> Cases:
 
 
 def ties(*dtypes: str) -> list[tuple[Any]]:
-    import torch
-
     tied = (torch.arange(-40, 40, dtype=torch.float64) + 0.5) * 0.5
     return [(torch.cat([tied, tied * 2**23, tied * 2**22]).to(getattr(torch, dtype)),) for dtype in dtypes]
 

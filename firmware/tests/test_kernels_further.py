@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
+import itertools
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from kernel_cases import Case, Cases, check_cases, ulps, values
+import torch
+from kernel_cases import Cases, check_cases, plain, ulps, values
 from plain_qemu import RunProgram
 
 TYPES = ("bool", "int8", "int32", "int64", "float32", "float64", "float16")
 
 
-def plain(*sizes: int, seed: int = 1) -> Any:
-    """Return ordinary numbers of both signs."""
-    import torch
-
-    return torch.randn(sizes, generator=torch.Generator().manual_seed(seed))
-
-
 def activations() -> Cases:
     """Between the firmware's exp, rounded once, and the host's lie less than 1 unit; few operations follow."""
-    import torch
-
     cases = Cases(ulps(4))
     x = torch.cat([plain(200) * 4, torch.tensor([0.0, -0.0, 90.0, -90.0, float("inf"), float("nan")])])
     last = plain(2, 4, 3, 5).to(memory_format=torch.channels_last)
@@ -38,8 +29,6 @@ def activations() -> Cases:
 
 
 def moves() -> Cases:
-    import torch
-
     cases = Cases()
     for dtype in TYPES:
         x = values(dtype, 3, 4, 5)
@@ -51,13 +40,7 @@ def moves() -> Cases:
     cases.add("out", "diagonal_copy.default", [(x,)], -2, 2, 1)
     cases.add("out", "diagonal_copy.default", [(values("int8", 4, 4),)])
     cases.add("out", "tril.default", [(x,), (values("int32", 5, 5),)], 1)
-    cases.append(
-        Case(
-            "aten::fill.Tensor_out",
-            lambda a, b: torch.ops.aten.fill.Tensor(a, b),
-            (values("float32", 2, 3), torch.tensor(2.5)),
-        )
-    )
+    cases.add("Tensor_out", "fill.Tensor", [(values("float32", 2, 3), torch.tensor(2.5))])
     return cases
 
 
@@ -74,99 +57,54 @@ def pads() -> Cases:
 
 
 def picks() -> Cases:
-    import torch
-
+    aten = torch.ops.aten
     cases = Cases()
     indices = torch.tensor([[0, 2, 1], [3, 3, 0]])
     for dtype in TYPES:
         x, source = values(dtype, 4, 5), values(dtype, 3, 4, seed=2)
-        call = torch.ops.aten.scatter.src
-        cases.append(Case("aten::scatter.src_out", lambda a, i, s, call=call: call(a, 0, i, s), (x, indices, source)))
-        if dtype not in ("bool",):
-            cases.append(
-                Case(
-                    "aten::scatter_add.out",
-                    lambda a, i, s: torch.ops.aten.scatter_add.default(a, 1, i, s),
-                    (x, indices, source),
-                )
-            )
+        cases.call("scatter.src_out", lambda a, i, s: aten.scatter.src(a, 0, i, s), x, indices, source)
+        if dtype != "bool":
+            cases.call("scatter_add.out", lambda a, i, s: aten.scatter_add.default(a, 1, i, s), x, indices, source)
         number = True if dtype == "bool" else 3
-        cases.append(
-            Case(
-                "aten::scatter.value_out",
-                lambda a, i, n=number: torch.ops.aten.scatter.value(a, -1, i, n),
-                (x, indices),
-            )
-        )
+        cases.call("scatter.value_out", lambda a, i, n=number: aten.scatter.value(a, -1, i, n), x, indices)
     return cases
 
 
 def by_channel() -> Cases:
     """Conversions with a scale for each channel."""
-    import torch
-
-    importlib.import_module("torch.ao.quantization.fx._decomposed")
     operators = torch.ops.quantized_decomposed
     cases = Cases()
     scales = torch.tensor([0.1, 3.7e-3, 1.3, 7e-6], dtype=torch.float64)
     zeros = torch.tensor([0, -3, 100, 7])
     none = torch.zeros(4, dtype=torch.int64)
-    for dtype, low, high in (
-        ("int8", -127, 127),
-        ("uint8", 0, 255),
-        ("int16", -32768, 32767),
-        ("int32", -(2**31), 2**31 - 1),
-    ):
+    limits = {"int8": (-127, 127), "uint8": (0, 255), "int16": (-32768, 32767), "int32": (-(2**31), 2**31 - 1)}
+    for dtype, (low, high) in limits.items():
         kind = getattr(torch, dtype)
         for axis, sizes in ((0, (4, 3, 5)), (1, (2, 4, 3, 3)), (-1, (3, 4)), (0, (4,))):
             codes = values(dtype, *sizes) if dtype != "int32" else values("int16", *sizes).to(kind)
             points = zeros if low < 0 and dtype != "int32" else none
-
-            def back(c: Any, s: Any, z: Any, a: Any = axis, lo: Any = low, hi: Any = high, k: Any = kind) -> Any:
-                return operators.dequantize_per_channel(c, s, z, a, lo, hi, k)
-
-            def there(x: Any, s: Any, z: Any, a: Any = axis, lo: Any = low, hi: Any = high, k: Any = kind) -> Any:
-                return operators.quantize_per_channel(x, s, z, a, lo, hi, k)
-
-            cases.append(Case("quantized_decomposed::dequantize_per_channel.out", back, (codes, scales, points)))
+            rest = (axis, low, high, kind)
+            name, back = "quantized_decomposed::dequantize_per_channel.out", operators.dequantize_per_channel
+            cases.call(name, lambda c, s, z, rest=rest, back=back: back(c, s, z, *rest), codes, scales, points)
             if len(sizes) > 1 and axis >= 0:
+                name, there = "quantized_decomposed::quantize_per_channel.out", operators.quantize_per_channel
                 numbers = plain(*sizes) * 20
-                cases.append(Case("quantized_decomposed::quantize_per_channel.out", there, (numbers, scales, points)))
+                cases.call(name, lambda x, s, z, rest=rest, there=there: there(x, s, z, *rest), numbers, scales, points)
     return cases
 
 
 def samples() -> Cases:
-    import torch
-
     cases = Cases()
-    image, grid = plain(2, 3, 5, 6), plain(2, 4, 7, 2, seed=3) * 1.7
-    for mode in (0, 1):
-        for padding in (0, 1, 2):
-            for corners in (False, True):
-                call = torch.ops.aten.grid_sampler_2d.default
-                cases.append(
-                    Case(
-                        "aten::grid_sampler_2d.out",
-                        lambda x, g, m=mode, p=padding, c=corners, call=call: call(x, g, m, p, c),
-                        (image, grid),
-                    )
-                )
+    operands = [(plain(2, 3, 5, 6), plain(2, 4, 7, 2, seed=3) * 1.7)]
+    for mode, padding, corners in itertools.product((0, 1), (0, 1, 2), (False, True)):
+        cases.add("out", "grid_sampler_2d.default", operands, mode, padding, corners)
     return cases
 
 
 def spreads() -> Cases:
-    import torch
-
     cases = Cases()
-    operator = torch.ops.aten.var_mean.correction
     for dims, keep in (([1], False), ([0, 2], True), (None, False)):
-        cases.append(
-            Case(
-                "aten::var_mean.correction_out",
-                lambda x, d=dims, k=keep: operator(x, d, correction=1, keepdim=k),
-                (plain(3, 5, 4),),
-            )
-        )
+        cases.add("correction_out", "var_mean.correction", [(plain(3, 5, 4),)], dims, correction=1, keepdim=keep)
     return cases
 
 

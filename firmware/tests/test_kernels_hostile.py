@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from kernel_cases import values
 from plain_qemu import RunProgram
 from programs import Exported, edited, export
@@ -17,48 +18,46 @@ from ethos_hil.harness.image.formats import ErrorKind, FrameType
 @pytest.fixture(scope="module")
 def exported() -> Exported:
     """Return a program with one call of every kernel that an edit below changes."""
-    import torch
 
-    class Calls(torch.nn.Module):
-        def forward(self, x: Any, at: Any, whole: Any) -> Any:
-            aten = torch.ops.aten
-            image = x.reshape(1, 2, 6, 5)
-            return (
-                aten.permute.default(x, [1, 0]),
-                aten.slice_copy.Tensor(x, 0, 1, 5, 2),
-                aten.select_copy.int(x, 1, 2),
-                aten.cat.default([x, x], 0),
-                aten.expand.default(x, [2, 12, 5]),
-                aten.as_strided_copy.default(x, [4, 3], [9, 2], 3),
-                aten.repeat.default(x, [2, 1]),
-                aten.constant_pad_nd.default(whole, [1, 1], 7),
-                aten.pixel_shuffle.default(x.reshape(4, 3, 5), 2),
-                aten.convolution.default(image, image[:, :, :3, :3], None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
-                aten.embedding.default(x, at),
-                aten.index.Tensor(x, [at]),
-                aten.index_put.default(x, [at], x[:2]),
-                aten.gather.default(x, 0, at.reshape(2, 1)),
-                aten.sum.dim_IntList(x, [1]),
-                aten.amax.default(x, [0]),
-                aten.topk.default(x, 3, 0),
-                aten.sort.default(x, 1),
-                aten.mm.default(x, x.reshape(5, 12)),
-                aten.native_layer_norm.default(x, [5], None, None, 1e-5),
-                aten.upsample_nearest2d.vec(image, [12, 10], None),
-                aten.add.Tensor(x, x[0]),
-                aten.clamp.default(whole, -3, 3),
-                aten.floor_divide.default(whole, whole.abs() + 1),
-                aten.where.self(x > 0, x, -x),
-                aten.gelu.default(x),
-                aten.cumsum.default(x, 1),
-                aten.split_copy.Tensor(x, 5, 0),
-                aten.arange.start_step(0, 10, 3),
-                aten.var.correction(x, [0]),
-                aten.flip.default(x, [0]),
-            )
+    def calls(x: Any, at: Any, whole: Any) -> Any:
+        aten = torch.ops.aten
+        image = x.reshape(1, 2, 6, 5)
+        return (
+            aten.permute.default(x, [1, 0]),
+            aten.slice_copy.Tensor(x, 0, 1, 5, 2),
+            aten.select_copy.int(x, 1, 2),
+            aten.cat.default([x, x], 0),
+            aten.expand.default(x, [2, 12, 5]),
+            aten.as_strided_copy.default(x, [4, 3], [9, 2], 3),
+            aten.repeat.default(x, [2, 1]),
+            aten.constant_pad_nd.default(whole, [1, 1], 7),
+            aten.pixel_shuffle.default(x.reshape(4, 3, 5), 2),
+            aten.convolution.default(image, image[:, :, :3, :3], None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
+            aten.embedding.default(x, at),
+            aten.index.Tensor(x, [at]),
+            aten.index_put.default(x, [at], x[:2]),
+            aten.gather.default(x, 0, at.reshape(2, 1)),
+            aten.sum.dim_IntList(x, [1]),
+            aten.amax.default(x, [0]),
+            aten.topk.default(x, 3, 0),
+            aten.sort.default(x, 1),
+            aten.mm.default(x, x.reshape(5, 12)),
+            aten.native_layer_norm.default(x, [5], None, None, 1e-5),
+            aten.upsample_nearest2d.vec(image, [12, 10], None),
+            aten.add.Tensor(x, x[0]),
+            aten.clamp.default(whole, -3, 3),
+            aten.floor_divide.default(whole, whole.abs() + 1),
+            aten.where.self(x > 0, x, -x),
+            aten.gelu.default(x),
+            aten.cumsum.default(x, 1),
+            aten.split_copy.Tensor(x, 5, 0),
+            aten.arange.start_step(0, 10, 3),
+            aten.var.correction(x, [0]),
+            aten.flip.default(x, [0]),
+        )
 
     inputs = (values("float32", 12, 5), torch.tensor([3, 11]), values("int8", 4))
-    return export(Calls(), inputs, run=False, preserve=True)
+    return export(calls, inputs, run=False, preserve=True)
 
 
 def evalue(values: list[Any], value: object) -> int:

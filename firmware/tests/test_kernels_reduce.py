@@ -13,19 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_cases import REAL, WHOLE, Bound, Case, Cases, check_cases, values
+import torch
+from kernel_cases import REAL, WHOLE, Bound, Cases, check_cases, plain, values
 from plain_qemu import RunProgram
 from programs import export
 
 TYPES = ("bool", *REAL)
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-
-def plain(*sizes: int, seed: int = 1, dtype: str = "float32") -> Any:
-    """Return ordinary numbers of both signs."""
-    import torch
-
-    return torch.randn(sizes, generator=torch.Generator().manual_seed(seed)).to(getattr(torch, dtype))
 
 
 def few(dtype: str, *sizes: int) -> Any:
@@ -47,8 +41,6 @@ def product_bound(expected: Any, inputs: list[Any]) -> Any:
 
 
 def sums() -> Cases:
-    import torch
-
     cases = Cases()
     for dtype in TYPES:
         kind = getattr(torch, dtype)
@@ -106,8 +98,6 @@ def extremes() -> Cases:
 
 def distinct(dtype: str, *sizes: int) -> Any:
     """Return numbers that are distinct along every line."""
-    import torch
-
     count = int(np.prod(sizes))
     order = torch.randperm(count, generator=torch.Generator().manual_seed(3)) - count // 2
     return order.reshape(sizes).to(getattr(torch, dtype))
@@ -124,21 +114,19 @@ def the_first_few() -> Cases:
 
 def test_sorting_equals_torch(run_program: RunProgram) -> None:
     """ExecuTorch has no kernel for it. torch's own is stable on the CPU, even where that is not requested."""
-    import torch
 
-    class Sorts(torch.nn.Module):
-        def forward(self, *inputs: Any) -> Any:
-            outputs: list[Any] = []
-            for x in inputs:
-                for dimension in range(-1, x.dim() - 1):
-                    outputs += torch.ops.aten.sort.default(x, dimension)
-                    outputs += torch.ops.aten.sort.default(x, dimension, True)
-            return tuple(outputs)
+    def sorts(*inputs: Any) -> Any:
+        outputs: list[Any] = []
+        for x in inputs:
+            for dimension in range(-1, x.dim() - 1):
+                outputs += torch.ops.aten.sort.default(x, dimension)
+                outputs += torch.ops.aten.sort.default(x, dimension, True)
+        return tuple(outputs)
 
     inputs = tuple(few(dtype, 4, 70) for dtype in (*WHOLE, "float16", "float32", "float64"))
     inputs = (*inputs, values("float32", 300), values("int32"))
-    exported = export(Sorts(), inputs, run=False, preserve=True)
-    tensors = run_program(exported.pte, [exported.input_set]).tensors()
+    exported = export(sorts, inputs, run=False, preserve=True)
+    tensors = run_program(exported).tensors()
     expected = [
         out
         for x in inputs
@@ -148,49 +136,35 @@ def test_sorting_equals_torch(run_program: RunProgram) -> None:
     ]
     assert len(tensors) == len(expected)
     for tensor, wanted in zip(tensors, expected, strict=True):
-        output = np.frombuffer(tensor.data, wanted.numpy().dtype).reshape(wanted.shape)
-        assert np.array_equal(output, wanted.numpy(), equal_nan=output.dtype.kind == "f")
+        assert np.array_equal(tensor.array, wanted.numpy(), equal_nan=wanted.is_floating_point())
 
 
 def products_of_matrices() -> Cases:
-    import torch
-
-    aten = torch.ops.aten
     cases = Cases()
     for dtype in WHOLE[1:]:
         cases.add("out", "mm.default", [(values(dtype, 3, 5), values(dtype, 5, 4, seed=2))])
         three = (values(dtype, 4), values(dtype, 3, 5), values(dtype, 5, 4, seed=2))
-        cases.append(Case("aten::addmm.out", lambda c, a, b: aten.addmm.default(c, a, b, beta=2, alpha=3), three))
+        cases.add("out", "addmm.default", [three], beta=2, alpha=3)
     for summand in (plain(6, seed=3), plain(5, 6, seed=3), plain(5, 1, seed=3)):
-        three = (summand, plain(5, 17), plain(17, 6, seed=2))
-        cases.append(Case("aten::addmm.out", lambda c, a, b: aten.addmm.default(c, a, b, beta=0.3, alpha=0.7), three))
+        cases.add("out", "addmm.default", [(summand, plain(5, 17), plain(17, 6, seed=2))], beta=0.3, alpha=0.7)
     cases.bound = product_bound
     cases.add("out", "mm.default", [(plain(5, 33), plain(33, 7, seed=2)), (plain(1, 1), plain(1, 1, seed=2))])
     cases.add("out", "bmm.default", [(plain(3, 5, 33), plain(3, 33, 7, seed=2))])
-
-    def turned(expected: Any, inputs: list[Any]) -> Any:
-        return product_bound(expected, [inputs[0], inputs[1].T])
-
+    cases.bound = lambda expected, inputs: product_bound(expected, [inputs[0], inputs[1].T])
     matrices = (plain(2, 3, 19), plain(8, 19, seed=2), plain(8, seed=3))
-    cases.append(Case("aten::linear.out", aten.linear.default, matrices, turned))
-    cases.append(Case("aten::linear.out", aten.linear.default, matrices[:2], turned))
+    cases.add("out", "linear.default", [matrices, matrices[:2]])
     return cases
 
 
 def convolutions() -> Cases:
-    import torch
-
     cases = Cases()
 
     def add(image: Any, weight: Any, *numbers: Any, bias: bool = True) -> None:
         transposed, groups = numbers[3], numbers[5]
         channels = weight.shape[1] * groups if transposed else weight.shape[0]
         inputs = (image, weight, plain(channels, seed=3)) if bias else (image, weight)
-
-        def call(x: Any, w: Any, b: Any = None) -> Any:
-            return torch.ops.aten.convolution.default(x, w, b, *numbers)
-
-        cases.append(Case("aten::convolution.out", call, inputs))
+        convolve = torch.ops.aten.convolution.default
+        cases.call("convolution.out", lambda x, w, b=None: convolve(x, w, b, *numbers), *inputs)
 
     image = plain(2, 4, 9, 7)
     add(image, plain(6, 4, 3, 2), [2, 1], [1, 0], [1, 2], False, [0, 0], 1)
@@ -205,30 +179,13 @@ def convolutions() -> Cases:
 
 
 def norms_and_resizing() -> Cases:
-    import torch
-
-    aten = torch.ops.aten
     cases = Cases()
-    norm = "aten::native_layer_norm.out"
-    cases.append(Case(norm, lambda x: aten.native_layer_norm.default(x, [5, 4], None, None, 1e-5), (plain(3, 5, 4),)))
-    cases.append(
-        Case(
-            norm,
-            lambda x, w, b: aten.native_layer_norm.default(x, [33], w, b, 1e-3),
-            (plain(7, 33), plain(33, seed=2), plain(33, seed=3)),
-        )
-    )
-    norm = "aten::native_group_norm.out"
-    cases.append(
-        Case(
-            norm,
-            lambda x, w, b: aten.native_group_norm.default(x, w, b, 2, 6, 20, 3, 1e-5),
-            (plain(2, 6, 4, 5), plain(6, seed=2), plain(6, seed=3)),
-        )
-    )
-    cases.append(
-        Case(norm, lambda x: aten.native_group_norm.default(x, None, None, 2, 6, 20, 2, 1e-5), (plain(2, 6, 4, 5),))
-    )
+    layer, group = torch.ops.aten.native_layer_norm.default, "native_group_norm.default"
+    cases.add("out", "native_layer_norm.default", [(plain(3, 5, 4),)], [5, 4], None, None, 1e-5)
+    three = (plain(7, 33), plain(33, seed=2), plain(33, seed=3))
+    cases.call("native_layer_norm.out", lambda x, w, b: layer(x, [33], w, b, 1e-3), *three)
+    cases.add("out", group, [(plain(2, 6, 4, 5), plain(6, seed=2), plain(6, seed=3))], 2, 6, 20, 3, 1e-5)
+    cases.add("out", group, [(plain(2, 6, 4, 5),)], None, None, 2, 6, 20, 2, 1e-5)
     images = [(plain(2, 3, 5, 7),)]
     for size, factors in (([10, 7], None), (None, [1.7, 0.6]), ([3, 21], None), ([1, 1], None)):
         cases.add("vec_out", "upsample_nearest2d.vec", images, size, factors)
@@ -241,32 +198,25 @@ def norms_and_resizing() -> Cases:
 
 
 def test_layouts_that_the_host_refuses_equal_contiguous_ones(run_program: RunProgram) -> None:
-    import torch
-
     aten = torch.ops.aten
 
-    class Layouts(torch.nn.Module):
-        def forward(self, *images: Any) -> Any:
-            outputs: list[Any] = []
-            for x in images:
-                outputs += [
-                    aten.upsample_nearest2d.vec(x, [8, 5], None),
-                    aten.upsample_bilinear2d.vec(x, [8, 5], False, None),
-                    aten._adaptive_avg_pool2d.default(x, [2, 3]),
-                    aten._softmax.default(x, 1, False),
-                    aten.cumsum.default(x, 2),
-                    aten.sum.dim_IntList(x, [1, 3]),
-                ]
-            return tuple(outputs)
+    def layouts(*images: Any) -> Any:
+        outputs: list[Any] = []
+        for x in images:
+            outputs += [
+                aten.upsample_nearest2d.vec(x, [8, 5], None),
+                aten.upsample_bilinear2d.vec(x, [8, 5], False, None),
+                aten._adaptive_avg_pool2d.default(x, [2, 3]),
+                aten._softmax.default(x, 1, False),
+                aten.cumsum.default(x, 2),
+                aten.sum.dim_IntList(x, [1, 3]),
+            ]
+        return tuple(outputs)
 
     image = plain(2, 3, 5, 7)
     images = (image, image.to(memory_format=torch.channels_last))
-    exported = export(Layouts(), images, run=False, preserve=True)
-    arrays = []
-    for tensor in run_program(exported.pte, [exported.input_set]).tensors():
-        order = tuple(tensor.info["dim_order"][: tensor.info["rank"]])
-        in_memory = np.frombuffer(tensor.data, np.float32).reshape([tensor.sizes[d] for d in order])
-        arrays.append(in_memory.transpose(np.argsort(order)))
+    exported = export(layouts, images, run=False, preserve=True)
+    arrays = [tensor.array for tensor in run_program(exported).tensors()]
     assert len(arrays) == 12
     for contiguous, other in zip(arrays[:6], arrays[6:], strict=True):
         assert np.array_equal(contiguous, other)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from programs import delegate
 
 from ethos_hil.base.errors import TargetError
@@ -160,16 +161,10 @@ def test_a_memory_mode_that_does_not_fit_is_out_of_memory(firmware: bytes) -> No
 
 
 def test_delegates_in_segments_answer_like_inline_ones() -> None:
-    import torch
-
-    class Add(torch.nn.Module):
-        def forward(self, x: Any, y: Any) -> Any:
-            return x + y
-
     inputs = (torch.randn(1, 4, 5), torch.randn(1, 4, 5))
     outputs = []
     for segments in (False, True):
-        lowered = delegate(Add(), inputs, segments=segments)
+        lowered = delegate(lambda x, y: x + y, inputs, segments=segments)
         assert (b"eh00" in lowered.pte[:16]) is segments
         target = VirtualTarget(NPU)
         target.load(pack(find_firmware("corstone-300"), lowered.pte, [lowered.input_set], RunPlan(1, 2)))
@@ -180,8 +175,6 @@ def test_delegates_in_segments_answer_like_inline_ones() -> None:
 
 
 def test_several_delegates_with_cpu_operators_between_them() -> None:
-    import torch
-
     class Net(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()

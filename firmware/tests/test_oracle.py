@@ -7,13 +7,13 @@ order. A run compares the firmware with the reference for equality, so these two
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import test_kernels_float
 import test_kernels_further
 import test_kernels_reduce
-from kernel_cases import Case, Cases, check_close, export_cases
+import torch
+from kernel_cases import Case, Cases, check_close, export_cases, plain
 from plain_qemu import RunProgram
 
 from ethos_hil.harness.image.formats import FrameType
@@ -26,14 +26,7 @@ BEYOND = {"aten::_native_batch_norm_legit.no_stats_out"}
 """Of these, the host refuses all calls; test_kernels_beyond.py has them."""
 
 
-def plain(*sizes: int, seed: int = 1) -> Any:
-    return test_kernels_reduce.plain(*sizes, seed=seed)
-
-
 def softmaxes_and_sums() -> Cases:
-    import torch
-
-    aten = torch.ops.aten
     cases = Cases()
     x = plain(3, 5, 7) * 9
     for dimension in (0, 1, -1):
@@ -42,43 +35,30 @@ def softmaxes_and_sums() -> Cases:
         cases.add("out", "cumsum.default", [(x,)], dimension)
         cases.add("int_out", "prod.dim_int", [(plain(3, 5, 7),)], dimension)
     for dims, keep in (([1], False), ([0], True), ([0, 1], False), (None, False)):
-        cases.append(
-            Case("aten::sum.IntList_out", lambda x, d=dims, k=keep: aten.sum.dim_IntList(x, d, k), (plain(33, 9),))
-        )
-        cases.append(
-            Case(
-                "aten::var.correction_out", lambda x, d=dims: aten.var.correction(x, d, correction=0), (plain(4, 9, 3),)
-            )
-        )
-    cases.append(Case("aten::prod.out", lambda x: aten.prod.default(x), (plain(11),)))
-    cases.append(Case("aten::mean.dtype_out", lambda x: aten.mean.default(x, dtype=torch.float32), (plain(9, 11),)))
+        cases.add("IntList_out", "sum.dim_IntList", [(plain(33, 9),)], dims, keep)
+        cases.add("correction_out", "var.correction", [(plain(4, 9, 3),)], dims, correction=0)
+    cases.add("out", "prod.default", [(plain(11),)])
+    cases.add("dtype_out", "mean.default", [(plain(9, 11),)], dtype=torch.float32)
     matrices = (plain(5, 40), plain(40, 6, seed=2))
-    cases.append(Case("aten::mm.out", aten.mm.default, matrices))
-    cases.append(Case("aten::bmm.out", aten.bmm.default, (plain(2, 5, 30), plain(2, 30, 6, seed=2))))
-    cases.append(
-        Case("aten::addmm.out", lambda b, x, w: aten.addmm.default(b, x, w, beta=2, alpha=0.3), (plain(6), *matrices))
-    )
+    cases.add("out", "mm.default", [matrices])
+    cases.add("out", "bmm.default", [(plain(2, 5, 30), plain(2, 30, 6, seed=2))])
+    cases.add("out", "addmm.default", [(plain(6), *matrices)], beta=2, alpha=0.3)
     linear = (plain(2, 3, 19), plain(8, 19, seed=2), plain(8, seed=3))
-    cases.append(Case("aten::linear.out", aten.linear.default, linear))
-    cases.append(Case("aten::linear.out", aten.linear.default, linear[:2]))
+    cases.add("out", "linear.default", [linear, linear[:2]])
     return cases
 
 
 def functions() -> Cases:
-    import torch
-
     cases = Cases()
     x = torch.cat([test_kernels_float.inputs(400), plain(200, seed=5) * 20])
-    for name in (*test_kernels_float.LIMITS, "sigmoid", "rsqrt"):
+    for name in (*test_kernels_float.FUNCTIONS, "sigmoid", "rsqrt"):
         cases.add("out", f"{name}.default", [(x,)])
     for how in ("none", "tanh"):
-        cases.append(
-            Case("aten::gelu.out", lambda x, h=how: torch.ops.aten.gelu.default(x, approximate=h), (x.clamp(-4, 9),))
-        )
+        cases.add("out", "gelu.default", [(x.clamp(-4, 9),)], approximate=how)
     base, exponent = plain(300).abs() * 5, plain(300, seed=2) * 4
     cases.add("Tensor_Tensor_out", "pow.Tensor_Tensor", [(base, exponent)])
     cases.add("Tensor_Scalar_out", "pow.Tensor_Scalar", [(base,)], 0.4)
-    cases.append(Case("aten::pow.Scalar_out", lambda e: torch.ops.aten.pow.Scalar(1.7, e), (exponent,)))
+    cases.call("pow.Scalar_out", lambda e: torch.ops.aten.pow.Scalar(1.7, e), exponent)
     return cases
 
 
@@ -95,7 +75,7 @@ GROUPS: tuple[tuple[Callable[[], Cases], ...], ...] = (
 def test_the_reference_has_the_firmwares_bits(run_program: RunProgram, groups: tuple[Callable[[], Cases], ...]) -> None:
     cases = [case for group in groups for case in group() if case.operator in PORTED and simple(case)]
     exported, owners = export_cases(cases)
-    conversation = run_program(exported.pte, [exported.input_set])
+    conversation = run_program(exported)
     assert conversation.one(FrameType.END).fields["status"] == 0, conversation.frames[-2:]
     artifact = Artifact.of_program(exported.pte, "cases")
     inputs = [

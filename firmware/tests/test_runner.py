@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from plain_qemu import Conversation, Ended, RunFiles, boot
 from programs import Exported, export, raw
 from test_boot import plant
@@ -16,19 +17,6 @@ from ethos_hil.harness.image.formats import ErrorKind, FrameType
 from ethos_hil.harness.image.pack import RunPlan, pack
 
 COMMAND = "executor_runner -m program.pte -o out"
-
-
-@pytest.fixture(scope="module")
-def exported() -> Exported:
-    """Return a program with float input, int8 output and no delegate."""
-    import torch
-    import torch.ao.quantization.fx._decomposed
-
-    class Quantize(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.1, 3, -128, 127, torch.int8)
-
-    return export(Quantize(), (torch.linspace(-20, 20, 600).reshape(2, 300),))
 
 
 def write_files(folder: Path, pte: bytes, inputs: Sequence[bytes]) -> str:
@@ -82,17 +70,11 @@ MEMORY_LABELS = (
 
 
 def test_tensors_of_every_type_and_rank_go_through(run_runner: RunFiles, tmp_path: Path) -> None:
-    import torch
-
-    class Copies(torch.nn.Module):
-        def forward(self, *inputs: Any) -> Any:
-            return tuple(x.clone() for x in inputs)
-
     types = (torch.float32, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool)
     sizes: list[tuple[int, ...]] = [(), (5,), (2, 3), (1, 2, 3), (2, 1, 3, 2), (1, 2, 1, 3, 2), (2, 1, 2, 1, 2, 3)]
     inputs = [(torch.rand(size) * 99).to(dtype) for dtype, size in zip(types, sizes, strict=True)]
     inputs.append(torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last))
-    exported = export(Copies(), tuple(inputs))
+    exported = export(lambda *inputs: tuple(x.clone() for x in inputs), tuple(inputs))
     ended = run_runner(write_files(tmp_path, exported.pte, exported.input_set))
     assert (ended.status, ended.errors()) == (0, [])
     for number, output in enumerate(exported.outputs):
@@ -100,15 +82,12 @@ def test_tensors_of_every_type_and_rank_go_through(run_runner: RunFiles, tmp_pat
 
 
 def test_inputs_that_are_not_tensors_have_an_unread_file(run_runner: RunFiles, tmp_path: Path) -> None:
-    import torch
-
-    class Mixed(torch.nn.Module):
-        def forward(self, x: Any, axis: int, flag: bool, nothing: Any, scale: float, y: Any) -> Any:
-            assert nothing is None
-            return x.unsqueeze(axis), y.clone()
+    def mixed(x: Any, axis: int, flag: bool, nothing: Any, scale: float, y: Any) -> Any:
+        assert nothing is None
+        return x.unsqueeze(axis), y.clone()
 
     x, y = torch.rand(3, 4), torch.rand(2)
-    exported = export(Mixed(), (x, 1, True, None, 2.5, y), run=False)
+    exported = export(mixed, (x, 1, True, None, 2.5, y), run=False)
     assert [len(data) for data in exported.input_set] == [48, 8, 1, 8, 8, 8]
     ended = run_runner(write_files(tmp_path, exported.pte, exported.input_set))
     assert (ended.status, ended.errors()) == (0, [])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import pytest
 import torch
@@ -16,18 +15,19 @@ from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact
-from ethos_hil.harness.socs.registry import find_soc, virtual_soc
+from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Window
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.virtual import machine, peripherals
 from ethos_hil.harness.virtual.device import Device
-from ethos_hil.harness.virtual.fittings import Adapters, Fittings
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.rules import NPU_RULES, Rule
 from ethos_hil.harness.virtual.tests.programs import load
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 DRIVER = "npu/driver.cc"
@@ -167,19 +167,7 @@ def test_a_command_stream_that_was_not_read_to_its_end_is_a_fault(monkeypatch: p
     assert report(U55, frozenset(), sabotaged("corstone300", unread)).record.verdict == "verified"
 
 
-CORSTONE_320 = find_soc("corstone-320")
-_, OTHER_UART = CORSTONE_320.uarts
-
-
-def fitted(uarts: tuple[Window, ...], **fittings: Any) -> Report:
-    return report(U85, frozenset({Rule.UART}), fittings=Fittings(uarts, **fittings))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("uart", CORSTONE_320.uarts, ids=lambda uart: f"0x{uart.base:08x}")
-def test_the_uart_is_found_where_it_is(uart: Window) -> None:
-    """Sources disagree about its address, and at the other one there is nothing: an access there is a bus error."""
-    assert fitted((uart,), adapters=Adapters.ABORT).record.verdict == "verified"
+_, OTHER_UART = find_soc("corstone-320").uarts
 
 
 @pytest.mark.slow
@@ -198,7 +186,8 @@ def test_a_uart_that_is_looked_for_without_care_is_a_fault() -> None:
 @pytest.mark.slow
 def test_a_uart_without_identification_is_known_by_its_divider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peripherals.Uart, "_IDENTITY", (0,) * 12)
-    assert fitted((OTHER_UART,)).record.verdict == "verified"
+    found = report(U85, frozenset({Rule.UART}), fittings=Fittings((OTHER_UART,)))
+    assert found.record.verdict == "verified"
 
 
 @pytest.mark.slow
@@ -218,14 +207,6 @@ def test_a_uart_that_takes_time_loses_nothing() -> None:
         run(sabotaged("corstone300", hasty))
     assert caught.value.kind == "board-rule"
     assert "a byte is written to the UART before the last one was sent" in caught.value.message
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("npu", PRESETS)
-@pytest.mark.parametrize("adapters", Adapters)
-def test_timing_adapters_may_be_there_or_not(npu: str, adapters: Adapters) -> None:
-    soc = virtual_soc(npu)
-    assert report(npu, frozenset(), fittings=Fittings(soc.uarts, adapters)).record.verdict == "verified"
 
 
 @pytest.mark.slow
@@ -313,13 +294,8 @@ def test_a_job_that_takes_long_ends_within_its_limit_or_says_so(monkeypatch: pyt
 @pytest.mark.slow
 def test_scratch_that_does_not_fit_the_sram_is_reached_through_the_port_of_the_ddr() -> None:
     """So its cycles are those of the slower memory."""
-
-    class Wide(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.relu(x) + 1.0
-
     example = (torch.randn(1, 64, 128, 128),)
-    artifact = lower(from_module(Wide(), example), EthosU.parse(U55))
+    artifact = lower(from_module(module_of(lambda x: torch.relu(x) + 1.0), example), EthosU.parse(U55))
     board = VirtualTarget(U55, rules=NPU_RULES)
     done = run_artifact(artifact, board, Question("wide", timeout=120))
     assert done.record.verdict == "verified", done.record.failure

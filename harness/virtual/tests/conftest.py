@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.tests.programs import Recorded, load
 
 CORSTONE_300, CORSTONE_320 = find_soc("corstone-300"), find_soc("corstone-320")
@@ -81,6 +83,14 @@ def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
         return (folder / "guest.elf").read_bytes()
 
     return build
+
+
+@pytest.fixture
+def pool() -> Iterator[BoardPool]:
+    """A pool of boards that leaves no QEMU behind."""
+    with BoardPool() as boards:
+        yield boards
+    assert qemu_processes(os.getpid()) == set()
 
 
 def qemu_processes(parent: int | None = None) -> set[int]:

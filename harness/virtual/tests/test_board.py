@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -126,13 +126,6 @@ class Endless(Engine):
 
     def run(self, job: NpuJob) -> JobResult:
         raise Begun
-
-
-@pytest.fixture
-def pool() -> Iterator[BoardPool]:
-    with BoardPool() as boards:
-        yield boards
-    assert qemu_processes(os.getpid()) == set()
 
 
 def run_to_job(board: QemuBoard) -> QemuBoard | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -108,13 +108,6 @@ def error_of(board: Machine) -> TargetError:
 def sent(elf: bytes, count: int, soc: Soc, fittings: Fittings | None = None, *rules: Rule) -> list[int]:
     with machine(elf, soc, fittings, frozenset(rules)) as board:
         return words(board, count)
-
-
-@pytest.fixture
-def pool() -> Iterator[BoardPool]:
-    with BoardPool() as boards:
-        yield boards
-    assert qemu_processes(os.getpid()) == set()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,6 @@ from ethos_hil.harness.virtual.tests.test_board import GARBAGE, run_to_job, tell
 MakeImage = Callable[..., Image]
 Assemble = Callable[..., bytes]
 TIMEOUT = 60.0
-
-
-@pytest.fixture
-def pool() -> Iterator[BoardPool]:
-    with BoardPool() as boards:
-        yield boards
-    assert qemu_processes(os.getpid()) == set()
 
 
 def run(

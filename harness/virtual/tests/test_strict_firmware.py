@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
@@ -20,7 +20,7 @@ from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.rules import STRICT_BOARD, Rule
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
-from ethos_hil.harness.virtual.tests.programs import load
+from ethos_hil.harness.virtual.tests.programs import Recorded, load
 from ethos_hil.harness.virtual.tests.test_pool import comparable
 
 NPUS = {"corstone-300": "ethos-u55-128", "corstone-310": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
@@ -29,21 +29,18 @@ PAINT = bytes.fromhex("40f8042b")  # str r2, [r0], #4
 NO_PAINT = bytes.fromhex("043000bf")  # adds r0, #4; nop
 
 
+def recorded(name: str, soc: str) -> Recorded:
+    return load(name, DATA) if soc == "corstone-320" else load(name)
+
+
 def image(soc: str, name: str = "add", firmware: bytes | None = None) -> Image:
-    recorded = load(name, DATA) if soc == "corstone-320" else load(name)
-    plan = RunPlan(1, len(recorded.inputs), repeat=2)
-    return pack(firmware or find_firmware(soc), recorded.pte, [recorded.inputs], plan)
+    program = recorded(name, soc)
+    plan = RunPlan(1, len(program.inputs), repeat=2)
+    return pack(firmware or find_firmware(soc), program.pte, [program.inputs], plan)
 
 
 def target(soc: str, fittings: Fittings | None = None, pool: BoardPool | None = None) -> VirtualTarget:
     return VirtualTarget(NPUS[soc], soc=soc, rules=STRICT_BOARD, fittings=fittings, pool=pool)
-
-
-@pytest.fixture
-def pool() -> Iterator[BoardPool]:
-    with BoardPool() as boards:
-        yield boards
-    assert qemu_processes(os.getpid()) == set()
 
 
 @pytest.mark.parametrize("soc", NPUS)
@@ -83,7 +80,10 @@ def test_a_firmware_that_does_not_write_its_stack_first_is_found(soc: str) -> No
 def test_it_runs_with_and_without_timing_adapters(soc: str, adapters: Adapters) -> None:
     board = target(soc, Fittings(find_soc(soc).uarts[:1], adapters))
     board.load(image(soc))
-    assert len(board.run(timeout=TIMEOUT).runs) == 2
+    runs = board.run(timeout=TIMEOUT).runs
+    assert len(runs) == 2
+    for run in runs:
+        np.testing.assert_array_equal(run.outputs, recorded("add", soc).outputs)
 
 
 @pytest.mark.parametrize("index", [0, 1])

@@ -1,0 +1,36 @@
+"""Functions of tensors as modules, for tests of what is made from modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class _Computes(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *values: Any) -> Any:
+        return self.function(*values)
+
+
+class _Keeps(_Computes):
+    def forward(self, *values: Any) -> Any:
+        return self.function(self, *values)
+
+
+def module_of(function: Callable[..., Any]) -> nn.Module:
+    """Return a module that computes a function of tensors; a module as it is."""
+    return function if isinstance(function, nn.Module) else _Computes(function)
+
+
+def keeping(step: Callable[..., Any], **buffers: torch.Tensor) -> nn.Module:
+    """Return a module with buffers; `step` is given it before the tensors, and may write to them."""
+    module = _Keeps(step)
+    for name, tensor in buffers.items():
+        module.register_buffer(name, tensor)
+    return module
