@@ -11,15 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, FvpModel
+from ethos_hil.harness.targets.fvp import FvpTarget
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, FvpVariant
 from ethos_hil.harness.virtual.tests.programs import Recorded
 
+U55 = EthosU.parse("ethos-u55-128")
 NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
 MODELS = {"corstone-300": CORSTONE_300_U55, "corstone-320": CORSTONE_320}
 _FAKE = """#!/bin/sh
@@ -131,3 +136,21 @@ def image_of(recorded: Recorded, soc: str = "corstone-300", repeat: int = 1, *, 
 def add_image() -> Image:
     """Of the program "add", for a Corstone-300."""
     return image_of(load("add", "corstone-300"))
+
+
+def run_fvp(image: Image, timeout: float = 60.0) -> Outcome:
+    """Run an image on the FVP that targets find, a Corstone-300."""
+    target = FvpTarget("corstone-300", U55)
+    target.load(image)
+    return target.run(timeout=timeout)
+
+
+def fails(run: Callable[[], object], kind: str, *words: str, hint: str = "") -> EthosHilError:
+    """Check that a run fails with an error of a kind that says all words, and return it."""
+    with pytest.raises((TargetError, TargetNotAvailable)) as caught:
+        run()
+    error = caught.value
+    assert error.kind == kind, error
+    assert [part for part in words if part not in error.message] == []
+    assert hint in str(error.hint)
+    return error

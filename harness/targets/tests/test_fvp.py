@@ -15,37 +15,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
+from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.contract import endless
 from ethos_hil.harness.targets.fvp import FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
-from ethos_hil.harness.targets.tests.conftest import MODELS, NPUS, Fake, image_of
+from ethos_hil.harness.targets.tests.conftest import MODELS, NPUS, U55, Fake, fails, image_of, run_fvp
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 TIMEOUT = 60.0
-U55 = EthosU.parse("ethos-u55-128")
-
-
-def run(image: Image, target: FvpTarget | None = None, timeout: float = TIMEOUT) -> Outcome:
-    target = target or FvpTarget("corstone-300", U55)
-    target.load(image)
-    return target.run(timeout=timeout)
-
-
-def fails(image: Image, timeout: float = TIMEOUT) -> TargetError:
-    with pytest.raises(TargetError) as caught:
-        run(image, timeout=timeout)
-    return caught.value
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +61,8 @@ def wire(launchers: Path, add_image: Image, tmp_path_factory: pytest.TempPathFac
 def test_outputs_equal_the_reference_and_cycles_are_modelled(use_launchers: Path, soc: str) -> None:
     recorded = load("convolutions", soc)
     target = FvpTarget(soc, EthosU.parse(NPUS[soc]))
-    outcome = run(image_of(recorded, soc, repeat=2), target)
+    target.load(image_of(recorded, soc, repeat=2))
+    outcome = target.run(timeout=TIMEOUT)
     assert len(outcome.runs) == 2
     for execution in outcome.runs:
         for output, expected in zip(execution.outputs, recorded.outputs, strict=True):
@@ -103,7 +90,7 @@ def test_several_run_at_once(use_launchers: Path) -> None:
     recorded = load("add", "corstone-300")
     images = [image_of(recorded) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
-        outcomes = list(pool.map(run, images))
+        outcomes = list(pool.map(run_fvp, images))
     for image, outcome in zip(images, outcomes, strict=True):
         assert outcome.run_id == image.run_id
         np.testing.assert_array_equal(outcome.runs[0].outputs[0], recorded.outputs[0])
@@ -112,7 +99,7 @@ def test_several_run_at_once(use_launchers: Path) -> None:
 def test_the_fvps_own_words_are_in_the_console(fake: Fake, launchers: Path, add_image: Image) -> None:
     launcher = shlex.quote(str(launchers / MODELS["corstone-300"].fvp.executable))
     fake(f'echo "terminal_1: Listening for serial connection on port 5001"; exec {launcher} "$@"')
-    assert "terminal_1: Listening for serial connection on port 5001" in run(add_image).console
+    assert "terminal_1: Listening for serial connection on port 5001" in run_fvp(add_image).console
 
 
 # --- The command line. ---
@@ -147,7 +134,7 @@ def test_a_packed_image_boots_with_its_uart_in_a_file_and_no_end_mark(fake: Fake
     """Frames may hold byte 0x04, which shutdown_on_eot would take for the end; stdout is the FVP's own."""
     fake(f'printf "%s\\n" "$@" > {tmp_path / "arguments"}; exit 1')
     with pytest.raises(TargetNotAvailable):
-        run(Image(b"elf", bytes(16), bytes(32), bytes(32), RunPlan(1, 0)))
+        run_fvp(Image(b"elf", bytes(16), bytes(32), bytes(32), RunPlan(1, 0)))
     arguments = (tmp_path / "arguments").read_text().splitlines()
     assert "mps3_board.uart0.unbuffered_output=1" in arguments
     (uart,) = [argument for argument in arguments if "out_file" in argument]
@@ -230,18 +217,14 @@ def test_a_missing_library_is_named_before_anything_is_lowered(tmp_path: Path, m
 )
 def test_a_missing_licence_is_of_its_own_kind(fake: Fake, add_image: Image, words: str) -> None:
     fake(f"echo {shlex.quote(words)} >&2; exit 1")
-    with pytest.raises(TargetNotAvailable) as caught:
-        run(add_image)
-    assert caught.value.kind == "licence"
-    assert caught.value.exit_status == 3
-    assert "ARMLMD_LICENSE_FILE" in str(caught.value.hint)
+    error = fails(lambda: run_fvp(add_image), "licence", hint="ARMLMD_LICENSE_FILE")
+    assert isinstance(error, TargetNotAvailable)
+    assert error.exit_status == 3
 
 
 def test_a_refused_parameter_is_quoted(fake: Fake, add_image: Image) -> None:
     fake("echo \"Error: parameter 'ethosu.num_macs' is unknown\"; exit 1")
-    with pytest.raises(TargetNotAvailable, match="status 1 before its first frame: Error: parameter") as caught:
-        run(add_image)
-    assert caught.value.kind == "not-launched"
+    fails(lambda: run_fvp(add_image), "not-launched", "status 1 before its first frame: Error: parameter")
 
 
 def test_a_file_that_cannot_be_executed_is_not_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,75 +251,61 @@ def test_the_recorded_conversation_is_a_whole_one(fake: Fake, add_image: Image, 
     """So that the tests that cut it short test the cut."""
     write, _ = cut(wire, tmp_path, 1.0)
     fake(f"{write}; exec sleep 1000")
-    assert len(run(add_image).runs) == 1
-
-
-def test_a_time_limit_of_ours(fake: Fake, add_image: Image) -> None:
-    fake("echo still here; exec sleep 1000")
-    error = fails(add_image, timeout=0.5)
-    assert error.kind == "timeout"
-    assert "no end within 0.5 s, before its first frame" in error.message
-    assert "still here" in str(error.hint)
-
-
-def test_a_time_limit_of_the_fvps(fake: Fake, add_image: Image) -> None:
-    fake("echo; echo 'Info: Simulation is stopping. Reason: CPU time has been exceeded.'; exit 0")
-    error = fails(add_image)
-    assert error.kind == "timeout"
-    assert "its own --timelimit" in error.message
+    assert len(run_fvp(add_image).runs) == 1
 
 
 def test_a_program_without_end_meets_the_launchers_time_limit(
     use_launchers: Path, add_image: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ethos_hil.harness.targets.fvp._SPARE_SECONDS", -58)  # the FVP's limit first
-    error = fails(endless(add_image))
-    assert error.kind == "timeout"
-    assert "its own --timelimit" in error.message
+    fails(lambda: run_fvp(endless(add_image)), "timeout", "its own --timelimit")
     monkeypatch.setattr("ethos_hil.harness.targets.fvp._SPARE_SECONDS", 60)  # ours first
-    error = fails(endless(add_image), timeout=1.0)
-    assert "no end within 1 s" in error.message
+    fails(lambda: run_fvp(endless(add_image), timeout=1.0), "timeout", "no end within 1 s")
 
 
-@pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
-def test_a_uart_that_stops_half_way_with_the_fvps_end(
-    fake: Fake, add_image: Image, wire: bytes, tmp_path: Path, part: float
+STOPS = "the FVP ended of its own accord"
+
+
+@pytest.mark.parametrize(
+    ("part", "then", "timeout", "kind", "words", "hint"),
+    [
+        (0, "echo still here; exec sleep 1000", 0.5, "timeout", "no end within 0.5 s, before its first", "still here"),
+        *((part, "exit 0", TIMEOUT, "link", STOPS, "") for part in (0.1, 0.5, 0.9, 0.999)),
+        *(
+            (part, f"ulimit -c 0; kill -{sent.value} $$", TIMEOUT, "crashed", sent.name, "")
+            for part in (0, 0.5)
+            for sent in (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
+        ),
+        (0.5, "echo Fatal: out of patience; exit 3", TIMEOUT, "crashed", "exited with status 3", "out of patience"),
+        (0, "trap '' TERM; while :; do sleep 0.1; done", 0.3, "timeout", "before its first frame", ""),
+    ],
+)
+def test_an_end_before_the_end_of_the_conversation(
+    fake: Fake,
+    add_image: Image,
+    wire: bytes,
+    tmp_path: Path,
+    part: float,
+    then: str,
+    timeout: float,
+    kind: str,
+    words: str,
+    hint: str,
 ) -> None:
+    """What the FVP does after a part of the conversation; the last one ignores SIGTERM, and is ended all the same."""
     write, _ = cut(wire, tmp_path, part)
-    fake(f"{write}; exit 0")
-    error = fails(add_image)
-    assert error.kind == "link"
-    assert "the FVP ended of its own accord" in error.message
+    fake(f"{write}; {then}")
+    started = time.monotonic()
+    fails(lambda: run_fvp(add_image, timeout), kind, words, hint=hint)
+    assert time.monotonic() - started < 10
 
 
 def test_a_uart_that_stops_half_way_for_ever(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
     write, size = cut(wire, tmp_path, 0.5)
     fake(f"{write}; exec sleep 1000")
-    error = fails(add_image, timeout=0.5)
-    assert error.kind == "timeout"
     left = size - (wire[:size].rindex(b"\0") + 1)
     assert left > 0
-    assert f"and {left} bytes of a frame" in error.message
-
-
-@pytest.mark.parametrize("sent", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
-def test_a_crash_names_its_signal(
-    fake: Fake, add_image: Image, wire: bytes, tmp_path: Path, sent: signal.Signals
-) -> None:
-    write, _ = cut(wire, tmp_path, 0.5)
-    fake(f"ulimit -c 0; {write}; kill -{sent.value} $$")
-    error = fails(add_image)
-    assert error.kind == "crashed"
-    assert sent.name in error.message
-
-
-def test_an_exit_in_mid_run_is_a_crash(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
-    write, _ = cut(wire, tmp_path, 0.5)
-    fake(f"{write}; echo Fatal: out of patience; exit 3")
-    error = fails(add_image)
-    assert error.kind == "crashed"
-    assert "exited with status 3" in error.message
-    assert "out of patience" in str(error.hint)
+    fails(lambda: run_fvp(add_image, timeout=0.5), "timeout", f"and {left} bytes of a frame")
 
 
 def test_one_bit_flipped_in_the_uart_is_noticed(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
@@ -344,19 +313,19 @@ def test_one_bit_flipped_in_the_uart_is_noticed(fake: Fake, add_image: Image, wi
     damaged[len(wire) // 2] ^= 8
     (tmp_path / "wire").write_bytes(damaged)
     fake(f'cat {tmp_path / "wire"} > "$uart"; exec sleep 1000')
-    assert fails(add_image).kind == "link"
+    fails(lambda: run_fvp(add_image), "link")
 
 
 def test_an_answer_to_another_run_is_stale(fake: Fake, wire: bytes, tmp_path: Path) -> None:
     write, _ = cut(wire, tmp_path, 1.0)
     fake(f"{write}; exec sleep 1000")
-    assert fails(image_of(load("add", "corstone-300"))).kind == "stale-output"
+    fails(lambda: run_fvp(image_of(load("add", "corstone-300"))), "stale-output")
 
 
 def test_what_the_fvp_left_behind_is_ended(fake: Fake, add_image: Image) -> None:
     fake('sleep 1234 "$uart" & exit 3')  # its arguments hold the private folder, which the fixture looks for
     with pytest.raises(TargetNotAvailable):
-        run(add_image)
+        run_fvp(add_image)
 
 
 def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image) -> None:
@@ -364,12 +333,5 @@ def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image) -> N
     timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        run(add_image)
+        run_fvp(add_image)
     timer.join()
-
-
-def test_an_fvp_that_ignores_sigterm_is_ended_all_the_same(fake: Fake, add_image: Image) -> None:
-    fake("trap '' TERM; while :; do sleep 0.1; done")
-    started = time.monotonic()
-    assert fails(add_image, timeout=0.3).kind == "timeout"
-    assert time.monotonic() - started < 10

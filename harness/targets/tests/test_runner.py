@@ -21,13 +21,12 @@ from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, run_program
 from ethos_hil.harness.targets.fvp import FvpTarget
 from ethos_hil.harness.targets.registry import make_target
-from ethos_hil.harness.targets.tests.conftest import NPUS, Fake
+from ethos_hil.harness.targets.tests.conftest import NPUS, U55, Fake, fails
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import Recorded
 from ethos_hil.lowering.formats.pte_reader import Program
 
 TIMEOUT = 60.0
-U55 = EthosU.parse("ethos-u55-128")
 PMU = """I [executorch:arm_perf_monitor.cpp:172 StopMeasurements()] NPU Inferences : 2
 I [executorch:arm_perf_monitor.cpp:227 StopMeasurements()] ethosu_pmu_cycle_cntr : % 2468 (1234.00 per inference)
 I [executorch:arm_executor_runner.cpp:771 log_mem_status()] method_allocator_planned:  192 bytes"""
@@ -43,12 +42,6 @@ ADD = job_of(load("add", "corstone-300"))
 
 def run(job: RunnerJob = ADD, *, fast: bool = False, timeout: float = TIMEOUT) -> Outcome:
     return run_program(FvpTarget("corstone-300", U55, fast=fast), b"the runner", job, timeout=timeout)
-
-
-def fails(timeout: float = TIMEOUT) -> TargetError:
-    with pytest.raises(TargetError) as caught:
-        run(timeout=timeout)
-    return caught.value
 
 
 # --- Our firmware as the runner. ---
@@ -194,38 +187,6 @@ def test_a_runner_that_counts_nothing_has_no_cycles(fake: Fake, tmp_path: Path) 
     assert run().runs[0].counted is None
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "E [executorch:method.cpp:123 init()] Missing operator: [1] aten::foo.out",
-        "F [executorch:arm_executor_runner.cpp:600 main()] Not right number of parameters!",
-        "E: something",
-        "Hard fault. irq=-13, pc=0x10001234, lr=0x1, xpsr=0x1, sp=0x30080000",
-        'Assertion "false" failed',
-    ],
-)
-def test_words_of_failure_fail_even_with_right_outputs_and_status_0(fake: Fake, tmp_path: Path, line: str) -> None:
-    fake(f"{answers(tmp_path)}; echo {shlex.quote(line)}; exit 0")
-    error = fails()
-    assert error.kind == "fault"
-    assert line in error.message
-
-
-def test_the_kind_that_our_runner_names_is_kept(fake: Fake) -> None:
-    fake("echo 'E [executorch:out_of_memory] planned memory needs 9 bytes'; exit 1")
-    error = fails()
-    assert error.kind == "out-of-memory"
-    assert "(exit status 1)" in error.message
-
-
-def test_an_exit_status_fails_even_with_right_outputs(fake: Fake, tmp_path: Path) -> None:
-    fake(f"{answers(tmp_path)}; echo so long; exit 255")
-    error = fails()
-    assert error.kind == "fault"
-    assert "exited with status 255" in error.message
-    assert "so long" in str(error.hint)
-
-
 def test_lines_made_to_be_searched_for_ever_are_searched_once(fake: Fake, tmp_path: Path) -> None:
     fake(f'{answers(tmp_path)}; awk \'BEGIN {{ for (; i < 2000; i++) printf "ethosu_pmu_cycle_cntr:%3900s\\n", "" }}\'')
     started = time.monotonic()
@@ -241,78 +202,57 @@ def test_a_number_of_thousands_of_digits_is_none(fake: Fake, tmp_path: Path, wor
     assert outcome.memory == {}
 
 
-def test_a_missing_output_is_of_its_own_kind(fake: Fake) -> None:
-    fake("exit 0")
-    error = fails()
-    assert error.kind == "missing-output"
-    assert "out-0.bin" in error.message
-
-
-@pytest.mark.parametrize("size", [0, 191, 193])
-def test_an_output_of_another_size_is_of_its_own_kind(fake: Fake, size: int) -> None:
-    fake(f"head -c {size} /dev/zero > out-0.bin")
-    error = fails()
-    assert error.kind == "damaged-output"
-    assert f"{size} bytes" in error.message
-    assert "192 bytes" in error.message
+WORDS_OF_FAILURE = (
+    "E [executorch:method.cpp:123 init()] Missing operator: [1] aten::foo.out",
+    "F [executorch:arm_executor_runner.cpp:600 main()] Not right number of parameters!",
+    "E: something",
+    "Hard fault. irq=-13, pc=0x10001234, lr=0x1, xpsr=0x1, sp=0x30080000",
+    'Assertion "false" failed',
+)
+FVPS_LIMIT = "echo 'Info: Simulation is stopping. Reason: CPU time has been exceeded.'"
 
 
 @pytest.mark.parametrize(
-    ("script", "message"),
+    ("right", "script", "kind", "words"),
     [
-        ("mkfifo out-0.bin", "it is a named pipe"),
-        ("ln -s /dev/zero out-0.bin", "it is a device"),
-        ("truncate -s 60G out-0.bin", "has 64424509440 bytes"),
+        # Even with right outputs, and with words of failure also with status 0.
+        *((True, f"echo {shlex.quote(line)}; exit 0", "fault", [line]) for line in WORDS_OF_FAILURE),
+        (True, "echo so long; exit 255", "fault", ["exited with status 255"]),
+        (True, "touch -d '1 minute ago' out-0.bin", "stale-output", []),
+        (False, "echo 'E [executorch:out_of_memory] needs 9 bytes'; exit 1", "out-of-memory", ["(exit status 1)"]),
+        (False, "exit 0", "missing-output", ["out-0.bin"]),
+        *(
+            (False, f"head -c {size} /dev/zero > out-0.bin", "damaged-output", [f"{size} bytes", "192 bytes"])
+            for size in (0, 191, 193)
+        ),
+        (False, "mkfifo out-0.bin", "damaged-output", ["it is a named pipe"]),
+        (False, "ln -s /dev/zero out-0.bin", "damaged-output", ["it is a device"]),
+        (False, "truncate -s 60G out-0.bin", "damaged-output", ["has 64424509440 bytes"]),
+        (False, FVPS_LIMIT, "timeout", ["its own --timelimit"]),
+        (False, "ulimit -c 0; kill -SEGV $$", "crashed", ["SIGSEGV"]),
+        (False, "echo 'FlexNet Licensing error:-15,10'; exit 1", "licence", []),
     ],
 )
-def test_what_is_no_output_file_is_refused_at_once(fake: Fake, script: str, message: str) -> None:
-    fake(script)
+def test_what_is_wrong_with_a_run_has_a_kind_of_its_own(
+    fake: Fake, tmp_path: Path, right: bool, script: str, kind: str, words: list[str]
+) -> None:
+    """It is seen at once: no output file is waited for, or read without end."""
+    fake(f"{answers(tmp_path)}; {script}" if right else script)
     started = time.monotonic()
-    error = fails()
-    assert error.kind == "damaged-output"
-    assert message in error.message
+    fails(run, kind, *words, hint="so long" if "so long" in script else "")
     assert time.monotonic() - started < 5
-
-
-def test_an_output_from_before_is_stale(fake: Fake, tmp_path: Path) -> None:
-    fake(f"{answers(tmp_path)}; touch -d '1 minute ago' out-0.bin")
-    assert fails().kind == "stale-output"
 
 
 def test_every_execution_starts_with_an_empty_folder(fake: Fake, tmp_path: Path) -> None:
     """The second execution writes nothing, and must not be taken for the first."""
     fake(f"[ -e {tmp_path / 'once'} ] || {{ touch {tmp_path / 'once'}; {answers(tmp_path)}; }}")
-    with pytest.raises(TargetError, match="input set 0, repeat 1: ") as caught:
-        run(job_of(load("add", "corstone-300"), repeat=2))
-    assert caught.value.kind == "missing-output"
+    twice = job_of(load("add", "corstone-300"), repeat=2)
+    fails(lambda: run(twice), "missing-output", "input set 0, repeat 1: ")
 
 
 def test_a_time_limit(fake: Fake) -> None:
     fake("echo thinking; exec sleep 1000")
-    error = fails(timeout=0.5)
-    assert error.kind == "timeout"
-    assert error.console == ("thinking",)
-
-
-def test_a_time_limit_of_the_fvps(fake: Fake) -> None:
-    fake("echo 'Info: Simulation is stopping. Reason: CPU time has been exceeded.'")
-    error = fails()
-    assert error.kind == "timeout"
-    assert "its own --timelimit" in error.message
-
-
-def test_a_crash(fake: Fake) -> None:
-    fake("ulimit -c 0; kill -SEGV $$")
-    error = fails()
-    assert error.kind == "crashed"
-    assert "SIGSEGV" in error.message
-
-
-def test_a_missing_licence(fake: Fake) -> None:
-    fake("echo 'FlexNet Licensing error:-15,10'; exit 1")
-    with pytest.raises(TargetNotAvailable) as caught:
-        run()
-    assert caught.value.kind == "licence"
+    assert fails(lambda: run(timeout=0.5), "timeout").console == ("thinking",)
 
 
 def test_a_command_line_longer_than_fvps_pass_on_is_refused() -> None:
