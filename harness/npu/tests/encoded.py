@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from ethosu import mlw_codec
 
 from ethos_hil.harness.npu.compute.dma import DmaStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
@@ -15,6 +16,12 @@ from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import Array, Compressed
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+
+
+def mlw(values: np.ndarray) -> bytes:
+    """A stream of weights, from Vela's own encoder."""
+    return bytes(mlw_codec.encode(values.ravel().astype(int).tolist()))
+
 
 Build = Callable[[Graph, np.random.Generator], tuple[Value, Array, Array]]
 

@@ -21,15 +21,11 @@ from ethosu import mlw_codec
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.testing.processes import left_of
+from ethos_hil.harness.npu.tests.encoded import mlw
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.lowering.native.worker import NativeCrash
 
 ENDLESS = "the decoder did not finish"
-
-
-def encoded(values: np.ndarray) -> bytes:
-    """A stream of weights."""
-    return bytes(mlw_codec.encode(values.ravel().tolist()))
 
 
 def some_weights(count: int, seed: int = 0) -> np.ndarray:
@@ -42,7 +38,7 @@ def some_weights(count: int, seed: int = 0) -> np.ndarray:
 
 def stream(count: int, seed: int = 0) -> tuple[bytes, int]:
     """A stream and its length in weights."""
-    return encoded(some_weights(count, seed)), count
+    return mlw(some_weights(count, seed)), count
 
 
 def arrays(results: list[codec.Weights | codec.CorruptStream]) -> list[np.ndarray]:

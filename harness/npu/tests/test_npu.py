@@ -1,18 +1,21 @@
-"""Protects the library's interface: caching, extents, access checks, and the record of a run."""
+"""Protects the library's interface: caching, extents, access checks, the record of a run, and what a run takes."""
 
 from __future__ import annotations
 
 import math
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import threadpoolctl  # type: ignore[import-untyped]
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Extent, Fault, Npu, forget
+from ethos_hil.harness.npu.compute.convolution import single_thread
 from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Opcode
 from ethos_hil.harness.npu.isa.stream import commands
@@ -21,6 +24,9 @@ from ethos_hil.harness.npu.weights import codec, decompress
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.harness.verdict.run_delegate import POISON
 from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
+from ethos_hil.lowering.testing.programs.networks import NETWORKS
+from ethos_hil.lowering.testing.programs.operators import OPERATORS
+from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import reference
 
@@ -296,3 +302,47 @@ def test_importing_the_package_imports_neither_vela_nor_torch() -> None:
     code = f"import sys, ethos_hil.harness.npu; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --- Protects the memory that a run takes.
+
+
+NETWORK = NETWORKS["MobileNetV2"]
+LARGEST_MAP = 112 * 112 * 96  # elements
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
+def test_mobilenet_takes_less_than_three_times_its_own_data(name: str) -> None:
+    """Its data are its arenas, its constants and its largest feature map in float32. A second run counts too."""
+    compiled = compile_graph(NETWORK.tosa, name)
+    regions = compiled.scratch_bytes + compiled.fast_bytes + compiled.weights.nbytes
+    (_, inputs), *_ = NETWORK.input_sets()
+    npu, memory = Npu(EthosU.parse(name)), compiled.memory(inputs)
+    forget()
+    tracemalloc.start()
+    try:
+        program = npu.decode(compiled.stream)
+        for _ in range(2):
+            npu.run(program, memory)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak + regions < 3 * (regions + LARGEST_MAP * np.dtype(np.float32).itemsize)
+
+
+# --- Protects the NPU model from its own threads
+
+
+def threads() -> set[int]:
+    """Return how many threads the BLAS of NumPy would use; others that a process has loaded are never called here."""
+    libraries = [library for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+    return {library["num_threads"] for library in libraries if "numpy" in library["filepath"]}
+
+
+def test_blas_uses_one_thread_inside_and_its_old_number_afterwards() -> None:
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = threads()
+        assert len(before) == 1
+        with single_thread():
+            assert threads() == {1}
+        assert threads() == before

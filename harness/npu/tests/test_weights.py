@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu.isa.operations import ScaleLayout, WeightOrder
-from ethos_hil.harness.npu.tests.test_codec import encoded, some_weights
+from ethos_hil.harness.npu.tests.encoded import mlw
+from ethos_hil.harness.npu.tests.test_codec import some_weights
 from ethos_hil.harness.npu.weights import codec, decompress
 from ethos_hil.harness.npu.weights.decompress import Compressed, WeightError
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
@@ -28,7 +29,7 @@ def _cold() -> Iterator[None]:
 
 def key(seed: int, order: WeightOrder = ORDER) -> tuple[Compressed, WeightOrder]:
     """Return streams for an order."""
-    return tuple(encoded(some_weights(length, seed + n)) for n, length in enumerate(order.lengths)), order
+    return tuple(mlw(some_weights(length, seed + n)) for n, length in enumerate(order.lengths)), order
 
 
 def expected(seed: int, order: WeightOrder = ORDER) -> np.ndarray:
@@ -79,7 +80,7 @@ def test_prefetched_weights_are_not_prefetched_again(batches: list[int]) -> None
 
 def test_plain_weights_need_no_process(batches: list[int]) -> None:
     values = [np.random.default_rng(core).integers(-127, 128, length) for core, length in enumerate(CORES.lengths)]
-    plain = tuple(map(encoded, values)), CORES
+    plain = tuple(map(mlw, values)), CORES
     for prefetched in (True, False):
         decompress.forget()
         if prefetched:
@@ -106,7 +107,7 @@ def test_a_batch_is_limited_too(batches: list[int], monkeypatch: pytest.MonkeyPa
 
 
 def test_a_prefetched_error_is_raised_on_use() -> None:
-    good, short, wrong = key(1), ((encoded(some_weights(10)),), ORDER), ((b"", b""), ORDER)
+    good, short, wrong = key(1), ((mlw(some_weights(10)),), ORDER), ((b"", b""), ORDER)
     decompress.prefetch([short, good, wrong])
     assert np.array_equal(decompress.decode(*good), expected(1))
     for _ in range(2):
@@ -149,7 +150,7 @@ def test_an_unreasonable_kernel_is_refused_at_once(order: WeightOrder, batches: 
 def test_the_smallest_type_that_fits(low: int, high: int, dtype: type) -> None:
     values = np.zeros(ORDER.lengths[0], np.int64)
     values[:2] = low, high
-    decoded = decompress.decode((encoded(values),), ORDER)
+    decoded = decompress.decode((mlw(values),), ORDER)
     assert decoded.dtype == dtype
     assert (decoded.min(), decoded.max()) == (low, high)
 

@@ -1,9 +1,13 @@
-"""Protects the weight order of Ethos-U55 and U65: against a literal walk, and against streams that Vela compiled."""
+"""Protects the weight order: weights that Vela compiled come out as they were put in.
+
+That of Ethos-U55 and U65 also against a literal walk.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +20,25 @@ from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, compiled,
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import WeightError
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
+from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph
 
 OFM_BLK_DEPTH_M1 = 0x117  # opcode
 U55_U65 = tuple(f"ethos-{size}" for size in ("u55-32", "u55-64", "u55-128", "u55-256", "u65-256", "u65-512"))
+U85 = tuple(f"ethos-u85-{macs}" for macs in (128, 256, 512, 1024, 2048))
+CODINGS = {"any coding": (), "MLW": ("--disable-fwd",)}
 
 
-def order_of(conv: Encoded) -> WeightOrderU55:
-    """Return a convolution's order, as one of these generations."""
+def order_u55(conv: Encoded) -> WeightOrderU55:
+    """Return a convolution's order, as one of an Ethos-U55 or U65."""
     assert isinstance(conv.order, WeightOrderU55)
+    return conv.order
+
+
+def order_u85(conv: Encoded) -> WeightOrderU85:
+    """Return a convolution's order, as one of an Ethos-U85."""
+    assert isinstance(conv.order, WeightOrderU85)
     return conv.order
 
 
@@ -33,14 +46,23 @@ def order_of(conv: Encoded) -> WeightOrderU55:
 def test_weights_come_out_as_they_were_put_in(npu: str) -> None:
     for name in CASES:
         for conv in check(name, npu):
-            assert order_of(conv).cores == (2 if npu == "ethos-u65-512" else 1), name
+            assert order_u55(conv).cores == (2 if npu == "ethos-u65-512" else 1), name
             assert conv.at.layout is ScaleLayout.I40, name
+
+
+@pytest.mark.parametrize("flags", CODINGS.values(), ids=CODINGS.keys())
+@pytest.mark.parametrize("npu", U85)
+def test_weights_of_an_ethos_u85_come_out_as_they_were_put_in(npu: str, flags: tuple[str, ...]) -> None:
+    for name in CASES:
+        for conv in check(name, npu, *flags):
+            assert not (order_u85(conv).fast and flags), name
+            assert conv.at.layout is (ScaleLayout.I48 if "16 bit" in name else ScaleLayout.I32), name
 
 
 @pytest.mark.proof
 def test_the_cases_have_every_kind_of_order() -> None:
     """Without that, the test above would cover less than it seems to."""
-    orders = [order_of(conv) for npu in U55_U65 for name in CASES for conv in encoded(compiled(name, npu)[0])]
+    orders = [order_u55(conv) for npu in U55_U65 for name in CASES for conv in encoded(compiled(name, npu)[0])]
     kinds = {(order.depthwise, order.part_kernel, order.ifm_bits) for order in orders}
     assert kinds == {(False, part_kernel, bits) for part_kernel in (False, True) for bits in (8, 16)} | {
         (True, False, 8),
@@ -51,25 +73,64 @@ def test_the_cases_have_every_kind_of_order() -> None:
     assert [order.lengths[1] for order in orders if order.cores == 2 and order.ofm_depth == 1] == [0, 0]
 
 
-CHANGES: dict[str, tuple[str, Callable[[WeightOrderU55], Any]]] = {
-    "part_kernel": ("3x3", lambda order: not order.part_kernel),
-    "dilation_y": ("dilated, large", lambda order: 1),
-    "ofm_block": ("point, many blocks", lambda order: 8),
-    "ofm_ublock": ("point, many blocks", lambda order: 4),
-    "ifm_bits": ("16 bit, point, deep", lambda order: 8),
-    "cores": ("linear", lambda order: 1),
-}
+def everything() -> Iterator[WeightOrderU85]:
+    """The orders of all cases."""
+    for npu in U85:
+        for name in CASES:
+            for flags in CODINGS.values():
+                yield from (order_u85(conv) for conv in encoded(compiled(name, npu, *flags)[0]))
 
 
-@pytest.mark.parametrize("field", CHANGES)
-def test_every_field_matters(field: str) -> None:
-    name, change = CHANGES[field]
-    (conv,) = check(name, "ethos-u65-512")
-    order = order_of(conv)
+@pytest.mark.proof
+def test_the_cases_have_every_kind_of_order_of_an_ethos_u85() -> None:
+    """Without that, the test above would cover less than it seems to."""
+    kinds = Counter((order.depthwise, order.part_kernel, order.sparse, order.fast) for order in everything())
+    assert set(kinds) == {
+        (False, part_kernel, sparse, fast)
+        for part_kernel in (False, True)
+        for sparse in (False, True)
+        for fast in (False, True)
+    } | {(True, False, False, False)}
+    assert min(kinds.values()) > 5
+    ublocks = {128: {8, 16}, 256: {8, 16}, 512: {16}, 1024: {16, 32}, 2048: {16, 64}}
+    assert {(order.macs, order.ofm_ublock) for order in everything()} == {
+        (macs, ublock) for macs, sizes in ublocks.items() for ublock in sizes
+    }
+    assert {len(order.ifm_groups) for order in everything()} == {1, 2}  # the last one may be smaller
+    assert {order.ifm_block for order in everything()} == {1, 16, 32, 64, 128}
+    assert {order.depthwise_gap for order in everything() if order.depthwise} == {0, 2, 6}
+
+
+U65_512, U85_256 = ("ethos-u65-512",), ("ethos-u85-256", "--disable-fwd")
+CHANGES: list[tuple[tuple[str, ...], str, str, Callable[[Any], Any]]] = [
+    (U65_512, "part_kernel", "3x3", lambda order: not order.part_kernel),
+    (U65_512, "dilation_y", "dilated, large", lambda order: 1),
+    (U65_512, "ofm_block", "point, many blocks", lambda order: 8),
+    (U65_512, "ofm_ublock", "point, many blocks", lambda order: 4),
+    (U65_512, "ifm_bits", "16 bit, point, deep", lambda order: 8),
+    (U65_512, "cores", "linear", lambda order: 1),
+    (U85_256, "part_kernel", "3x3", lambda order: not order.part_kernel),
+    (U85_256, "sparse", "sparse, many blocks", lambda order: False),
+    (U85_256, "stride_y", "depthwise, strided", lambda order: 1),
+    (U85_256, "stride_x", "strided, few inputs", lambda order: 1),
+    (U85_256, "dilation_y", "dilated, large", lambda order: 1),
+    (U85_256, "ofm_block", "point, many blocks", lambda order: order.ofm_block // 2),
+    (U85_256, "ofm_ublock", "depthwise, wide", lambda order: 2 * order.ofm_ublock),
+    (U85_256, "ifm_bits", "16 bit, 3x3, many blocks", lambda order: 8),
+    (U85_256, "macs", "16 bit, linear", lambda order: 512),
+    (U85_256, "decoders", "point", lambda order: 2),
+]
+
+
+@pytest.mark.parametrize(("target", "field", "name", "change"), CHANGES)
+def test_every_field_matters(target: tuple[str, ...], field: str, name: str, change: Callable[[Any], Any]) -> None:
+    (conv,) = check(name, *target)
+    order: Any = conv.order
     other = replace(order, **{field: change(order)})
     assert other != order
     with contextlib.suppress(WeightError):
-        assert not np.array_equal(decompress.decode(conv.compressed[: other.cores], other), conv.tensor())
+        count = len(other.lengths)
+        assert not np.array_equal(decompress.decode((conv.compressed * count)[:count], other), conv.tensor())
 
 
 def test_a_block_that_two_cores_cannot_share_is_a_fault() -> None:
@@ -89,6 +150,40 @@ def test_a_transposed_convolution_has_a_rotated_kernel(npu: str) -> None:
     result = graph.rescale(graph.transpose_conv(source, values, np.arange(9)), 0.001)
     (conv,) = encoded(compile_graph(graph.output(result).serialize(), npu))
     assert np.array_equal(conv.tensor(), values[:, ::-1, ::-1])
+
+
+@pytest.mark.parametrize("flags", CODINGS.values(), ids=CODINGS.keys())
+def test_weights_that_dma_copies_in_parts(flags: tuple[str, ...]) -> None:
+    convs = check("3x3, split in depth", "ethos-u85-256", *flags, mode="Shared_Sram")
+    assert len(convs) > 1
+    assert {order_u85(conv).fast for conv in convs} == {not flags}
+
+
+def test_a_stream_in_another_coding_is_refused() -> None:
+    (conv,) = check("point", "ethos-u85-512", "--disable-fwd")
+    with pytest.raises(WeightError, match="FWD"):
+        decompress.decode((conv.compressed[0],), replace(order_u85(conv), fast=True))
+    (conv,) = check("point", "ethos-u85-512")
+    assert order_u85(conv).fast
+    with pytest.raises(WeightError, match="1 streams where the registers describe 2"):
+        decompress.decode(conv.compressed, replace(order_u85(conv), fast=False))
+
+
+@pytest.mark.parametrize("npu", U85)
+@pytest.mark.parametrize("kernel", [(3, 3), (4, 4)])
+def test_transposed_convolutions_are_one_convolution_for_each_phase(npu: str, kernel: tuple[int, int]) -> None:
+    """Each sees every other kernel element in each direction, last to first."""
+    graph = Graph()
+    values = np.random.default_rng(1).integers(-127, 128, (9, *kernel, 20))
+    source = graph.input((1, 6, 6, 20))
+    result = graph.rescale(graph.transpose_conv(source, values, np.arange(9)), 0.001)
+    program = compile_graph(graph.output(result).serialize(), npu)
+    phases = [values[:, y::2, x::2][:, ::-1, ::-1] for y in (0, 1) for x in (0, 1)]
+    convs = list(encoded(program))
+    assert len(convs) == 4
+    for conv, phase in zip(convs, phases, strict=True):
+        assert np.array_equal(conv.tensor(), phase)
+        assert np.array_equal(conv.bias(), np.arange(9))
 
 
 # --- the order, against a literal walk through the nesting of the stream
