@@ -90,6 +90,13 @@ class Conversation:
         assert self.one(FrameType.END).fields["status"] == 1
         return formats.ErrorKind(frame.fields["kind"]), frame.rest.decode()
 
+    def check_error(self, kind: formats.ErrorKind, *words: str) -> str:
+        """The one ERROR frame must be of a kind and say all words, END must report failure. Return the text."""
+        found, text = self.error()
+        assert found is kind, text
+        assert [part for part in words if part not in text] == []
+        return text
+
     def tensors(self) -> list[Tensor]:
         """Tensors in the order they were sent, their CRC checked."""
         tensors = []

@@ -90,9 +90,7 @@ def test_frames_survive_stuffing_at_every_group_boundary(run_program: RunProgram
 
 def test_firmware_alone_reports_a_missing_package(firmware: bytes, boot_elf: BootElf) -> None:
     conversation = boot_elf(firmware)
-    kind, text = conversation.error()
-    assert kind is ErrorKind.PACKAGE
-    assert "no package at 0x70000000" in text
+    conversation.check_error(ErrorKind.PACKAGE, "no package at 0x70000000")
     assert conversation.one(FrameType.HELLO).fields["run_id"] == bytes(16)
 
 
@@ -111,9 +109,7 @@ def test_any_flipped_bit_of_the_package_is_found(
     }[where]
     elf[offset + position] ^= 0x10
     conversation = boot_elf(bytes(elf))
-    kind, text = conversation.error()
-    assert kind is ErrorKind.PACKAGE
-    assert "CRC-32" in text
+    conversation.check_error(ErrorKind.PACKAGE, "CRC-32")
     assert conversation.one(FrameType.HELLO).fields["run_id"] == bytes(16), "a broken header names no run"
 
 
@@ -137,8 +133,7 @@ def test_any_flipped_bit_of_the_package_is_found(
 def test_an_impossible_package_is_refused(
     firmware: bytes, boot_elf: BootElf, exported: Exported, fields: dict[str, Any], words: str
 ) -> None:
-    kind, text = boot_elf(edit_package(packed(firmware, exported), **fields)).error()
-    assert kind is ErrorKind.PACKAGE
+    text = boot_elf(edit_package(packed(firmware, exported), **fields)).check_error(ErrorKind.PACKAGE)
     assert any(alternative in text for alternative in words.split("|")), text
 
 
@@ -147,9 +142,9 @@ def test_an_input_outside_the_package_is_refused(firmware: bytes, boot_elf: Boot
     offset, size = package_of(elf)
     record = offset + PackageHeader.unpack(elf, offset)["inputs_offset"]
     moved = InputRef.pack({"offset": size - 4, "size": 8})
-    kind, text = boot_elf(edit_package(elf[:record] + moved + elf[record + len(moved) :])).error()
-    assert kind is ErrorKind.PACKAGE
-    assert "input 0 of set 0" in text
+    boot_elf(edit_package(elf[:record] + moved + elf[record + len(moved) :])).check_error(
+        ErrorKind.PACKAGE, "input 0 of set 0"
+    )
 
 
 @pytest.mark.parametrize("size", [1, 54, 55, 56, 63, 64, 65, 119, 120, 1000])
@@ -188,22 +183,15 @@ def test_damaged_programs_never_fault(run_program: RunProgram, exported: Exporte
 
 
 def test_a_missing_method_is_named_with_the_existing_ones(run_program: RunProgram, exported: Exported) -> None:
-    kind, text = run_program(exported, method="backward").error()
-    assert kind is ErrorKind.PROGRAM
-    assert "no method 'backward'" in text
-    assert "'forward'" in text
+    run_program(exported, method="backward").check_error(ErrorKind.PROGRAM, "no method 'backward'", "'forward'")
 
 
 def test_wrong_inputs_are_refused_before_any_run(run_program: RunProgram, exported: Exported) -> None:
     good = exported.input_set
     conversation = run_program(exported.pte, [good, (good[0][:-4],)])
-    kind, text = conversation.error()
-    assert kind is ErrorKind.INPUT
-    assert "input 0 of set 1 has 2396 bytes, expected 2400" in text
+    conversation.check_error(ErrorKind.INPUT, "input 0 of set 1 has 2396 bytes, expected 2400")
     assert not conversation.all(FrameType.RUN_BEGIN)
-    kind, text = run_program(exported.pte, [(good[0], good[0])]).error()
-    assert kind is ErrorKind.INPUT
-    assert "takes 1 inputs, the package has 2" in text
+    run_program(exported.pte, [(good[0], good[0])]).check_error(ErrorKind.INPUT, "takes 1 inputs, the package has 2")
 
 
 def test_a_program_too_large_for_the_memory_states_both_sizes(run_program: RunProgram, exported: Exported) -> None:
@@ -212,8 +200,7 @@ def test_a_program_too_large_for_the_memory_states_both_sizes(run_program: RunPr
     assert exported.pte.count(sizes) == 1
     large = exported.pte.replace(sizes, struct.pack("<qq", 0, 400 << 20))
     conversation = run_program(large, [exported.input_set])
-    kind, text = conversation.error()
-    assert kind is ErrorKind.OUT_OF_MEMORY
+    text = conversation.check_error(ErrorKind.OUT_OF_MEMORY)
     error = conversation.one(FrameType.ERROR).fields
     assert error["needed"] == 400 << 20
     assert (255 << 20) < error["available"] < (256 << 20)

@@ -104,12 +104,12 @@ def test_a_package_may_hold_a_bundle(run_program: RunProgram) -> None:
     lines = [frame.rest.decode() for frame in conversation.all(FrameType.LOG)]
     assert lines == [f"TEST: BundleIO index[{number}] Test_result: PASS" for number in range(3)]
 
-    kind, text = run_program(bundle([right_case(0), off_by(right_case(1), 0, 9.0)]), [(), ()]).error()
-    assert kind is ErrorKind.MISMATCH
-    assert "1 of 2 executions" in text
-    kind, text = run_program(bundle(cases), [(), ()]).error()
-    assert kind is ErrorKind.INPUT
-    assert "the bundle has 3 test cases of method 'forward', the package is to run 2" in text
+    run_program(bundle([right_case(0), off_by(right_case(1), 0, 9.0)]), [(), ()]).check_error(
+        ErrorKind.MISMATCH, "1 of 2 executions"
+    )
+    run_program(bundle(cases), [(), ()]).check_error(
+        ErrorKind.INPUT, "the bundle has 3 test cases of method 'forward', the package is to run 2"
+    )
 
 
 def test_a_package_may_have_its_own_inputs_for_a_bundle(run_program: RunProgram) -> None:

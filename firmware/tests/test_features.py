@@ -125,9 +125,7 @@ def test_a_shape_with_an_upper_bound_is_run_at_the_bound(run_program: RunProgram
     x = torch.rand(8, 3)
     (tensor,) = ended_well(run_program(pte, [(raw(x),)])).tensors()
     assert (tensor.sizes, tensor.data) == ((8, 3), raw(x * 0.5))
-    kind, text = run_program(pte, [(raw(x[:4]),)]).error()
-    assert kind is ErrorKind.INPUT
-    assert "has 48 bytes, expected 96" in text
+    run_program(pte, [(raw(x[:4]),)]).check_error(ErrorKind.INPUT, "has 48 bytes, expected 96")
 
 
 def test_numbers_among_the_inputs_must_be_those_of_the_program(run_program: RunProgram) -> None:
@@ -140,11 +138,11 @@ def test_numbers_among_the_inputs_must_be_those_of_the_program(run_program: RunP
     assert (tensor.sizes, tensor.data) == ((3, 1, 4), raw(x))
     for position, wrong in ((1, np.int64(0)), (2, np.bool_(False)), (4, np.float64(2.25))):
         other = [*right[:position], wrong.tobytes(), *right[position + 1 :]]
-        kind, text = run_program(exported.pte, [right, other]).error()
-        assert kind is ErrorKind.INPUT
-        assert f"input {position} of set 1 is not the value the program was exported with" in text
-    kind, text = run_program(exported.pte, [[*right[:2], b"four", *right[3:]]]).error()
-    assert "input 2 of set 0 has 4 bytes, expected 1 (1 of BOOL)" in text
+        run_program(exported.pte, [right, other]).check_error(
+            ErrorKind.INPUT, f"input {position} of set 1 is not the value the program was exported with"
+        )
+    conversation = run_program(exported.pte, [[*right[:2], b"four", *right[3:]]])
+    conversation.check_error(ErrorKind.INPUT, "input 2 of set 0 has 4 bytes, expected 1 (1 of BOOL)")
 
 
 def append(*new: Any) -> Edit:
@@ -229,8 +227,7 @@ def test_all_missing_things_are_reported_at_once(
     pte, x = simple
     asking = edited(pte, make_unsupported)
     conversation = run_program(asking, [(raw(x),)])
-    kind, text = conversation.error()
-    assert kind is ErrorKind.UNSUPPORTED
+    text = conversation.check_error(ErrorKind.UNSUPPORTED)
     assert [reason for reason in REASONS if reason not in text] == []
     assert not conversation.all(FrameType.LOADED)
 
@@ -249,9 +246,7 @@ def test_an_output_that_no_frame_can_carry_is_refused(run_program: RunProgram, s
 
     pte, x = simple
     conversation = run_program(edited(pte, give_text), [(raw(x),)])
-    kind, text = conversation.error()
-    assert kind is ErrorKind.UNSUPPORTED
-    assert "output 1 is neither a tensor nor a number" in text
+    conversation.check_error(ErrorKind.UNSUPPORTED, "output 1 is neither a tensor nor a number")
     assert not conversation.all(FrameType.RUN_BEGIN)
 
 

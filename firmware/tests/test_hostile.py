@@ -128,9 +128,7 @@ def test_a_wrong_index_or_size_is_refused(
     run_program: RunProgram, exported: Exported, original: Any, edit: Edit, words: str
 ) -> None:
     conversation = run_program(rebuild(original, edit), [exported.input_set])
-    kind, text = conversation.error()
-    assert kind is ErrorKind.PROGRAM
-    assert words in text
+    conversation.check_error(ErrorKind.PROGRAM, words)
     assert not conversation.all(FrameType.RUN_BEGIN)
 
 
@@ -176,9 +174,9 @@ def test_a_program_that_never_ends_is_ended(run_program: RunProgram, exported: E
                 step.instr_args.destination_instruction = position
 
     false = bytes(1)
-    kind, text = run_program(rebuild(original, loop), [(false, *exported.input_set[1:])]).error()
-    assert kind is ErrorKind.PROGRAM
-    assert "did not end within 1000000 instructions" in text
+    run_program(rebuild(original, loop), [(false, *exported.input_set[1:])]).check_error(
+        ErrorKind.PROGRAM, "did not end within 1000000 instructions"
+    )
 
 
 def test_a_tensor_given_back_has_no_memory(run_program: RunProgram, exported: Exported, original: Any) -> None:
@@ -189,9 +187,7 @@ def test_a_tensor_given_back_has_no_memory(run_program: RunProgram, exported: Ex
         chain.instructions.append(Instruction(FreeCall(plan(program).outputs[2])))
 
     program = rebuild(original, free_first)
-    kind, text = run_program(program, [exported.input_set]).error()
-    assert kind is ErrorKind.PROGRAM
-    assert "output 2 is not a tensor with memory" in text
+    run_program(program, [exported.input_set]).check_error(ErrorKind.PROGRAM, "output 2 is not a tensor with memory")
 
 
 def test_a_list_too_long_for_a_frame_is_complete(run_program: RunProgram, exported: Exported, original: Any) -> None:

@@ -204,8 +204,7 @@ def test_an_index_outside_is_refused(run_program: RunProgram, index: int) -> Non
         (values("float32", 3, 2), torch.tensor([0, index])),
         run=False,
     )
-    kind, text = run_program(exported).error()
-    assert kind is ErrorKind.KERNEL
+    text = run_program(exported).check_error(ErrorKind.KERNEL)
     assert text == f"instruction 0, aten::index_select: index {index} in a dimension of 3"
 
 

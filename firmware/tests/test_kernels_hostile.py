@@ -192,7 +192,6 @@ def test_the_program_itself_runs(run_program: RunProgram, exported: Exported) ->
 def test_a_wrong_argument_is_named(
     run_program: RunProgram, exported: Exported, operator: str, edit: Edit, words: str
 ) -> None:
-    kind, text = run_edited(run_program, exported, operator, edit).error()
-    assert kind is ErrorKind.KERNEL
-    assert f"aten::{operator.split('.')[0]}: " in text
-    assert words in text
+    run_edited(run_program, exported, operator, edit).check_error(
+        ErrorKind.KERNEL, f"aten::{operator.split('.')[0]}: ", words
+    )

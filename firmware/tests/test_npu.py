@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,12 +18,9 @@ from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.virtual.device import Device
 from ethos_hil.harness.virtual.tests.programs import NPU, load
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
-
-RUNS = 3
 
 
 def block(pte: bytes, name: bytes) -> int:
@@ -49,39 +44,6 @@ def test_memory_that_the_npu_did_not_write_is_no_result(firmware: bytes) -> None
     (run,) = target.run(timeout=30).runs
     (output,) = run.delegates[0].outputs
     assert set(output.astype(np.uint8).ravel().tolist()) == {0xA5}
-
-
-@dataclass
-class Accesses:
-    """The driver's register accesses, with the write that starts a job marked."""
-
-    log: list[str] = field(default_factory=list)
-
-
-def test_a_job_costs_few_register_accesses(firmware: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Each is a microsecond on a board, and a fraction of a millisecond on a virtual one.
-    accesses = Accesses()
-    read, write = Device.read, Device.write
-
-    def logged_read(self: Device, offset: int) -> int:
-        accesses.log.append(f"r {offset:x}")
-        return read(self, offset)
-
-    def logged_write(self: Device, offset: int, value: int) -> None:
-        accesses.log.append("run" if (offset, value) == (0x08, 1) else f"w {offset:x}")
-        write(self, offset, value)
-
-    monkeypatch.setattr(Device, "read", logged_read)
-    monkeypatch.setattr(Device, "write", logged_write)
-    recorded = load("add")
-    target = VirtualTarget(NPU)
-    target.load(pack(firmware, recorded.pte, [recorded.inputs], RunPlan(1, len(recorded.inputs), repeat=RUNS)))
-    target.run(timeout=30)
-    starts = [position for position, access in enumerate(accesses.log) if access == "run"]
-    assert len(starts) == RUNS
-    per_job = {after - before for before, after in pairwise(starts)}
-    assert per_job == {25}
-    assert starts[0] < 50, "set-up"
 
 
 IO_WORDS = {"size": 1, "element": 7, "offset": 8}

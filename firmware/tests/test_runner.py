@@ -161,9 +161,7 @@ def test_a_breakpoint_elsewhere_is_a_fault(firmware: bytes, tmp_path: Path, expo
 @pytest.mark.parametrize("command_line", ["executor_runner", "executor_runner  "])
 def test_without_arguments_the_missing_package_is_reported(firmware: bytes, tmp_path: Path, command_line: str) -> None:
     semihosting = ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
-    kind, text = boot(firmware, tmp_path, options=semihosting).error()
-    assert kind is ErrorKind.PACKAGE
-    assert "no package" in text
+    boot(firmware, tmp_path, options=semihosting).check_error(ErrorKind.PACKAGE, "no package")
 
 
 def test_a_package_takes_precedence_over_a_command_line(firmware: bytes, tmp_path: Path, exported: Exported) -> None:
