@@ -209,64 +209,37 @@ refused:
     check(assemble(body + END), CORSTONE_300, {Rule.BUS}, None)
 
 
+NONE, READ_ONLY = "where this system has no", "where this system's memory is"
+
+
 @pytest.mark.parametrize(
-    ("soc", "body", "message"),
+    ("soc", "accesses", "why"),
     [
-        (CORSTONE_300, "ldr r1, =0x1107FFFC\n str r1, [r1]\n ldr r1, =0x100FF000\n", ""),
-        (CORSTONE_300, "ldr r1, =0x110FFFFC\n str r1, [r1]\n ldr r1, =0x21000000\n ldr r2, [r1]\n", ""),
-        (
-            CORSTONE_300,
-            "ldr r1, =0x11100000\n str r1, [r1]\n",
-            "4 bytes stored to 0x11100000, where this system has no",
-        ),
-        (
-            CORSTONE_300,
-            "ldr r1, =0x31200000\n ldr r1, [r1]\n",
-            "4 bytes loaded from 0x31200000, where this system has no",
-        ),
-        (
-            CORSTONE_300,
-            "ldr r1, =0x21200000\n ldr r1, [r1]\n",
-            "4 bytes loaded from 0x21200000, where this system has no",
-        ),
-        (CORSTONE_310, "ldr r1, =0x10007FFC\n str r1, [r1]\n ldr r1, =0x111FFFFC\n str r1, [r1]\n", ""),
-        (
-            CORSTONE_310,
-            "ldr r1, =0x10008000\n ldr r1, [r1]\n",
-            "4 bytes loaded from 0x10008000, where this system has no",
-        ),
-        (
-            CORSTONE_310,
-            "ldr r1, =0x30008000\n str r1, [r1]\n",
-            "4 bytes stored to 0x30008000, where this system has no",
-        ),
-        (CORSTONE_320, "ldr r1, =0x313FFFFC\n str r1, [r1]\n ldr r1, =0x1101FFFC\n ldr r1, [r1]\n", ""),
-        (CORSTONE_320, "ldr r1, =0x00007FFC\n str r1, [r1]\n ldr r1, =0x20007FFC\n str r1, [r1]\n", ""),
-        (
-            CORSTONE_320,
-            "ldr r1, =0x11020000\n ldr r1, [r1]\n",
-            "4 bytes loaded from 0x11020000, where this system has no",
-        ),
-        (
-            CORSTONE_320,
-            "ldr r1, =0x1101FFFC\n str r1, [r1]\n",
-            "4 bytes stored to 0x1101fffc, where this system's memory is",
-        ),
-        (
-            CORSTONE_320,
-            "ldr r1, =0x01010000\n strb r1, [r1]\n",
-            "1 byte stored to 0x01010000, where this system's memory is",
-        ),
-        (
-            CORSTONE_320,
-            "ldr r1, =0x10008000\n ldr r1, [r1]\n",
-            "4 bytes loaded from 0x10008000, where this system has no",
-        ),
+        (CORSTONE_300, (("str", 0x1107FFFC),), ""),
+        (CORSTONE_300, (("str", 0x110FFFFC), ("ldr", 0x21000000)), ""),
+        (CORSTONE_300, (("str", 0x11100000),), NONE),
+        (CORSTONE_300, (("ldr", 0x31200000),), NONE),
+        (CORSTONE_300, (("ldr", 0x21200000),), NONE),
+        (CORSTONE_310, (("str", 0x10007FFC), ("str", 0x111FFFFC)), ""),
+        (CORSTONE_310, (("ldr", 0x10008000),), NONE),
+        (CORSTONE_310, (("str", 0x30008000),), NONE),
+        (CORSTONE_320, (("str", 0x313FFFFC), ("ldr", 0x1101FFFC)), ""),
+        (CORSTONE_320, (("str", 0x00007FFC), ("str", 0x20007FFC)), ""),
+        (CORSTONE_320, (("ldr", 0x11020000),), NONE),
+        (CORSTONE_320, (("str", 0x1101FFFC),), READ_ONLY),
+        (CORSTONE_320, (("strb", 0x01010000),), READ_ONLY),
+        (CORSTONE_320, (("ldr", 0x10008000),), NONE),
     ],
 )
-def test_memories_are_those_of_the_part(assemble: Assemble, soc: Soc, body: str, message: str) -> None:
+def test_memories_are_those_of_the_part(
+    assemble: Assemble, soc: Soc, accesses: tuple[tuple[str, int], ...], why: str
+) -> None:
+    body = "".join(f"ldr r1, ={address:#x}\n {instruction} r1, [r1]\n" for instruction, address in accesses)
+    instruction, address = accesses[-1]
+    access = {"ldr": "4 bytes loaded from", "str": "4 bytes stored to", "strb": "1 byte stored to"}[instruction]
     rules = {Rule.PART_MEMORIES}
-    check(assemble(body + END, soc), soc, rules, Rule.PART_MEMORIES if message else None, message)
+    message = f"{access} 0x{address:08x}, {why}" if why else ""
+    check(assemble(body + END, soc), soc, rules, Rule.PART_MEMORIES if why else None, message)
 
 
 def test_code_is_in_memories_of_the_part(assemble: Assemble) -> None:
