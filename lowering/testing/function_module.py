@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -10,8 +11,13 @@ from torch import nn
 
 
 class _Computes(nn.Module):
+    """A module whose function has the one name of which torch.export keeps the lines."""
+
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
+        if isinstance(function, FunctionType):
+            code = function.__code__.replace(co_name="forward")
+            function = FunctionType(code, function.__globals__, "forward", function.__defaults__, function.__closure__)
         self.function = function
 
     def forward(self, *values: Any) -> Any:

@@ -11,8 +11,10 @@ import torch
 from torch import nn
 
 from ethos_hil.lowering.model import Method
+from ethos_hil.lowering.testing.function_module import module_of
 
 Inputs = tuple[torch.Tensor, ...]
+Given = tuple[nn.Module, Inputs]
 Calibrated = tuple[nn.Module, Inputs, list[Inputs]]
 
 
@@ -68,22 +70,9 @@ class ChannelsLast(nn.Module):
         return self.second(nn.functional.max_pool2d(y, 2, 2)), y
 
 
-class Add(nn.Module):
+def add_two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Two inputs, one NPU operation."""
-
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return x + y
-
-
-class PooledLookUp(nn.Module):
-    """An average pool fed by a sigmoid, which upstream's order of passes rejects."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3, padding=1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.avg_pool2d(torch.sigmoid(self.conv(x)), 2)
+    return x + y
 
 
 class FunctionalPool(nn.Module):
@@ -124,55 +113,41 @@ class TransposedTwice(nn.Module):
         return torch.sigmoid(y), y
 
 
-class OneChannel(nn.Module):
+def softmax_of_one_channel(x: torch.Tensor) -> torch.Tensor:
     """The sum over one channel is a copy, which Vela makes a bare DMA transfer."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(x * 0.5, 1)
+    return torch.softmax(x * 0.5, 1)
 
 
-class Indices(nn.Module):
+def pool_with_indices(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Upstream fails on the indices of a max pool."""
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return nn.functional.max_pool2d(x, 2, return_indices=True)  # @indices
+    return nn.functional.max_pool2d(x, 2, return_indices=True)  # @indices
 
 
-class ThroughNumpy(nn.Module):
+def leave_torch(x: torch.Tensor) -> torch.Tensor:
     """Leaves torch in the middle, so it cannot be exported."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + float(x.numpy().sum())  # @numpy
+    return x + float(x.numpy().sum())  # @numpy
 
 
-class Dynamic(nn.Module):
+def branch_on_values(x: torch.Tensor) -> torch.Tensor:
     """Cannot be exported: the number of results depends on the values."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if x.sum() > 0:  # @branch
-            return x + 1
-        return x - 1
+    if x.sum() > 0:  # @branch
+        return x + 1
+    return x - 1
 
 
-class Sort(nn.Module):
+def sort(x: torch.Tensor) -> torch.Tensor:
     """Nothing of it can be delegated to an Ethos-U55."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sort(x, dim=1).values  # @only_sort
+    return torch.sort(x, dim=1).values  # @only_sort
 
 
-class ToIntegers(nn.Module):
+def cast_to_integers(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Casts float to integer, which the NPU cannot do from quantised integers."""
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.relu(x), x.to(torch.int32)
+    return torch.relu(x), x.to(torch.int32)
 
 
-class UnusedInput(nn.Module):
+def ignore_second(x: torch.Tensor, _y: torch.Tensor) -> torch.Tensor:
     """Ignores its second input, which is therefore not quantised."""
-
-    def forward(self, x: torch.Tensor, _y: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x)
+    return torch.relu(x)
 
 
 class Branching(nn.Module):
@@ -196,24 +171,23 @@ class Branching(nn.Module):
         return y - z  # @branch_darker
 
 
-class Nested(nn.Module):
+def branch_twice(x: torch.Tensor) -> torch.Tensor:
     """A branch within a branch."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        def inner_yes(y: torch.Tensor) -> torch.Tensor:
-            return y + torch.relu(y)  # @inner_yes
+    def inner_yes(y: torch.Tensor) -> torch.Tensor:
+        return y + torch.relu(y)  # @inner_yes
 
-        def inner_no(y: torch.Tensor) -> torch.Tensor:
-            return torch.sigmoid(y)  # @inner_no
+    def inner_no(y: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(y)  # @inner_no
 
-        def yes(y: torch.Tensor) -> torch.Tensor:
-            z = y * 0.5  # @outer_yes
-            return torch.cond(z.sum() > 10, inner_yes, inner_no, (z,))  # @inner_choice
+    def yes(y: torch.Tensor) -> torch.Tensor:
+        z = y * 0.5  # @outer_yes
+        return torch.cond(z.sum() > 10, inner_yes, inner_no, (z,))  # @inner_choice
 
-        def no(y: torch.Tensor) -> torch.Tensor:
-            return torch.tanh(y)  # @outer_no
+    def no(y: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(y)  # @outer_no
 
-        return torch.cond(x.sum() > 0, yes, no, (x,))  # @outer_choice
+    return torch.cond(x.sum() > 0, yes, no, (x,))  # @outer_choice
 
 
 class Looping(nn.Module):
@@ -299,81 +273,81 @@ class Ranked(nn.Module):
         return torch.sort(x * self.get_buffer("weights"), dim=1).values
 
 
-def known() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def known() -> Given:
     torch.manual_seed(1)
-    model = Known()
-    return model, (torch.randn(1, 1, 12, 12),)
+    return Known(), (torch.randn(1, 1, 12, 12),)
 
 
-def two_partitions() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def two_partitions() -> Given:
     torch.manual_seed(2)
     return TwoPartitions(), (torch.randn(1, 3, 8, 8),)
 
 
-def channels_last() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def channels_last() -> Given:
     torch.manual_seed(3)
     inputs = torch.randn(1, 3, 8, 6).to(memory_format=torch.channels_last)
     return ChannelsLast(), (inputs,)
 
 
-def add() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def add() -> Given:
     torch.manual_seed(4)
-    return Add(), (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))
+    return module_of(add_two), (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))
 
 
-def pooled_look_up() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def pooled_look_up() -> Given:
+    """An average pool fed by a sigmoid, which upstream's order of passes rejects."""
     torch.manual_seed(5)
-    return PooledLookUp(), (torch.randn(1, 3, 8, 8),)
+    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.Sigmoid(), nn.AvgPool2d(2)), (torch.randn(1, 3, 8, 8),)
 
 
-def calibrated() -> tuple[nn.Module, tuple[torch.Tensor, ...], list[tuple[torch.Tensor, ...]]]:
+def calibrated() -> Calibrated:
     torch.manual_seed(6)
     example = (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))
-    return Add(), example, [(torch.randn(1, 4, 4, 3) * 4, torch.randn(1, 4, 4, 3) * 4) for _ in range(3)]
+    return module_of(add_two), example, [(torch.randn(1, 4, 4, 3) * 4, torch.randn(1, 4, 4, 3) * 4) for _ in range(3)]
 
 
-def functional_pool() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def functional_pool() -> Given:
     torch.manual_seed(7)
     return FunctionalPool(), (torch.randn(1, 3, 8, 8),)
 
 
-def late_tables() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def late_tables() -> Given:
     torch.manual_seed(10)
     return LateTables(), (torch.randn(1, 3, 8, 7),)
 
 
-def transposed_twice() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def transposed_twice() -> Given:
     torch.manual_seed(11)
     return TransposedTwice(), (torch.randn(1, 3, 8, 7),)
 
 
-def one_channel() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def one_channel() -> Given:
     torch.manual_seed(9)
-    return OneChannel(), (torch.randn(1, 1, 6, 6),)
+    return module_of(softmax_of_one_channel), (torch.randn(1, 1, 6, 6),)
 
 
-def indices() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    return Indices(), (torch.randn(1, 3, 8, 8),)
+def indices() -> Given:
+    return module_of(pool_with_indices), (torch.randn(1, 3, 8, 8),)
 
 
-def through_numpy() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    return ThroughNumpy(), (torch.ones(1, 4),)
+def through_numpy() -> Given:
+    return module_of(leave_torch), (torch.ones(1, 4),)
 
 
-def dynamic() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    return Dynamic(), (torch.ones(1, 4),)
+def dynamic() -> Given:
+    return module_of(branch_on_values), (torch.ones(1, 4),)
 
 
-def undelegated() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    return Sort(), (torch.arange(12.0).reshape(1, 12),)
+def undelegated() -> Given:
+    return module_of(sort), (torch.arange(12.0).reshape(1, 12),)
 
 
-def to_integers() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    return ToIntegers(), (torch.arange(12.0).reshape(1, 12),)
+def to_integers() -> Given:
+    return module_of(cast_to_integers), (torch.arange(12.0).reshape(1, 12),)
 
 
-def unused_input() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    return UnusedInput(), (torch.arange(12.0).reshape(1, 12), torch.ones(1, 12))
+def unused_input() -> Given:
+    return module_of(ignore_second), (torch.arange(12.0).reshape(1, 12), torch.ones(1, 12))
 
 
 def branching() -> Calibrated:
@@ -385,7 +359,7 @@ def branching() -> Calibrated:
 def nested() -> Calibrated:
     torch.manual_seed(21)
     x = torch.rand(1, 2, 4, 4)
-    return Nested(), (x,), [(x,), (2 * x,), (-x,)]
+    return module_of(branch_twice), (x,), [(x,), (2 * x,), (-x,)]
 
 
 def looping() -> Calibrated:

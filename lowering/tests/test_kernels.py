@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall, Tensor, Value, ValueList
@@ -41,8 +42,6 @@ def near_ties(rng: np.random.Generator, scale: float, zero_point: int) -> np.nda
 
 @pytest.mark.slow
 def test_quantise_and_dequantise_equal_executorchs_kernels_bit_for_bit() -> None:
-    import torch
-
     importlib.import_module("torch.ao.quantization.fx._decomposed")  # registers the operators' signatures
     importlib.import_module("executorch.kernels.quantized")  # registers the C++ kernels as out variants
     operators = torch.ops.quantized_decomposed

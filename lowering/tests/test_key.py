@@ -14,7 +14,7 @@ import torch
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions, LoweringOptions
 from ethos_hil.lowering.cache import key as module
-from ethos_hil.lowering.cache.key import identity
+from ethos_hil.lowering.cache.key import ModelIdentity, identity
 from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module, load_model
@@ -26,24 +26,43 @@ from ethos_hil.lowering.vela.options import VelaSetup
 
 
 class Scaled(torch.nn.Module):
-    def __init__(self, factor: float = 2.0, weight: float = 1.0) -> None:
+    """Each argument is one thing that decides an artifact."""
+
+    def __init__(
+        self, factor: float, weight: float, offset: float, name: str, width: int, operator: Callable[..., Any]
+    ) -> None:
         super().__init__()
-        self.factor = factor
-        self.weight = torch.nn.Parameter(torch.full((4,), weight))
+        self.factor, self.name, self.operator = factor, name, operator
+        self.register_parameter(name, torch.nn.Parameter(torch.full((width,), weight)))
+        self.register_buffer("offset", torch.full((1,), offset))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.weight * self.factor
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.operator(x * self.get_parameter(self.name) * self.factor, self.get_buffer("offset"))
 
 
-def scaled(factor: float = 2.0, weight: float = 1.0, example: float = 1.0, calibration: float = 1.0) -> TorchModel:
-    inputs = [(torch.full((1, 4), value),) for value in (example, calibration)]
-    return from_module(Scaled(factor, weight), inputs[0], [inputs[1]])
+def scaled(
+    factor: float = 2.0,
+    weight: float = 1.0,
+    offset: float = 1.0,
+    name: str = "weight",
+    width: int = 4,
+    operator: Callable[..., Any] = torch.add,
+    example: float = 1.0,
+    calibration: float = 1.0,
+) -> TorchModel:
+    inputs = [(torch.full((1, width), value),) for value in (example, calibration)]
+    return from_module(Scaled(factor, weight, offset, name, width, operator), inputs[0], [inputs[1]])
+
+
+def identity_of(
+    model: TorchModel, target: tuple[str, ...] = ("vela",), wishes: tuple[str, ...] = ("a8w8",)
+) -> ModelIdentity:
+    exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
+    return identity(exported, model, target, wishes)
 
 
 def key_of(model: TorchModel, target: tuple[str, ...] = ("vela",)) -> str:
-    return identity(
-        {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}, model, target
-    ).key
+    return identity_of(model, target).key
 
 
 def with_method(**changes: Any) -> TorchModel:
@@ -51,25 +70,36 @@ def with_method(**changes: Any) -> TorchModel:
     return dataclasses.replace(model, methods={"forward": dataclasses.replace(model.methods["forward"], **changes)})
 
 
-def renamed(name: str) -> TorchModel:
+def named(*names: str) -> TorchModel:
     model = scaled()
-    return dataclasses.replace(model, methods={name: model.methods["forward"]})
+    return dataclasses.replace(model, methods=dict.fromkeys(names, model.methods["forward"]))
 
 
 OTHERS: dict[str, Callable[[], TorchModel]] = {
     "a constant": lambda: scaled(factor=3.0),
-    "a weight": lambda: scaled(weight=3.0),
+    "a weight": lambda: scaled(weight=1.0 + 1e-7),
+    "a buffer": lambda: scaled(offset=2.0),
+    "a weight's name": lambda: scaled(name="heaviness"),
+    "a shape": lambda: scaled(width=5),
+    "an operator": lambda: scaled(operator=torch.sub),
     "the example": lambda: scaled(example=3.0),
     "the calibration": lambda: scaled(calibration=3.0),
     "what stays on the CPU": lambda: with_method(on_cpu=True),
     "what is left to it": lambda: with_method(leave=("aten.mul.Tensor",)),
-    "a method's name": lambda: renamed("encode"),
+    "a method's name": lambda: named("encode"),
+    "a method beside it": lambda: named("forward", "encode"),
 }
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_each_property_of_the_model_moves_the_key(name: str) -> None:
-    assert key_of(OTHERS[name]()) != key_of(scaled())
+def test_each_property_of_the_model_moves_the_key_and_is_another_question(name: str) -> None:
+    other, usual = identity_of(OTHERS[name]()), identity_of(scaled())
+    assert other.key != usual.key
+    assert other.question != usual.question
+
+
+def test_the_order_of_methods_moves_the_key() -> None:
+    assert key_of(named("one", "two")) != key_of(named("two", "one"))
 
 
 def test_the_same_model_has_the_same_key() -> None:
@@ -78,50 +108,36 @@ def test_the_same_model_has_the_same_key() -> None:
 
 
 @pytest.mark.parametrize("name", versions())
-def test_each_version_moves_the_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = key_of(scaled())
+def test_each_version_moves_the_key_and_is_no_part_of_the_question(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identity_of(scaled())
     changed = versions() | {name: "another"}
     monkeypatch.setattr(module, "versions", lambda: changed)
-    assert key_of(scaled()) != before
-
-
-def question_of(model: TorchModel, target: tuple[str, ...] = ("vela",), wishes: tuple[str, ...] = ("a8w8",)) -> str:
-    exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
-    return identity(exported, model, target, wishes).question
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_each_property_of_the_model_is_another_question(name: str) -> None:
-    assert question_of(OTHERS[name]()) != question_of(scaled())
-
-
-@pytest.mark.parametrize("name", versions())
-def test_a_version_is_no_part_of_the_question(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = question_of(scaled())
-    changed = versions() | {name: "another"}
-    monkeypatch.setattr(module, "versions", lambda: changed)
-    assert question_of(scaled()) == before
+    after = identity_of(scaled())
+    assert (after.key != before.key, after.question == before.question) == (True, True)
 
 
 def test_nor_is_the_target_but_how_it_is_quantised_is() -> None:
-    assert question_of(scaled(), ("another",)) == question_of(scaled())
-    assert question_of(scaled(), wishes=("a16w8",)) != question_of(scaled())
+    usual = identity_of(scaled()).question
+    assert identity_of(scaled(), ("another",)).question == usual
+    assert identity_of(scaled(), wishes=("a16w8",)).question != usual
 
 
-def test_code_that_moves_to_another_line_is_the_same_question(tmp_path: Path) -> None:
+def test_code_that_moves_to_another_line_is_the_same_question_and_to_another_folder_the_same_key(
+    tmp_path: Path,
+) -> None:
     text = "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
     text += "def net():\n    return Net(), (torch.ones(1, 4),)\n"
-    pairs = []
-    for name, lines in (("first", ""), ("second", "# one more line\n")):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "net.py").write_text(lines + text)
-        model = load_model(f"{folder / 'net.py'}:net")
+
+    def written(name: str, before: str = "", after: str = "") -> ModelIdentity:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "net.py").write_text(before + text + after)
+        model = load_model(f"{tmp_path / name / 'net.py'}:net")
         assert isinstance(model, TorchModel)
-        pairs.append((key_of(model), question_of(model)))
-    (key, question), (other_key, other_question) = pairs
-    assert key != other_key
-    assert question == other_question
+        return identity_of(model)
+
+    first, lower = written("first"), written("second", before="# one more line\n")
+    assert (lower.key != first.key, lower.question == first.question) == (True, True)
+    assert written("third", after="# a comment below the model\n") == first
 
 
 def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
@@ -159,10 +175,3 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
         TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), LoweringOptions("", scheme="a8w8")),
     ]
     assert len({key_of(scaled(), toolchain.key) for toolchain in toolchains}) == len(toolchains)
-
-
-def test_a_session_without_patches_shares_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ETHOS_HIL_PATCHES", raising=False)
-    before = key_of(scaled())
-    monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
-    assert key_of(scaled()) != before

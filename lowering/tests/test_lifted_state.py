@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.lowering.tests.conftest import U55
 from ethos_hil.lowering.upstream import toolchain
 from ethos_hil.lowering.upstream.state import LiftedState
@@ -22,18 +25,14 @@ from ethos_hil.lowering.upstream.state import LiftedState
 X = torch.tensor([[0.5, -0.25, 1.0, 0.125]])
 
 
-class Delay(nn.Module):
+def delay() -> nn.Module:
     """Answers with the input of two calls before."""
 
-    line: Tensor
+    def step(module: Any, x: Tensor) -> Tensor:
+        module.line.copy_(torch.cat([module.line[:, 1:], x[:, None]], 1))
+        return module.line[:, 0] * 1.0
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("line", torch.zeros(1, 3, 4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.line.copy_(torch.cat([self.line[:, 1:], x[:, None]], 1))
-        return self.line[:, 0] * 1.0
+    return keeping(step, line=torch.zeros(1, 3, 4))
 
 
 class Ring(nn.Module):
@@ -85,18 +84,14 @@ class Keeping(nn.Module):
         return self.head(hidden)
 
 
-class Tally(nn.Module):
+def tally() -> nn.Module:
     """Counts its calls in int32, beside a float answer."""
 
-    n: Tensor
+    def step(module: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        module.n.copy_(module.n + 1 + 2)  # by two operators
+        return x * 2, module.n + 0
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("n", torch.zeros(1, dtype=torch.int32))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        self.n.copy_(self.n + 1 + 2)  # by two operators
-        return x * 2, self.n + 0
+    return keeping(step, n=torch.zeros(1, dtype=torch.int32))
 
 
 class Alone(nn.Module):
@@ -123,8 +118,8 @@ def answers(module: nn.Module, cache: Cache, calls: int = 5) -> tuple[Artifact, 
     return artifact, [run.of(call).outputs for call in range(calls)]
 
 
-@pytest.mark.parametrize("kind", [Delay, Ring, Cell, Alone])
-def test_each_call_answers_as_the_model_does(kind: type[nn.Module], cache: Cache) -> None:
+@pytest.mark.parametrize("kind", [delay, Ring, Cell, Alone])
+def test_each_call_answers_as_the_model_does(kind: Callable[[], nn.Module], cache: Cache) -> None:
     module = kind()
     artifact, calls = answers(module, cache)
     assert artifact.keeps_state
@@ -139,7 +134,7 @@ def test_each_call_answers_as_the_model_does(kind: type[nn.Module], cache: Cache
 
 
 def test_what_is_kept_is_not_rounded_again_in_each_call(cache: Cache) -> None:
-    _, calls = answers(Delay(), cache, calls=8)
+    _, calls = answers(delay(), cache, calls=8)
     assert not calls[0][0].any()
     assert not calls[1][0].any()
     for later in calls[3:]:
@@ -147,13 +142,13 @@ def test_what_is_kept_is_not_rounded_again_in_each_call(cache: Cache) -> None:
 
 
 def test_integers_are_kept_exactly(cache: Cache) -> None:
-    _, calls = answers(Tally(), cache)
+    _, calls = answers(tally(), cache)
     assert [int(outputs[1][0]) for outputs in calls] == [3, 6, 9, 12, 15]
 
 
 def test_without_the_lift_the_state_is_lost_and_named(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LiftedState, "of", lambda *_: None)
-    artifact, _ = answers(Delay(), Cache(tmp_path), calls=1)  # type: ignore[arg-type]
+    artifact, _ = answers(delay(), Cache(tmp_path), calls=1)  # type: ignore[arg-type]
     assert artifact.lost == ("output 0 depends on buffer line in the model, not in the program",)
 
 
@@ -161,16 +156,16 @@ def test_a_delegate_does_not_own_state(tmp_path: object, monkeypatch: pytest.Mon
     """Upstream would give it to the delegate as a constant: ExecuTorch then finds no buffer to write to."""
     monkeypatch.setattr(toolchain, "keep_state", lambda partitioner: partitioner)
     with pytest.raises(CompileError, match="does not point to a buffer that exists"):
-        answers(Tally(), Cache(tmp_path), calls=1)  # type: ignore[arg-type]
+        answers(tally(), Cache(tmp_path), calls=1)  # type: ignore[arg-type]
 
 
 def test_a_method_with_state_cannot_be_delegated_whole(cache: Cache) -> None:
     with pytest.raises(CompileError, match="forward keeps state, and cannot be delegated whole") as caught:
-        lower(from_module(Delay(), (X,)), U55, whole=True, cache=cache)
+        lower(from_module(delay(), (X,)), U55, whole=True, cache=cache)
     assert caught.value.hint == "leave out --whole"
 
 
 def test_the_module_and_its_buffers_stay_as_they_were(cache: Cache) -> None:
-    module = Delay()
+    module = delay()
     answers(module, cache)
-    assert not module.line.any()
+    assert not module.get_buffer("line").any()

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from ethos_hil.base.errors import CompileError, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import LoweringOptions
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -21,9 +21,6 @@ from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
 from ethos_hil.lowering.tests.upstream import quantised_by_upstream
-from ethos_hil.lowering.upstream.toolchain import EthosUToolchain
-from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.lowering.vela.options import VelaSetup
 
 # What upstream warns of when it is run without our redirection.
 pytestmark = [
@@ -140,8 +137,6 @@ def test_without_patches_an_average_pool_after_a_look_up_fails_as_upstream_does(
 
 def close_to_float(artifact: Artifact, name: str) -> None:
     """Check that the reference's answer differs from the float model's by quantisation only."""
-    import torch
-
     model = load_model(f"{MODELS}:{name}")
     assert isinstance(model, TorchModel)
     with torch.no_grad():
@@ -180,70 +175,8 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
     assert run.stderr == ""
 
 
-def key_of(model: TorchModel, npu: EthosU = U55, mode: str = "Shared_Sram") -> str:
-    from ethos_hil.lowering.cache.key import identity
-    from ethos_hil.lowering.upstream.export import export
-
-    exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
-    return identity(
-        exported, model, EthosUToolchain(VelaSetup.default(npu, MemoryMode.parse(mode)), LoweringOptions("")).key
-    ).key
-
-
-NET = """
-import torch
-class Net(torch.nn.Module):
-    def __init__(self, width=3):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(3, width, 3)
-        self.register_buffer("offset", torch.ones(1))
-    def forward(self, x):
-        return torch.relu(self.conv(x) + self.offset)
-def net():
-    torch.manual_seed(0)
-    return Net(), (torch.ones(1, 3, 6, 6),)
-"""
-
-
-def write_net(folder: Path, text: str = NET) -> TorchModel:
-    folder.mkdir()
-    (folder / "net.py").write_text(text)
-    model = load_model(f"{folder / 'net.py'}:net")
-    assert isinstance(model, TorchModel)
-    return model
-
-
-def test_the_key_covers_all_that_matters_and_nothing_else(tmp_path: Path) -> None:
-    import torch
-
-    model = write_net(tmp_path / "a")
-    key = key_of(model)
-    assert key_of(model) == key
-    assert key_of(write_net(tmp_path / "b")) == key, "moving the folder changed the key"
-    assert key_of(write_net(tmp_path / "c", NET.replace("def net", "\n# a comment below the model\ndef net"))) == key
-    changed = {
-        "line": key_of(write_net(tmp_path / "d", "\n" + NET)),
-        "operator": key_of(write_net(tmp_path / "e", NET.replace("torch.relu", "torch.sigmoid"))),
-        "module path": key_of(write_net(tmp_path / "f", NET.replace("self.conv", "self.convolution"))),
-        "shape": key_of(write_net(tmp_path / "g", NET.replace("6, 6", "6, 7"))),
-        "calibration": key_of(write_net(tmp_path / "h", NET.replace("torch.ones(1, 3", "torch.zeros(1, 3"))),
-        "npu": key_of(model, EthosU.parse("ethos-u55-256")),
-        "memory mode": key_of(model, mode="Sram_Only"),
-    }
-    with torch.no_grad():
-        conv = model.default.module.get_submodule("conv")
-        assert isinstance(conv.weight, torch.Tensor)
-        conv.weight[0, 0, 0, 0] += 1e-7
-        changed["weight"] = key_of(model)
-        model.default.module.get_buffer("offset").add_(1)
-        changed["buffer"] = key_of(model)
-    assert len({key, *changed.values()}) == len(changed) + 1, changed
-
-
 @pytest.mark.slow
 def test_a_pt2_lowers_to_the_same_program_and_map(lowered: Lowered, cache: Cache, tmp_path: Path) -> None:
-    import torch
-
     model = load_model(f"{MODELS}:known")
     assert isinstance(model, TorchModel)
     path = tmp_path / "known.pt2"

@@ -171,35 +171,6 @@ def test_what_is_wrong_with_a_method_names_it(user_file: Path, function: str, me
     assert caught.value.hint
 
 
-def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
-    from dataclasses import replace
-
-    from ethos_hil.lowering.cache.key import identity
-    from ethos_hil.lowering.upstream.export import export
-
-    model = load_model(f"{user_file}:good")
-    assert isinstance(model, TorchModel)
-
-    def key(methods: dict[str, Method]) -> str:
-        changed = replace(model, methods=methods)
-        return identity(
-            {name: export(method.module, method.example_inputs) for name, method in methods.items()}, changed, ()
-        ).key
-
-    one, two = model.methods["one"], model.methods["two"]
-    keys = [
-        key({"one": one}),
-        key({"other": one}),
-        key({"one": replace(one, on_cpu=True)}),
-        key({"one": replace(one, leave=("aten.add.Tensor",))}),
-        key({"one": one, "two": two}),
-        key({"two": two, "one": one}),
-        key({"one": replace(one, calibration_inputs=((torch.zeros(1, 4),),))}),
-        key({"one": replace(one, example_inputs=(torch.zeros(1, 4),))}),
-    ]
-    assert len(set(keys)) == len(keys)
-
-
 @pytest.mark.slow
 def test_methods_are_lowered_for_an_ethos_u85_as_well(lowered: Lowered) -> None:
     artifact = lowered("methods", EthosU.parse("ethos-u85-256"))

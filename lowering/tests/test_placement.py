@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -19,6 +18,7 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import ProgramFile, from_module
 from ethos_hil.lowering.program.placement import CpuCall, group_calls, kind_of
+from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.tests.conftest import DATA, U55
 from ethos_hil.lowering.upstream.cpu_calls import Leavable, require_known
 from ethos_hil.lowering.upstream.explain import plain
@@ -93,16 +93,12 @@ def test_each_operator_on_the_cpu_has_its_line_module_and_reason(net: str, cache
     assert lower(net, U55, as_upstream=True, cache=cache).placement == artifact.placement
 
 
-class CountsMask(nn.Module):
-    """As position encodings of image transformers do."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * 2 + (x > 0).cumsum(1, dtype=torch.float32)
-
-
 def test_a_running_sum_of_booleans_is_left_to_the_cpu(cache: Cache) -> None:
-    """Upstream's partitioner takes it for an Ethos-U85, and its passes fail on it."""
-    model = from_module(CountsMask(), (torch.randn(1, 4, 8),))
+    """Upstream's partitioner takes it for an Ethos-U85, and its passes fail on it. Image transformers encode positions
+    by such sums.
+    """
+    counts_mask = module_of(lambda x: x * 2 + (x > 0).cumsum(1, dtype=torch.float32))
+    model = from_module(counts_mask, (torch.randn(1, 4, 8),))
     (call,) = of(lower(model, EthosU.parse("ethos-u85-256"), cache=cache), "aten::cumsum.out")
     assert (call.reason, call.remedy) == (
         "the NPU makes running sums of quantised numbers only, not of integers or booleans", "cast its input to float"

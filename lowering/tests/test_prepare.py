@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,23 @@ from torch import Tensor, nn
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.conditions.process import one_torch_thread
 from ethos_hil.lowering.upstream.cpu_calls import picks_alike
+from ethos_hil.lowering.testing.function_module import module_of
+from ethos_hil.lowering.upstream.cpu_only import picks_alike
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.graph_repairs import prepare
 from ethos_hil.lowering.upstream.quantizers import GroupedFinder, grouped_notes
 from ethos_hil.lowering.user_code.user_function import Sources
 
 
-class Extremes(nn.Module):
+def extremes(x: Tensor) -> tuple[Tensor, ...]:
     """Maxima and minima of a dimension, with and without their indices."""
-
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        most, at = torch.max(x, -1)
-        least = torch.min(x, 1, keepdim=True)[1]
-        return most, at, least, torch.max(x, 0)[0]
+    most, at = torch.max(x, -1)
+    least = torch.min(x, 1, keepdim=True)[1]
+    return most, at, least, torch.max(x, 0)[0]
 
 
-def floating(module: nn.Module, *inputs: Tensor) -> torch.fx.GraphModule:
-    graph: torch.fx.GraphModule = torch.export.export(module.eval(), inputs).module(check_guards=False)
+def floating(function: Callable[..., Any], *inputs: Tensor) -> torch.fx.GraphModule:
+    graph: torch.fx.GraphModule = torch.export.export(module_of(function).eval(), inputs).module(check_guards=False)
     return graph
 
 
@@ -42,7 +43,7 @@ def targets(module: torch.fx.GraphModule) -> list[str]:
 @pytest.mark.parametrize("batch", [1, 2])
 def test_extremes_whose_indices_are_used_are_taken_apart(batch: int) -> None:
     x = torch.randint(-3, 3, (batch, 4, 6)).float()
-    module = floating(Extremes(), x)
+    module = floating(extremes, x)
     wanted = module(x)
     (note,) = prepare(module, Sources(), quantised=True, as_upstream=False)
     assert "argmax" in note
@@ -54,16 +55,15 @@ def test_extremes_whose_indices_are_used_are_taken_apart(batch: int) -> None:
 
 @pytest.mark.parametrize("pads", [(1, 2), (2, 0, 0, 3), (-1, -1, 0, 3), (0, 0, 1, 1, 2, 2)], ids=str)
 def test_circular_padding_is_concatenated(pads: tuple[int, ...]) -> None:
-    class Wrapped(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return 2 * nn.functional.pad(x, pads, "circular")
+    def wrapped(x: Tensor) -> Tensor:
+        return 2 * nn.functional.pad(x, pads, "circular")
 
     x = torch.randn((2, 3, 4, 5, 6)[: len(pads) // 2 + 2])
-    module = floating(Wrapped(), x)
+    module = floating(wrapped, x)
     (note,) = prepare(module, Sources(), quantised=True, as_upstream=True)
     assert "circular" in note
     assert "aten.pad.default" not in targets(module)
-    assert torch.equal(module(x), Wrapped()(x))
+    assert torch.equal(module(x), wrapped(x))
     assert all("val" in node.meta for node in module.graph.nodes if node.op == "call_function")
 
 
@@ -94,17 +94,9 @@ def test_a_pool_that_needs_ceil_mode_keeps_it() -> None:
 
 
 def test_a_pool_that_has_and_lacks_a_window_is_refused_with_its_line() -> None:
-    class Mixed(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return torch.nn.functional.max_pool2d(x, 4, 4, 2, ceil_mode=True)
-
+    pooled = floating(lambda x: nn.functional.max_pool2d(x, 4, 4, 2, ceil_mode=True), torch.rand(1, 3, 15, 9))
     with pytest.raises(CompileError, match=r"aten.max_pool2d.default at test_prepare.py:\d+: ceil_mode") as caught:
-        prepare(
-            floating(Mixed(), torch.rand(1, 3, 15, 9)),
-            Sources(Path(__file__).parent),
-            quantised=True,
-            as_upstream=False,
-        )
+        prepare(pooled, Sources(Path(__file__).parent), quantised=True, as_upstream=False)
     assert "functional.pad" in (caught.value.hint or "")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from ethos_hil.base.errors import OracleError, UsageError
 from ethos_hil.lowering.artifact import Artifact
@@ -20,8 +21,6 @@ from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 
 def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     """The outputs of the PT2E-quantised module, run by torch alone."""
-    import torch
-
     from ethos_hil.lowering.conditions.process import quiet
     from ethos_hil.lowering.model.torch_model import TorchModel, load_model
     from ethos_hil.lowering.upstream.ethosu import compile_spec

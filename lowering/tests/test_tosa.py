@@ -1,15 +1,21 @@
-"""Where an operator of TOSA comes from: the first of a chain of graphs, whatever ids these have. Damaged programs."""
+"""TOSA programs: where an operator comes from, what a program computes, and what becomes of one that is rewritten."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.formats.tosa import TosaGraph, _root, _Texts
-from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.lowering.formats.tosa import TosaGraph, _root, _Texts, content_digest
+from ethos_hil.lowering.formats.tosa_draft import TosaDraft
+from ethos_hil.lowering.repairs.rewrites import add_clamp
+from ethos_hil.lowering.testing.programs.pieces import layer
+from ethos_hil.lowering.testing.reference import reference
+from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 
 
 def source(name: str, graph: int, *origins: Any) -> Any:
@@ -92,3 +98,127 @@ def test_texts_that_lie_in_one_another_take_no_memory() -> None:
         text(b"123456789")
     with pytest.raises(ValueError, match="texts are longer than it is"):
         text(b"1")
+
+
+# --- The digest of what a TOSA program computes: blind to names, sharp for everything else.
+
+
+def arithmetic(
+    scale: float = 0.5, operator: str = "MUL", size: int = 4, shift: int = 0, *, swapped: bool = False
+) -> bytes:
+    graph = Graph()
+    a, b = (graph.rescale(graph.input((1, size)), factor, dtype="int32") for factor in (1.0, 2.0))
+    product = graph.binary(operator, *((b, a) if swapped else (a, b)))
+    return graph.output(graph.table(graph.rescale(product, scale), np.arange(-128, 128) + shift)).serialize()
+
+
+OTHERS: dict[str, Callable[[], bytes]] = {
+    "an attribute or a constant": lambda: arithmetic(scale=0.25),
+    "one element of a constant": lambda: arithmetic(shift=-1),
+    "an operator": lambda: arithmetic(operator="ADD"),
+    "a shape": lambda: arithmetic(size=8),
+    "an order of operands": lambda: arithmetic(swapped=True),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_another_program_has_another_digest(what: str) -> None:
+    assert content_digest(OTHERS[what]()) != content_digest(arithmetic())
+
+
+def test_names_do_not_count() -> None:
+    tosa = arithmetic()
+    named = tosa.replace(b"main", b"mine")
+    assert named != tosa
+    assert content_digest(named) == content_digest(tosa)
+
+
+def test_a_damaged_program_is_an_error() -> None:
+    tosa = bytearray(arithmetic())
+    tosa[4:64] = bytes(60)
+    with pytest.raises(UsageError, match="a TOSA program is damaged"):
+        content_digest(b"\xff\xff\xff\x7f" + bytes(tosa[4:]))
+
+
+# --- A rewritten TOSA program is a valid one, and all that was not touched is what it was.
+
+
+@pytest.fixture
+def two_outputs() -> bytes:
+    graph, rng = Graph(), np.random.default_rng(0)
+    first = layer(graph, rng, graph.input((1, 5, 6, 4)), 7, 3)
+    second = graph.table(graph.transpose(first, (0, 3, 1, 2)), rng.integers(-128, 128, 256))
+    return graph.output(first, second).serialize()
+
+
+def inputs() -> list[np.ndarray]:
+    return [np.random.default_rng(1).integers(-128, 128, (1, 5, 6, 4)).astype(np.int8)]
+
+
+def test_a_program_that_is_not_changed_keeps_its_bytes(two_outputs: bytes) -> None:
+    draft = TosaDraft(two_outputs)
+    assert draft.blocks[0].operators
+    assert draft.finish() is two_outputs
+
+
+def test_new_operators_do_what_they_say(two_outputs: bytes) -> None:
+    draft = TosaDraft(two_outputs)
+    block = draft.blocks[0]
+    last = block.operators[-1]
+    name = block.outputs[1]
+    shape = block.tensors[name].shape
+    turned = block.transpose(last, last.inputs[0], (0, 2, 3, 1))
+    back = block.transpose(last, turned, (0, 3, 1, 2))
+    flat = block.reshape(last, back, (shape[0] * shape[1], *shape[2:]))
+    part = block.slice(last, flat, (0, 0, 0), (shape[0] * shape[1], *shape[2:]))
+    last.inputs[0] = block.reshape(last, part, shape)
+    entries = block.constant(last.inputs[1])
+    assert entries is not None
+    last.inputs[1] = block.const(last, entries, "INT8")
+    writer = block.producer(last.inputs[0])
+    assert writer is not None
+    add_clamp(block, writer, last.inputs[0])
+    rewritten = draft.finish()
+    assert rewritten != two_outputs
+    assert reference(rewritten, inputs()) == reference(two_outputs, inputs())
+    before, after = TosaGraph.parse(two_outputs), TosaGraph.parse(rewritten)
+    assert (after.inputs, after.outputs) == (before.inputs, before.outputs)
+    assert {operator.op for operator in after.operators} >= {"TRANSPOSE", "SLICE", "RESHAPE", "CLAMP"}
+    # A second rewriting of the first: new tables in front of new tables.
+    again = TosaDraft(rewritten)
+    block = again.blocks[0]
+    last = block.operators[-1]
+    last.inputs[0] = block.reshape(last, last.inputs[0], shape)
+    assert reference(again.finish(), inputs()) == reference(two_outputs, inputs())
+
+
+def test_regions_of_branches_stay(two_outputs: bytes) -> None:
+    graph = Graph()
+    source = graph.input((1, 4, 6, 2))
+
+    def same(value: Value) -> Value:
+        return value
+
+    def turned(value: Value) -> Value:
+        return graph.clamp(value, -5, 5)
+
+    branches = graph.cond_if(graph.input((1,), "bool"), turned, same, [graph.clamp(source, -100, 100)])
+    tosa = graph.output(branches).serialize()
+    draft = TosaDraft(tosa)
+    assert len(draft.blocks) == 3
+    block = draft.blocks[0]
+    first = next(operator for operator in block.operators if operator.op == "CLAMP")
+    first.inputs[0] = block.reshape(first, block.reshape(first, first.inputs[0], (4, 12)), (1, 4, 6, 2))
+    rewritten = draft.finish()
+    assert list(TosaGraph.regions(rewritten)) == list(TosaGraph.regions(tosa))
+    data = np.random.default_rng(2).integers(-128, 128, (1, 4, 6, 2)).astype(np.int8)
+    for choice in (True, False):
+        inputs = [data, np.array([choice])]
+        assert reference(rewritten, inputs) == reference(tosa, inputs)
+
+
+def test_names_are_new(two_outputs: bytes) -> None:
+    block = TosaDraft(two_outputs).blocks[0]
+    names = {block.tensor("t1", (1,), "INT8") for _ in range(5)}
+    assert len(names) == 5
+    assert names <= set(block.tensors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,22 +16,19 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.lowering.tests.conftest import U55
 from ethos_hil.lowering.user_code.module_changes import changes, copy_module
 
 
-class Counter(nn.Module):
+def counter() -> nn.Module:
     """Adds the number of calls, which it keeps in a buffer."""
 
-    n: Tensor
+    def step(module: Any, x: Tensor) -> Tensor:
+        module.n.add_(1.0)
+        return x + module.n
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("n", torch.zeros(1, 4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.n.add_(1.0)
-        return x + self.n
+    return keeping(step, n=torch.zeros(1, 4))
 
 
 class Attribute(nn.Module):
@@ -57,26 +55,19 @@ class OwnTensor(nn.Module):
         return x + self.total
 
 
-class InPlace(nn.Module):
+def in_place() -> nn.Module:
     """Changes its input."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        x.add_(1.0)
-        return x * 2
+    return module_of(lambda x: x.add_(1.0) * 2)
 
 
-class ReturnsItsBuffer(nn.Module):
+def returns_its_buffer() -> nn.Module:
     """Gives out the buffer that it changes."""
 
-    n: Tensor
+    def step(module: Any, x: Tensor) -> Tensor:
+        module.n.add_(x)
+        return module.n
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("n", torch.zeros(1, 4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.n.add_(x)
-        return self.n
+    return keeping(step, n=torch.zeros(1, 4))
 
 
 X = ((0.1, 0.2, 0.3, 0.4),)
@@ -89,8 +80,8 @@ def lowered_answers(module: nn.Module, cache: Cache) -> tuple[Artifact, Tensor]:
     return artifact, x
 
 
-@pytest.mark.parametrize("kind", [Counter, Attribute, OwnTensor, InPlace, ReturnsItsBuffer])
-def test_the_answers_are_those_of_the_first_call(kind: type[nn.Module], cache: Cache) -> None:
+@pytest.mark.parametrize("kind", [counter, Attribute, OwnTensor, in_place, returns_its_buffer])
+def test_the_answers_are_those_of_the_first_call(kind: Callable[[], nn.Module], cache: Cache) -> None:
     expected = kind()(torch.tensor(X)).detach().numpy().copy()
     module = kind()
     for _ in range(2):  # a second lowering of the same module starts from the same state
@@ -102,9 +93,9 @@ def test_the_answers_are_those_of_the_first_call(kind: type[nn.Module], cache: C
 
 
 @pytest.mark.parametrize(
-    ("kind", "changed"), [(Counter, "n"), (Attribute, "calls"), (OwnTensor, "total"), (ReturnsItsBuffer, "n")]
+    ("kind", "changed"), [(counter, "n"), (Attribute, "calls"), (OwnTensor, "total"), (returns_its_buffer, "n")]
 )
-def test_what_a_call_changes_is_named(kind: type[nn.Module], changed: str) -> None:
+def test_what_a_call_changes_is_named(kind: Callable[[], nn.Module], changed: str) -> None:
     model = from_module(nn.Sequential(kind()), (torch.tensor(X),))
     method = model.methods["forward"]
     assert (method.changed, method.steady) == ((f"0.{changed}",), False)
@@ -129,12 +120,11 @@ def test_a_module_that_only_keeps_something_is_steady() -> None:
 def test_state_outside_of_the_module_is_noticed() -> None:
     calls: list[int] = []
 
-    class Outside(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            calls.append(1)
-            return x + len(calls)
+    def count(x: Tensor) -> Tensor:
+        calls.append(1)
+        return x + len(calls)
 
-    method = from_module(Outside(), (torch.tensor(X),)).methods["forward"]
+    method = from_module(module_of(count), (torch.tensor(X),)).methods["forward"]
     assert (method.changed, method.steady) == ((), False)
 
 
@@ -181,13 +171,9 @@ def test_a_module_that_refuses_to_be_copied_is_an_error_that_says_why() -> None:
     [(lambda x: (), "returns no outputs"), (lambda x: None, "output 0 of forward is None"),
      (lambda x: (x, None), "output 1 of forward is None"), (lambda x: {"a": x, "b": [None]}, "output 1 of forward")],
 )  # fmt: skip
-def test_outputs_that_are_none_are_refused_by_name(outputs: object, text: str) -> None:
-    class Returns(nn.Module):
-        def forward(self, x: Tensor) -> object:
-            return outputs(x)  # type: ignore[operator]
-
+def test_outputs_that_are_none_are_refused_by_name(outputs: Callable[[Tensor], object], text: str) -> None:
     with pytest.raises(UsageError, match=text) as caught:
-        from_module(Returns(), (torch.tensor(X),), label="net.py:net")
+        from_module(module_of(outputs), (torch.tensor(X),), label="net.py:net")
     assert caught.value.exit_status == 2
     assert caught.value.message.startswith("net.py:net: ")
 
@@ -196,13 +182,10 @@ def test_nan_and_infinity_of_the_models_own_precision_are_kept() -> None:
     """exp(100) is infinite in float32 and finite in float64."""
     from ethos_hil.lowering.upstream.pytorch_answers import evaluate_in_double
 
-    class Large(nn.Module):
-        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-            large = torch.exp(x)
-            return large, large / large
-
-    exported = torch.export.export(Large(), (torch.tensor([1.0, 100.0]),)).module(check_guards=False)
-    power, quotient = evaluate_in_double(exported, (torch.tensor([1.0, 100.0]),))
+    inputs = (torch.tensor([1.0, 100.0]),)
+    module = module_of(lambda x: (torch.exp(x), torch.exp(x) / torch.exp(x)))
+    exported = torch.export.export(module, inputs).module(check_guards=False)
+    power, quotient = evaluate_in_double(exported, inputs)
     assert power.dtype == np.float64
     assert np.isfinite(power).tolist() == [True, False]
     assert np.isnan(quotient).tolist() == [False, True]
@@ -236,49 +219,40 @@ class Ring(nn.Module):
         return self.linear(self.b.flatten(1))
 
 
-class Whole(nn.Module):
-    k: Tensor
+def whole() -> nn.Module:
+    linear = nn.Linear(4, 4)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("k", torch.zeros(1, dtype=torch.int32))
-        self.linear = nn.Linear(4, 4)
+    def step(module: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        module.k.add_(1)
+        return module.linear(x), module.k + 0
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        self.k.add_(1)
-        return self.linear(x), self.k + 0
+    module = keeping(step, k=torch.zeros(1, dtype=torch.int32))
+    module.linear = linear
+    return module
 
 
-class WrittenOnly(nn.Module):
-    last: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("last", torch.zeros(1, 4))
-
-    def forward(self, x: Tensor) -> Tensor:
+def written_only() -> nn.Module:
+    def step(module: Any, x: Tensor) -> Tensor:
         y = x * 3
-        self.last.copy_(y)
+        module.last.copy_(y)
         return y
 
+    return keeping(step, last=torch.zeros(1, 4))
 
-class Sum(nn.Module):
-    n: Tensor
 
-    def __init__(self, start: float = 0.0) -> None:
-        super().__init__()
-        self.register_buffer("n", torch.full((1, 4), start))
+def total(start: float = 0.0) -> nn.Module:
+    def step(module: Any, x: Tensor) -> Tensor:
+        module.n.add_(x)
+        return module.n * 2
 
-    def forward(self, x: Tensor) -> Tensor:
-        self.n.add_(x)
-        return self.n * 2
+    return keeping(step, n=torch.full((1, 4), start))
 
 
 def stateful(name: str) -> TorchModel:
     x = (torch.tensor(X),)
     modules = {
-        "counter": Counter(), "ring": Ring(False), "slot": Ring(True), "whole": Whole(), "written only": WrittenOnly(),
-        "on the CPU": Sum(), "on the CPU, from 5": Sum(5.0),
+        "counter": counter(), "ring": Ring(False), "slot": Ring(True), "whole": whole(), "written only": written_only(),
+        "on the CPU": total(), "on the CPU, from 5": total(5.0),
     }  # fmt: skip
     model = from_module(modules[name], x, label=name)
     if not name.startswith("on the CPU"):
@@ -300,7 +274,7 @@ def test_a_buffer_that_the_program_does_not_keep_is_named(name: str, cache: Cach
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Attribute, "calls"), (OwnTensor, "total")])
-def test_state_of_python_that_export_froze_is_named(kind: type[nn.Module], name: str, cache: Cache) -> None:
+def test_state_of_python_that_export_froze_is_named(kind: Callable[[], nn.Module], name: str, cache: Cache) -> None:
     artifact, _ = lowered_answers(kind(), cache)
     assert (artifact.lost, artifact.frozen) == ((), (f"its attribute {name}",))
 
@@ -312,7 +286,7 @@ def test_a_reference_keeps_state_from_call_to_call(cache: Cache) -> None:
     assert artifact.keeps_state
     x = np.array(X, np.float32)
     run = Reference(artifact).run((x,), repeat=3)
-    eager = Sum()
+    eager = total()
     for repeat in range(3):
         np.testing.assert_array_equal(run.of(repeat).outputs[0], eager(torch.tensor(X)).numpy())
     np.testing.assert_array_equal(Reference(artifact).run((x,)).outputs[0], run.of(0).outputs[0])

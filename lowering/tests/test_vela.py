@@ -1,14 +1,17 @@
-"""The one call of Vela: what it compiles is what ExecuTorch's call compiles, and its failures are told apart."""
+"""Vela: the one call of it, and the blob of a delegate that it gives."""
 
 from __future__ import annotations
 
+import random
 import resource
+import struct
 
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import CompileError, ToolError
+from ethos_hil.base.errors import CompileError, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaRefusal, flags, run_vela
@@ -101,3 +104,102 @@ def test_a_full_disk_is_not_the_programs_fault() -> None:
     assert caught.value.hint is not None
     assert "TMPDIR" in caught.value.hint
     assert run_vela(products(), flags(U55, MemoryMode("Shared_Sram"))).blob
+
+
+# --- The delegate blob: a good one is read completely, and no damaged one gets through or crashes the reader.
+
+
+STREAM = struct.pack("<4I", 0x0000010F, 0x00004000, 0x00000000, 0xFFFF0000)
+
+
+def payload(stream: bytes = STREAM) -> bytes:
+    head = [0x31504F43, 0x00100001, 0x1807, 0x10066001, 5, 5, 5, len(stream) // 4 << 16 | 2]
+    return struct.pack("<8I", *head) + stream
+
+
+def ios(*entries: tuple[int, ...]) -> bytes:
+    return struct.pack("<i", len(entries)) + b"".join(struct.pack("<9i", *entry) for entry in entries)
+
+
+def make_blob(**replaced: bytes) -> bytes:
+    blocks = {
+        "vela_bin_stream": b"",
+        "cmd_data": payload(),
+        "weight_data": bytes(range(20)),
+        "scratch_size": struct.pack("<I", 128),
+        "inputs": ios((1, 1, 1, 2, 4, 4, 1, 0, 1), (1, 1, 1, 1, 1, 4, 2, 32, 1)),
+        "outputs": ios((1, 1, 1, 1, 1, 10, 1, 64, 1)),
+        "vela_end_stream": b"",
+    } | replaced
+    parts = []
+    for name, data in blocks.items():
+        parts += [name.encode().ljust(16, b"\0"), struct.pack("<4I", len(data), 0, 0, 0), data, bytes(-len(data) % 16)]
+    return b"".join(parts)
+
+
+def test_a_good_blob_is_read_completely() -> None:
+    blob = VelaBlob.parse(make_blob())
+    assert blob.command_stream == STREAM
+    assert blob.command_data == payload()
+    assert (blob.config_word, blob.id_word) == (0x1807, 0x10066001)
+    assert blob.weights == bytes(range(20))
+    assert blob.scratch_size == 128
+    assert blob.inputs == (VelaIo((1, 1, 1, 2, 4, 4), 1, 0, 1), VelaIo((1, 1, 1, 1, 1, 4), 2, 32, 1))
+    assert [io.size for io in (*blob.inputs, *blob.outputs)] == [32, 8, 10]
+
+
+def test_a_long_stream_uses_the_high_part_of_its_length() -> None:
+    stream = bytes(4 * 0x12345)
+    command = bytearray(payload(STREAM)[:32]) + stream
+    struct.pack_into("<I", command, 28, (0x2345 << 16) | (0x1 << 8) | 2)
+    assert VelaBlob.parse(make_blob(cmd_data=bytes(command))).command_stream == stream
+
+
+def test_every_truncation_is_an_error_that_names_the_place() -> None:
+    blob = make_blob()
+    for length in range(len(blob)):
+        with pytest.raises(UsageError, match=r"model\.pte, delegate 0: not a usable Ethos-U delegate"):
+            VelaBlob.parse(blob[:length], "model.pte, delegate 0")
+
+
+@pytest.mark.parametrize("data", [b"", bytes(64), b"\xff" * 64, make_blob() + bytes(16)])
+def test_empty_zero_and_overlong_data_is_rejected(data: bytes) -> None:
+    with pytest.raises(UsageError):
+        VelaBlob.parse(data)
+
+
+@pytest.mark.parametrize(
+    ("replaced", "message"),
+    [
+        ({"cmd_data": b"COPX" + payload()[4:]}, "expected b'COP1'"),
+        ({"cmd_data": payload()[:-1]}, "multiple of 4"),
+        ({"cmd_data": payload()[:-4]}, "claims 4 words, 3 are there"),
+        ({"cmd_data": payload()[:28]}, "no command stream"),
+        ({"cmd_data": payload()[:4] + payload()[16:]}, "no configuration"),
+        ({"cmd_data": payload()[:4] + struct.pack("<I", 9) + payload()[8:]}, "action 0x00000009"),
+        ({"scratch_size": b"12"}, "scratch_size has 2 bytes"),
+        ({"inputs": b""}, "'inputs' has 0 bytes"),
+        ({"inputs": struct.pack("<i", -1)}, "for -1 entries"),
+        ({"inputs": ios((1, 1, 1, 2, 4, 4, 1, 100, 1))}, "32 bytes at 100, the scratch area has 128"),
+        ({"outputs": ios((1, 1, 1, 1, 0, 4, 1, 0, 1))}, "shape"),
+        ({"outputs": ios((1, 1, 1, 1, 1, 4, 3, 0, 1))}, "3-byte elements"),
+        ({"outputs": ios((1, 1, 1, 1, 1, 4, 1, -4, 1))}, "at -4"),
+    ],
+)
+def test_each_field_is_checked(replaced: dict[str, bytes], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        VelaBlob.parse(make_blob(**replaced))
+    assert message in caught.value.message
+
+
+def test_random_damage_never_crashes_the_reader() -> None:
+    rng = random.Random(5)
+    blob = make_blob()
+    for _ in range(3000):
+        damaged = bytearray(blob)
+        for _ in range(rng.choice((1, 3, 20))):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        try:
+            VelaBlob.parse(bytes(damaged))
+        except UsageError:
+            continue

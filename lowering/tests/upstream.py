@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 
-if TYPE_CHECKING:
-    import torch
-
 
 def quantised_by_upstream(model: str, npu: EthosU) -> tuple[Any, torch.export.ExportedProgram]:
     """The EthosUCompileSpec for `npu`, and the program of a MODEL calibrated and quantised for it."""
-    import torch
     from executorch.backends.arm.ethosu import EthosUCompileSpec
     from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ethos_hil.lowering.testing.function_module import module_of
+
 
 class Buffers(nn.Module):
     """Buffers of both kinds, one that is broadcast, one that is transposed, an empty one, and a scalar."""
@@ -30,11 +32,9 @@ class Buffers(nn.Module):
         return y + turned[:1] + empty.sum() + self.scalar
 
 
-class Constant(nn.Module):
+def constant(x: torch.Tensor) -> Any:
     """A constant that torch.export lifts, and a dictionary as output."""
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return x + torch.tensor([1.0, 2.0, 3.0, 4.0]), {"a b": x * 2}
+    return x + torch.tensor([1.0, 2.0, 3.0, 4.0]), {"a b": x * 2}
 
 
 class Attention(nn.Module):
@@ -47,27 +47,6 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         answer: torch.Tensor = self.attention(x, x, x)[0]
         return answer
-
-
-class Pooled(nn.Module):
-    """Its sizes are expressions with Max and FloorDiv, where height and width are open."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.max_pool2d(x, 3, 2) + 1
-
-
-class Scaled(nn.Module):
-    """Its sizes are expressions with decimals, where height and width are open."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.interpolate(x, scale_factor=1.5, mode="nearest")
-
-
-class Branch(nn.Module):
-    """Two graphs inside the graph."""
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
 
 
 class NoGradient(nn.Module):
@@ -83,12 +62,10 @@ class NoGradient(nn.Module):
         return y + 1
 
 
-class Texts(nn.Module):
+def texts(x: torch.Tensor) -> torch.Tensor:
     """Operators with texts as arguments, and an argument that is not finite."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = nn.functional.gelu(x, approximate="tanh") + torch.div(x, 2, rounding_mode="floor")
-        return torch.einsum("ij,ij->ij", y, nn.functional.pad(x, (1, 1), value=float("inf"))[..., 1:-1])
+    y = nn.functional.gelu(x, approximate="tanh") + torch.div(x, 2, rounding_mode="floor")
+    return torch.einsum("ij,ij->ij", y, nn.functional.pad(x, (1, 1), value=float("inf"))[..., 1:-1])
 
 
 class Shared(nn.Module):
@@ -105,8 +82,8 @@ class Shared(nn.Module):
         return answer
 
 
-def _exported(module: nn.Module, *inputs: torch.Tensor, **options: Any) -> torch.export.ExportedProgram:
-    return torch.export.export(module.eval(), inputs, **options)
+def _exported(function: Callable[..., Any], *inputs: torch.Tensor, **options: Any) -> torch.export.ExportedProgram:
+    return torch.export.export(module_of(function).eval(), inputs, **options)
 
 
 def _quantised() -> torch.export.ExportedProgram:
@@ -128,21 +105,32 @@ def _convolutions() -> torch.export.ExportedProgram:
     return _exported(nn.Sequential(*layers, nn.Linear(8 * 16, 5)), torch.randn(1, 3, 8, 8))
 
 
-_OPEN = ({2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},)
+_OPEN = (({2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},),)
+"""Height and width."""
 PROGRAMS: dict[str, Callable[[], torch.export.ExportedProgram]] = {
     "attention": lambda: _exported(Attention(), torch.randn(1, 5, 16)),
-    "branch": lambda: _exported(Branch(), torch.randn(2, 4)),
+    # Two graphs inside the graph.
+    "branch": lambda: _exported(
+        lambda x: torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,)), torch.randn(2, 4)
+    ),
     "buffers": lambda: _exported(Buffers(), torch.randn(2, 4)),
-    "constant": lambda: _exported(Constant(), torch.randn(2, 4)),
+    "constant": lambda: _exported(constant, torch.randn(2, 4)),
     "convolutions": _convolutions,
     "encoder": lambda: _exported(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), torch.randn(1, 5, 16)),
     "lstm": lambda: _exported(nn.LSTM(4, 8, batch_first=True), torch.randn(1, 3, 4)),
     "no_gradient": lambda: _exported(NoGradient(), torch.randn(2, 4)),
-    "pooled": lambda: _exported(Pooled(), torch.randn(4, 3, 9, 9), dynamic_shapes=_OPEN),
+    # Sizes are expressions: with Max and FloorDiv here, and with decimals in "scaled".
+    "pooled": lambda: _exported(
+        lambda x: nn.functional.max_pool2d(x, 3, 2) + 1, torch.randn(4, 3, 9, 9), dynamic_shapes=_OPEN
+    ),
     "quantised": _quantised,
-    "scaled": lambda: _exported(Scaled(), torch.randn(1, 3, 8, 9), dynamic_shapes=_OPEN),
+    "scaled": lambda: _exported(
+        lambda x: nn.functional.interpolate(x, scale_factor=1.5, mode="nearest"),
+        torch.randn(1, 3, 8, 9),
+        dynamic_shapes=_OPEN,
+    ),
     "shared": lambda: _exported(Shared(), torch.tensor([[1, 2]])),
-    "texts": lambda: _exported(Texts(), torch.randn(2, 4)),
+    "texts": lambda: _exported(texts, torch.randn(2, 4)),
 }
 
 

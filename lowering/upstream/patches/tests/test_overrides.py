@@ -1,18 +1,70 @@
-"""Remembered overrides leave torch's operators as torch's own do, the first time and later, and torch as it was."""
+"""Composite operators: collected once and completely, and overridden as torch does it, the first time and later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import pytest
+import torch
 
 from ethos_hil.lowering.upstream.patches import in_torch
-from ethos_hil.lowering.upstream.patches.in_torch import _identity
+from ethos_hil.lowering.upstream.patches.in_torch import _identity, collected_once
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
+
+Collect = Callable[[], set[Any]]
+
+
+@pytest.fixture
+def collections(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many operators torch found, each time that it collected them."""
+    monkeypatch.setattr(in_torch, "_collections", {})
+    return []
+
+
+@pytest.fixture
+def collect(collections: list[int]) -> Collect:
+    """torch's function, counted."""
+    from torch._export.utils import _collect_all_valid_cia_ops
+
+    _collect_all_valid_cia_ops()  # the first time in a process, it enters operators into the registry itself
+
+    def counted() -> set[Any]:
+        operators: set[Any] = _collect_all_valid_cia_ops()
+        collections.append(len(operators))
+        return operators
+
+    return counted
+
+
+def test_operators_are_collected_once_and_each_user_has_a_set_of_its_own(
+    collect: Collect, collections: list[int]
+) -> None:
+    first = collected_once(collect)()
+    count = len(first)
+    first.clear()
+    assert len(collected_once(collect)()) == count > 0
+    assert collections == [count]
+
+
+def test_what_is_registered_meanwhile_is_seen(collect: Collect, collections: list[int]) -> None:
+    remembered = collected_once(collect)
+    before = remembered()
+    library = torch.library.Library("ethos_hil_composites", "DEF")
+    try:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+        operator = torch.ops.ethos_hil_composites.twice.default
+        assert remembered() - before == {operator}
+        assert len(collections) == 2
+    finally:
+        library._destroy()
+
+
+# --- Remembered overrides leave torch's operators as torch's own do, the first time and later, and torch as it was.
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +109,6 @@ def test_operators_have_the_same_kernels() -> None:
 
 
 def test_torch_overrides_an_operator_once() -> None:
-    import torch
-
     operator: Any = torch.ops.aten.linear.default
     key = torch._C.DispatchKey.AutogradCPU
     kernels = []
@@ -70,7 +120,6 @@ def test_torch_overrides_an_operator_once() -> None:
 
 
 def test_tables_of_decompositions_have_their_own_copies_of_the_same_functions() -> None:
-    import torch
     from torch.export import default_decompositions
 
     operator: Any = torch.ops.aten.linear.default
@@ -103,8 +152,6 @@ def test_functions_are_told_apart() -> None:
 
 
 def test_an_operator_that_changed_is_overridden_anew() -> None:
-    import torch
-
     operator: Any = torch.ops.aten.linear.default
     keys = torch._C.DispatchKey
     before = dict(operator.py_kernels)
@@ -122,8 +169,6 @@ def test_an_operator_that_changed_is_overridden_anew() -> None:
 
 
 def test_an_operator_that_is_to_be_decomposed_is_not_kept_whole() -> None:
-    import torch
-
     operator: Any = torch.ops.aten.linear.default
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     with remembered_overrides():

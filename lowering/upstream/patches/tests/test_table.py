@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.lowering.cache.store import Cache
@@ -104,8 +105,6 @@ def test_what_changes_results_is_an_error_that_says_what_to_do(
 
 
 def test_a_change_of_what_a_patch_relies_on_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     monkeypatch.setattr(torch.fx.GraphModule, "_recompile_submodules", lambda self: [])
     with pytest.warns(RuntimeWarning, match="'generation' .*_recompile_submodules has changed"), apply(SPEED):
         pass
