@@ -17,8 +17,8 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import ANNOTATIONS, DEFAULT_TARGET, OPTIONS, Question
 from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.show.result import Result
 from ethos_hil.harness.terminal.progress import Reporter
+from ethos_hil.harness.verdict.result import Result
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model.torch_model import ProgramFile, TorchModel, from_exported, from_module
 from ethos_hil.lowering.user_code.module_changes import copy_module

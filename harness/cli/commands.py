@@ -295,7 +295,7 @@ def _problems(write: Callable[[], object]) -> list[EthosHilError]:
 
 def _write_outputs(report: Report, path: Path) -> None:
     """Write the outputs of a run. Raises UsageError where that cannot be."""
-    from ethos_hil.harness.show.result import outputs_archive
+    from ethos_hil.harness.verdict.result import outputs_archive
 
     with writable(path):
         write_whole(path, outputs_archive(report.artifact.outputs, report.outcome.runs))

@@ -93,6 +93,6 @@ def scan(
         write_out(csv_file, table(report))
     if STDOUT not in (json_file, csv_file):
         from ethos_hil.base.console import console
-        from ethos_hil.harness.show.scan import scan as text
+        from ethos_hil.harness.scan.text import scan as text
 
         console().print(text(report, top=top))

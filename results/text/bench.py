@@ -9,18 +9,19 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 
 from rich.console import Group as Parts
 from rich.console import RenderableType
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.console import add_row, clipped, plain, right, table_of, whole
+from ethos_hil.base.console import add_row, clipped, plain, right, table_of
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.base.wording import count_of, duration, percent
 from ethos_hil.results.bench import answer_text
-from ethos_hil.results.bench.answer import BudgetAnswer
+from ethos_hil.results.bench.answer import BudgetAnswer, BudgetPlace
 from ethos_hil.results.bench.figures import (
     PointFigures,
     clocks_of,
@@ -205,15 +206,17 @@ def _reasons(figures: Sequence[PointFigures]) -> Table:
     reasons: dict[str, list[PointFigures]] = {}
     for point in figures:
         reasons.setdefault(_alike(point), []).append(point)
-    table = table_of(*right("points"), Column("where", max_width=_NAME), "reason", padding=_WIDE)
     ordered = sorted(reasons.values(), key=lambda points: -len(points))
-    for points in ordered[:_REASONS]:
-        reason = cut(one_line(points[0].reason), _REASON)
-        add_row(table, f"{len(points):,}", "; ".join(_where(points)), reason)
     rest = ordered[_REASONS:]
-    if rest:
-        add_row(table, f"{sum(map(len, rest)):,}", "", f"for {len(rest):,} more reasons")
-    return table
+    more = (f"{sum(map(len, rest)):,}", "", f"for {len(rest):,} more reasons") if rest else ()
+    return ResultTable(_REASON_COLUMNS, ordered).to_text(_REASONS, rest=more, padding=_WIDE)
+
+
+_REASON_COLUMNS: tuple[TableColumn[Sequence[PointFigures]], ...] = (
+    TableColumn("points", len, fit=Fit.NUMBER),
+    TableColumn("where", lambda points: "; ".join(_where(points)), most=_NAME),
+    TableColumn("reason", lambda points: cut(one_line(points[0].reason), _REASON)),
+)
 
 
 def _alike(point: PointFigures) -> str:
@@ -298,22 +301,19 @@ def budget_text(answer: BudgetAnswer, *, top: int = 40) -> RenderableType:
         answer: the answer.
         top: the most rows to show.
     """
-    shown = answer_text.shown_quantities(answer)
     able = [place for place in answer.places if not place.refused]
-    several = answer_text.several_verdicts(able)
-    figures = right("clock", *(quantity.name for quantity in shown))
-    titles = (*(["verdict"] if several else []), "")
-    table = table_of(*whole("NPU", "memory mode"), *figures, *titles, padding=(0, 2, 0, 0))
-    for place in able[:top]:
-        cells = [answer_text.worst(place, quantity) for quantity in shown]
-        verdicts = [answer_text.verdicts(place)] if several else []
-        remark = answer_text.remark(place)
-        add_row(table, place.npu, place.memory_mode, answer_text.clock(place), *cells, *verdicts, remark)
-    if len(able) > top:
-        add_row(table, f"and {len(able) - top:,} more")
+    columns: list[TableColumn[BudgetPlace]] = [
+        TableColumn("NPU", lambda place: place.npu, fit=Fit.WHOLE),
+        TableColumn("memory mode", lambda place: place.memory_mode, fit=Fit.WHOLE),
+        TableColumn("clock", answer_text.clock, fit=Fit.NUMBER),
+        *(TableColumn(quantity.name, partial(answer_text.worst, quantity=quantity), fit=Fit.NUMBER)
+          for quantity in answer_text.shown_quantities(answer)),
+        *([TableColumn("verdict", answer_text.verdicts)] if answer_text.several_verdicts(able) else ()),
+        TableColumn("", answer_text.remark),
+    ]  # fmt: skip
     parts: list[RenderableType] = [_first_line(answer), *map(plain, answer_text.explain(answer))]
     if able:
-        parts += ["", table]
+        parts += ["", ResultTable(columns, able).to_text(top, padding=_WIDE)]
     refused = answer_text.refused_places(answer, _PLACES_NAMED)
     return Parts(*parts, *(plain(f"refused: {places}: {cut(why, _REFUSAL)}") for places, why in refused))
 

@@ -9,9 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from ethos_hil.base.console import add_row, clipped, folded, plain, right, table_of, whole
+from ethos_hil.base.console import add_row, folded, plain, table_of, whole
 from ethos_hil.results.comparison import ProfileComparison, RowChange, RowDifference
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word, text_of
+from ethos_hil.results.table import Fit, ResultTable, TableColumn
 
 _COLOURS = {RowChange.SLOWER: "red", RowChange.FASTER: "green", RowChange.NEW: "red", RowChange.VANISHED: "green"}
 
@@ -48,17 +49,27 @@ def _total(rows: Sequence[RowDifference]) -> str:
 
 def row_table(rows: Sequence[RowDifference], unit: str, top: int) -> Table:
     """Return a table of the first rows; its last row says how many more there are."""
-    table = table_of(*right("before", "after", "difference"), *whole("change"), *clipped("operation", "module", "line"))
-    for row in rows[:top]:
-        pieces = f" ({len(row.before)} -> {len(row.after)})" if row.change in (RowChange.SPLIT, RowChange.FUSED) else ""
-        change = Text(f"{row.change}{pieces}", style=_COLOURS.get(row.change, ""))
-        add_row(table, f"{row.old:,}", f"{row.new:,}", f"{row.delta:+,}", change, row.name, row.module, row.source)
-    if len(rows) > top:
-        rest = rows[top:]
-        delta = sum(row.delta for row in rest)
-        table.add_row("", "", f"{delta:+,}", f"{len(rest)} more rows", "", "", "")
+    rest = rows[top:]
+    more = ("", "", f"{sum(row.delta for row in rest):+,}", f"{len(rest)} more rows") if rest else ()
+    table = ResultTable(_ROW_COLUMNS, rows).to_text(top, rest=more)
     table.caption = f"{unit} of one inference"
     return table
+
+
+def _change(row: RowDifference) -> Text:
+    pieces = f" ({len(row.before)} -> {len(row.after)})" if row.change in (RowChange.SPLIT, RowChange.FUSED) else ""
+    return Text(f"{row.change}{pieces}", style=_COLOURS.get(row.change, ""))
+
+
+_ROW_COLUMNS: tuple[TableColumn[RowDifference], ...] = (
+    TableColumn("before", lambda row: f"{row.old:,}", fit=Fit.NUMBER),
+    TableColumn("after", lambda row: f"{row.new:,}", fit=Fit.NUMBER),
+    TableColumn("difference", lambda row: f"{row.delta:+,}", fit=Fit.NUMBER),
+    TableColumn("change", _change, fit=Fit.WHOLE),
+    TableColumn("operation", lambda row: row.name, fit=Fit.CLIPPED),
+    TableColumn("module", lambda row: row.module, fit=Fit.CLIPPED),
+    TableColumn("line", lambda row: row.source, fit=Fit.CLIPPED),
+)
 
 
 _WORD_COLOURS = {Word.REGRESSED: "red", Word.MISSING: "red", Word.INCOMPARABLE: "red", Word.UNSTABLE: "red",

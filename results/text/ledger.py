@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.console import add_row, folded, plain, right, table_of
-from ethos_hil.results.ledger.ledger_row import LedgerRow
+from ethos_hil.base.console import plain
 from ethos_hil.results.ledger.summary import (
     NOT_COUNTED,
     NOTHING_COUNTED,
@@ -24,6 +23,7 @@ from ethos_hil.results.ledger.summary import (
     heading,
     trust,
 )
+from ethos_hil.results.table import Fit, ResultTable, TableColumn
 
 _MODELLED = "modelled"
 _NEAR, _FAR = 1.1, 1.5
@@ -51,36 +51,45 @@ def ledger(summary: LedgerSummary, rules: Rules, *, top: int) -> RenderableType:
 
 def _table(by: Grouping, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top: int) -> Table:
     first = _MODELLED if _MODELLED in heads else next(iter(heads))
-    ratios = [title for head in heads.values() for title in (head, "worst")]
-    table = table_of(
-        *folded(str(by), "NPU"),
-        *right("rows"),
-        "against",
-        *right(*ratios, no_wrap=False),
-        *folded("worst " + ("modelled" if first == _MODELLED else "ratio")),
-    )
-    for group in groups[:top]:
-        cells: list[Text | str] = []
-        for name in heads:
-            ratio = group.ratios.get(name)
-            cells += ["", ""] if ratio is None else [_median(ratio), _ratio(ratio.worst)]
-        against = ", ".join(f"{name} {count:,}" for name, count in group.against.items())
-        held = f", {group.held_out:,} held out" if group.held_out else ""
-        farthest = group.ratios.get(first)
-        place = "" if farthest is None else _place(farthest.worst_row)
-        add_row(table, group.name, group.where.removeprefix("ethos-"), f"{group.rows:,}", against + held, *cells, place)
-    if len(groups) > top:
-        add_row(table, f"{len(groups) - top:,} more; --top N or --json FILE shows them")
-    return table
+    columns: list[TableColumn[LedgerGroup]] = [
+        TableColumn(str(by), lambda group: group.name, fit=Fit.FOLDED),
+        TableColumn("NPU", lambda group: group.where.removeprefix("ethos-"), fit=Fit.FOLDED),
+        TableColumn("rows", lambda group: f"{group.rows:,}", fit=Fit.NUMBER),
+        TableColumn("against", _against),
+    ]
+    for name, head in heads.items():
+        columns += _ratio_columns(name, head)
+    title = "worst " + ("modelled" if first == _MODELLED else "ratio")
+    columns.append(TableColumn(title, lambda group: _place(group.ratios.get(first)), fit=Fit.FOLDED))
+    rest = (f"{len(groups) - top:,} more; --top N or --json FILE shows them",) if len(groups) > top else ()
+    return ResultTable(columns, groups).to_text(top, rest=rest)
 
 
-def _place(row: LedgerRow) -> str:
-    """Return which row it is, without what its group says."""
+def _ratio_columns(name: str, head: str) -> Iterator[TableColumn[LedgerGroup]]:
+    def worst(group: LedgerGroup) -> Text | str:
+        return _ratio(group.ratios[name].worst) if name in group.ratios else ""
+
+    yield TableColumn(head, lambda group: _median(group.ratios.get(name)), fit=Fit.TITLED_NUMBER)
+    yield TableColumn("worst", worst, fit=Fit.TITLED_NUMBER)
+
+
+def _against(group: LedgerGroup) -> str:
+    counts = ", ".join(f"{name} {count:,}" for name, count in group.against.items())
+    return counts + (f", {group.held_out:,} held out" if group.held_out else "")
+
+
+def _place(ratio: RatioSpread | None) -> str:
+    """Return which row is the worst, without what its group says."""
+    if ratio is None:
+        return ""
+    row = ratio.worst_row
     return " ".join(filter(None, (row.case, row.row, row.npu.removeprefix("ethos-"), row.memory_mode)))
 
 
-def _median(ratio: RatioSpread) -> Text:
+def _median(ratio: RatioSpread | None) -> Text | str:
     """Return the median, and how far ratios are from 1 by the median."""
+    if ratio is None:
+        return ""
     error = f" ±{ratio.error:.0%}" if math.isfinite(ratio.error) else ""
     return Text.assemble(_ratio(ratio.median), (error, "dim"))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 _HOMES = {
     "harness.api": ("OpenTarget", "evaluate", "lower", "preflight", "profile", "run", "target"),
-    "harness.show.result": ("NotVerified", "Result"),
+    "harness.verdict.result": ("NotVerified", "Result"),
     "lowering.artifact": ("Artifact",),
     "lowering.made_from.file_watch": ("depends_on",),
     "base.errors": (

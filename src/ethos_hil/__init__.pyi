@@ -24,9 +24,9 @@ from ethos_hil.harness.api import OpenTarget as OpenTarget
 from ethos_hil.harness.api import target as target
 from ethos_hil.harness.dry_run.survey import Survey as Survey
 from ethos_hil.harness.evaluate.evaluation import Evaluation as Evaluation
-from ethos_hil.harness.show.result import NotVerified as NotVerified
-from ethos_hil.harness.show.result import Result as Result
 from ethos_hil.harness.terminal.progress import Reporter as Reporter
+from ethos_hil.harness.verdict.result import NotVerified as NotVerified
+from ethos_hil.harness.verdict.result import Result as Result
 from ethos_hil.lowering.artifact import Artifact as Artifact
 from ethos_hil.lowering.made_from.file_watch import depends_on as depends_on
 from ethos_hil.results.comparison import Incomparable as Incomparable

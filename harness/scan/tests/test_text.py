@@ -9,7 +9,7 @@ from rich.console import Console
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
 from ethos_hil.harness.scan.tests.test_changes import NEW, OLD
-from ethos_hil.harness.show.scan import scan
+from ethos_hil.harness.scan.text import scan
 
 BAD = "\x1b[2J[bold]bad"
 

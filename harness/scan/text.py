@@ -8,9 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.console import plain, right, table_of, whole
+from ethos_hil.base.console import plain
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.harness.scan.report import QUANTITIES, PackageScan, PointScan, ScanReport, VersionChange, first_changes
+from ethos_hil.results.table import Fit, ResultTable, TableColumn
 from ethos_hil.results.text.comparison import row_table
 
 _DIGITS = 8
@@ -73,21 +74,33 @@ def _firsts(point: PointScan) -> str:
 
 
 def _versions(point: PointScan) -> Table:
-    titles = _COLUMNS.items()
-    values = (column for name, title in titles for column in (whole if name.endswith("sha256") else right)(title))
-    table = table_of(*whole("version", "answer"), *values)
     changed = {change.version: change for change in point.changes}
-    for version in point.versions:
-        if version.reason:
-            table.add_row(plain(version.version), Text("no program", style="red"))
-        else:
-            cells = (_cell(version, name, changed.get(version.version)) for name in _COLUMNS)
-            table.add_row(plain(version.version), Text(version.answer, style=_STYLES[version.answer]), *cells)
+
+    def column(name: str, title: str) -> TableColumn[CompiledVersion]:
+        fit = Fit.WHOLE if name.endswith("sha256") else Fit.NUMBER
+        return TableColumn(title, lambda version: _cell(version, name, changed.get(version.version)), fit=fit)
+
+    columns = (*_FIRST_COLUMNS, *(column(name, title) for name, title in _COLUMNS.items()))
+    table = ResultTable(columns, point.versions).to_text()
     table.caption = "a value in colour, or with a *, is not that of the version before"
     return table
 
 
-def _cell(version: CompiledVersion, name: str, change: VersionChange | None) -> Text:
+def _answer(version: CompiledVersion) -> Text:
+    if version.reason:
+        return Text("no program", style="red")
+    return Text(version.answer, style=_STYLES[version.answer])
+
+
+_FIRST_COLUMNS: tuple[TableColumn[CompiledVersion], ...] = (
+    TableColumn("version", lambda version: version.version, fit=Fit.WHOLE),
+    TableColumn("answer", _answer, fit=Fit.WHOLE),
+)
+
+
+def _cell(version: CompiledVersion, name: str, change: VersionChange | None) -> Text | str:
+    if version.reason:
+        return ""
     value = getattr(version, name)
     text = value[:_DIGITS] if isinstance(value, str) else "none" if value is None else f"{value:,}"
     moved = change is not None and change.of(name) is not None
