@@ -22,6 +22,7 @@ from ethos_hil.results.gate.policy import DEFAULT
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.testing.seeded_changes import RecordChange
 from ethos_hil.results.testing.synthetic_year import nights
 
 NIGHTS = 24
@@ -143,11 +144,6 @@ def everything_down(records: list[Record]) -> list[Record]:
     return [replace(record, verdict=Verdict.FAILED, failure=failure, metrics=(), ops=()) for record in records]
 
 
-def many_changes(records: list[Record]) -> list[Record]:
-    """Half of all numbers moved, by a little or by much."""
-    return [slower(record, 1 + (at % 40 - 19) ** 3 / 20_000) if at % 2 else record for at, record in enumerate(records)]
-
-
 MORNINGS: Mapping[str, Edit] = MappingProxyType({
     "nothing-new": nothing_new,
     "one-regression": one_regression,
@@ -159,15 +155,8 @@ MORNINGS: Mapping[str, Edit] = MappingProxyType({
 
 def slower(record: Record, factor: float) -> Record:
     """Return a record with another command stream, which takes so many times as long."""
-    artifact = record.artifact
-    assert artifact is not None
-    calls = tuple(replace(delegate, stream_sha256=hashlib.sha256(f"{factor}".encode()).hexdigest())
-                  for delegate in artifact.delegates)  # fmt: skip
-    metrics = tuple(replace(old, value=float(round(old.value * factor))) if old.name == "npu_cycles" else old
-                    for old in record.metrics)  # fmt: skip
     ops = tuple(replace(op, cycles=round((op.cycles or 0) * factor)) for op in record.ops)
-    return replace(record, artifact=replace(artifact, delegates=calls, sha256=calls[0].stream_sha256),
-                   metrics=metrics, ops=ops)  # fmt: skip
+    return replace(RecordChange(("stream",), {"npu_cycles": factor}).of(record), ops=ops)
 
 
 def edited(record: Record) -> Record:

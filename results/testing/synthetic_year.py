@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Metric, Op, Record, TargetInfo
 from ethos_hil.base.record_context import RunInfo, SuiteTest
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.results.compaction.run_file import compact_records
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
 
 NIGHTS, TESTS = 365, 1500
@@ -56,6 +59,19 @@ def nights(seed: int = SEED, *, count: int = NIGHTS, tests: int = TESTS) -> Iter
             test.counts[0] = max(1, test.counts[0] + chance.randrange(-500, 500))
         version = f"5.{sum(night >= update for update in _UPDATES)}.0"
         yield [_record(test, night, version, chance) for test in suite]
+
+
+def keep(
+    folder: Path, *nights_of: Sequence[Record], name: str = "night", first: datetime = _FIRST
+) -> tuple[RunResults, ...]:
+    """Put nights into a history, a day apart, and return the results of each."""
+    kept = []
+    for at, night in enumerate(nights_of):
+        run, created = f"{name}{at}", (first + timedelta(days=at)).isoformat()
+        records = tuple(replace(record, created=created, run=RunInfo(run, f"{at:040x}")) for record in night)
+        compact_records([StoredRecord(run, created, record) for record in records], folder)
+        kept.append(RunResults(run, created, records))
+    return tuple(kept)
 
 
 def _record(test: _Test, night: int, vela: str, chance: random.Random) -> StoredRecord:

@@ -10,13 +10,13 @@ import pytest
 from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.record_context import BenchInfo, RunInfo
-from ethos_hil.base.verdict import Failure, FailureKind, Standing, Verdict
+from ethos_hil.base.verdict import NOT_ATTEMPTED, Failure, FailureKind, Standing, Verdict
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, attempt_of, take_account
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
-from ethos_hil.results.testing.seeded_edits import with_models
+from ethos_hil.results.testing.seeded_changes import with_models
 from ethos_hil.results.testing.synthetic_year import nights
 
 NIGHT: list[Record] = with_models([item.record for item in next(nights(1, count=1, tests=12))])
@@ -93,6 +93,16 @@ def test_of_attempts_that_could_not_be_made_the_last_counts_and_the_others_were_
     last = replace(ONE, run=RunInfo("night", attempt=3))
     (test,) = take_account(RunResults("run", "", (first, last, second))).tests
     assert (test.record, test.spoilt) == (last, (first, second))
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_an_attempt_that_the_target_has_spoilt_counts_only_where_none_follows(kind: FailureKind) -> None:
+    wrong = replace(ONE, verdict=Verdict.FAILED, failure=Failure(kind, "no"))
+    first, second, last = (
+        replace(record, run=RunInfo("run", attempt=at)) for at, record in enumerate((wrong, wrong, ONE), start=1)
+    )
+    (test,) = take_account(RunResults("run", "", (last, first, second))).tests
+    assert (test.record, test.spoilt) == ((last, (first, second)) if kind in NOT_ATTEMPTED else (second, ()))
 
 
 def test_attempts_are_those_of_one_shard() -> None:

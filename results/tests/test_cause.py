@@ -102,6 +102,8 @@ def test_a_cause_names_the_tools_that_decide_it_where_both_sides_know_them() -> 
     other = replace(sides[1], flags=("--x",))
     detail = "ethos-u-vela 5.0 became 5.1; Vela's arguments: nothing became --x"
     assert words(Cause.STREAM, sides[0], other) == f"another command stream: {detail}"
+    same = "another TOSA program: versions, arguments and lowering are the same"
+    assert words(Cause.TOSA, ONE, ONE) == words(Cause.TOSA, ONE, replace(ONE, lowering="b")) == same
     moved = with_facts(FIRMWARE="b", TIMING_MODEL="c")
     assert words(Cause.FIRMWARE, ONE, moved) == "another firmware: firmware 1 became b"
     assert words(Cause.TIMING_MODEL, ONE, moved) == "another timing model: timing-model 1 became c"

@@ -10,19 +10,17 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.record import Metric, Record, TargetInfo
+from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.gate.compare import compare_runs, words
 from ethos_hil.results.gate.gate import Side, gate
 from ethos_hil.results.gate.observation import observations
-from ethos_hil.results.gate.pairing import place_cause
 from ethos_hil.results.gate.policy import Policy
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.testing.seeded_edits import EDITS, KEYWORDS, with_models
-from ethos_hil.results.testing.seeded_regressions import EARLY, REGRESSIONS
+from ethos_hil.results.testing.seeded_changes import EARLY, EDITS, KEYWORDS, REGRESSIONS, with_models
 from ethos_hil.results.testing.synthetic_year import nights
 
 TESTS = 90
@@ -50,13 +48,13 @@ def only(comparison: RunComparison) -> Change:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("what", REGRESSIONS)
-def test_each_regression_is_found_and_nothing_else(what: str, seed: int) -> None:
-    bad, expected = REGRESSIONS[what](list(NIGHT), random.Random(seed))
-    comparison = compared(NIGHT, bad)
+@pytest.mark.parametrize("what", [*REGRESSIONS, *EDITS])
+def test_each_regression_edit_and_repair_is_called_so_and_nothing_else_is_found(what: str, seed: int) -> None:
+    before, after, expected = {**REGRESSIONS, **EDITS}[what](list(NIGHT), random.Random(seed))
+    comparison = compared(before, after)
     assert outcomes(comparison) == expected
     assert sum(comparison.counts.values()) > TESTS * 10
-    check_values(comparison, NIGHT, bad)
+    check_values(comparison, before, after)
 
 
 FAILING = {Word.REGRESSED, Word.MISSING, Word.INCOMPARABLE, Word.UNSTABLE}
@@ -79,28 +77,9 @@ def check_values(comparison: RunComparison, before: Sequence[Record], after: Seq
     assert comparison.passed == all(change.effect is Effect.WARN for change in comparison.changes)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("what", EDITS)
-def test_each_edit_and_repair_is_called_so_and_nothing_else_is_found(what: str, seed: int) -> None:
-    before, after, expected = EDITS[what](list(NIGHT), random.Random(seed))
-    comparison = compared(before, after)
-    assert outcomes(comparison) == expected
-    check_values(comparison, before, after)
-
-
 def test_there_are_enough_of_them() -> None:
     assert len(REGRESSIONS) >= 20
     assert len(EDITS) >= 10
-
-
-def test_an_edit_names_both_sides_of_what_moved() -> None:
-    before, after, _ = EDITS["edited code with fewer blocks"](list(NIGHT), random.Random(0))
-    comparison = compared(before, after)
-    (cycles,) = (change for change in comparison.changes if change.metric == "npu_cycles")
-    assert cycles.sentence == f"npu_cycles {cycles.before:,} became {cycles.after:,} (-15.0 %)"
-    assert {change.detail for change in comparison.changes} == {
-        "the model was edited: its code, weights, example inputs or how it is lowered"
-    }
 
 
 def test_a_number_that_an_edit_brings_is_part_of_the_edit() -> None:
@@ -285,7 +264,7 @@ def _later(record: Record, chance: random.Random) -> Iterator[Metric]:
 
 
 def test_the_operation_that_moved_is_named_with_its_line() -> None:
-    bad, _ = REGRESSIONS["one operator slower in the timing model"](list(NIGHT), random.Random(3))
+    _, bad, _ = REGRESSIONS["one operator slower in the timing model"](list(NIGHT), random.Random(3))
     for change in compared(NIGHT, bad).changes:
         (row,) = change.rows
         assert (row.change, row.name, row.source) == (RowChange.SLOWER, "Conv2D", f"{operator(change)}.py:7")
@@ -298,12 +277,6 @@ def operator(change: Change) -> str:
     return change.subject.label.split("test_")[-1].rsplit("_case", 1)[0]
 
 
-def test_equal_executions_of_one_run_are_not_unstable() -> None:
-    (observation,) = observations([NIGHT[0], NIGHT[0]])
-    assert observation.unstable == frozenset()
-    assert compared([NIGHT[0]], [NIGHT[0], NIGHT[0]]).changes == ()
-
-
 def test_a_subject_is_called_by_what_tells_it_from_others() -> None:
     subject = observations(NIGHT[:1])[0].subject
     names = [replace(subject, label="net", case=case, scheme=scheme).name
@@ -311,76 +284,18 @@ def test_a_subject_is_called_by_what_tells_it_from_others() -> None:
     assert names == ["net", "net (wide)", "net (wide, a16w8)"]
 
 
-def test_another_place_is_told_with_both_of_them() -> None:
-    subject = observations(NIGHT[:1])[0].subject
-    here, there = replace(subject, system_config=""), replace(subject, system_config="fast")
-    assert place_cause(here, there)[1] == "another system config: none became fast"
-    assert place_cause(there, here)[1] == "another system config: fast became none"
-    assert place_cause(here, here) == (Cause.NONE, "")
-
-
-def test_a_cause_names_our_lowering_where_nothing_else_is_another_one() -> None:
-    observation = replace(observations(NIGHT[:1])[0], lowering="a")
-    text = "another TOSA program: {}"
-    assert words(Cause.TOSA, observation, replace(observation, lowering="b")) == text.format(
-        "our lowering is another one"
-    )
-    same = text.format("versions, arguments and lowering are the same")
-    assert (
-        words(Cause.TOSA, observation, observation)
-        == words(Cause.TOSA, observation, replace(observation, lowering=""))
-        == same
-    )
-    newer = replace(observation, lowering="b", versions={**observation.versions, "executorch": "9"})
-    assert words(Cause.TOSA, observation, newer) == text.format(
-        f"executorch {observation.versions['executorch']} became 9"
-    )
-
-
-def test_a_cause_names_the_versions_and_arguments_behind_it() -> None:
-    bad, _ = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))
-    assert (
-        only(compared(NIGHT, bad)).detail == "another command stream: Vela's arguments: nothing became --optimise=Size"
-    )
-    newer = [replace(record, versions={**record.versions, "ethos-u-vela": "5.2.0"}) for record in bad]
-    comparison = compared(NIGHT, newer)
-    assert "ethos-u-vela 5.0.0 became 5.2.0; Vela's arguments" in only(comparison).detail
-    assert comparison.notes == ("ethos-u-vela 5.0.0 became 5.2.0",)
-    assert list(comparison.by_cause()) == [(Cause.STREAM, only(comparison).detail)]
-
-
 def test_changes_of_one_cause_are_one_group() -> None:
-    bad, expected = REGRESSIONS["one operator slower in the timing model"](list(NIGHT), random.Random(3))
+    _, bad, expected = REGRESSIONS["one operator slower in the timing model"](list(NIGHT), random.Random(3))
     ((cause, detail), changes), = compared(NIGHT, bad).by_cause().items()  # fmt: skip
     assert cause is Cause.TIMING_MODEL
     assert detail == f"another timing model: {'2' * 16} became {'3' * 16}"
     assert len(changes) == len(expected) > 1
 
 
-def test_what_is_fixed_is_improved_and_another_failure_is_a_change() -> None:
-    broken = replace(NIGHT[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.FAULT, "a fault"))
-    other = replace(broken, failure=Failure(FailureKind.TIMEOUT, "too long"))
-    assert only(compared([broken], [NIGHT[0]])).word is Word.IMPROVED
-    change = only(compared([broken], [other]))
-    assert (change.word, change.before, change.after) == (Word.CHANGED, "failed: fault", "failed: timeout")
-    assert change.detail == "timeout: too long"
-    assert compared([broken], [broken]).changes == ()
-
-
 def test_numbers_of_a_wrong_answer_do_not_count() -> None:
     broken = replace(NIGHT[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.FAULT, "a fault"))
     slower = replace(broken, metrics=(Metric("npu_cycles", 1, "cycles", "modelled"),))
     assert compared([broken], [slower]).changes == ()
-
-
-@pytest.mark.parametrize("target", ["none", "virtual"])
-def test_a_test_that_failed_before_it_was_lowered_is_not_a_missing_one(target: str) -> None:
-    early = replace(
-        NIGHT[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.COMPILE, "no"), memory_mode="", metrics=(),
-        artifact=None, target=TargetInfo(target, target, "" if target == "none" else "corstone-300"),
-    )  # fmt: skip
-    assert only(compared(NIGHT, [early, *NIGHT[1:]])).word is Word.REGRESSED
-    assert only(compared([early, *NIGHT[1:]], NIGHT)).word is Word.IMPROVED
 
 
 def test_an_attempt_that_was_not_made_does_not_count() -> None:
@@ -443,13 +358,6 @@ def test_only_some_of_the_tests_are_compared_and_that_leaves_some() -> None:
     assert (gate(first, baseline=third).before, gate(first, baseline=third).after) == ("c", "a")
 
 
-def test_two_tests_of_one_question_are_not_taken_for_renamed_ones() -> None:
-    twin = replace(NIGHT[0], test=replace(NIGHT[0].test, id="twin"))  # type: ignore[type-var]
-    third = replace(NIGHT[0], test=replace(NIGHT[0].test, id="third"))  # type: ignore[type-var]
-    words = {change.subject.label: change.word for change in compared([NIGHT[0], twin], [third]).changes}
-    assert sorted(words.values()) == [Word.MISSING, Word.MISSING, Word.NEW]
-
-
 def test_a_part_of_the_tests_misses_nothing() -> None:
     before, after = observations(NIGHT), observations(NIGHT[:9])
     assert not compare_runs(before, after).passed
@@ -464,7 +372,7 @@ def test_a_part_of_the_tests_misses_nothing() -> None:
 
 
 def test_a_comparison_as_json_has_all_words_and_changes() -> None:
-    bad, _ = REGRESSIONS["a lost delegation"](list(NIGHT), random.Random(0))
+    _, bad, _ = REGRESSIONS["a lost delegation"](list(NIGHT), random.Random(0))
     comparison = compared(NIGHT, bad)
     data = comparison.to_json()
     assert data["counts"].keys() == set(Word)

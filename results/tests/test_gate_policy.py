@@ -10,8 +10,7 @@ from ethos_hil.results.gate.change import Effect, Word
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import Policy, PolicyRule
-from ethos_hil.results.testing.seeded_edits import EDITS
-from ethos_hil.results.testing.seeded_regressions import REGRESSIONS
+from ethos_hil.results.testing.seeded_changes import EDITS, REGRESSIONS
 from ethos_hil.results.tests.test_gate import NIGHT, compared, only, outcomes
 
 
@@ -70,14 +69,6 @@ def noise(mean: float, seed: int, count: int = 12) -> list[float]:
     return [round(chance.gauss(mean, mean / 100)) for _ in range(count)]
 
 
-def test_measured_numbers_are_compared_by_their_ranks() -> None:
-    before = on_a_board(*noise(100_000, 1))
-    slower = only(compared([before], [on_a_board(*noise(105_000, 2))]))
-    assert (slower.word, slower.effect) == (Word.REGRESSED, Effect.FAIL)
-    assert only(compared([before], [on_a_board(*noise(90_000, 3))])).word is Word.IMPROVED
-    assert compared([before], [on_a_board(*noise(101_000, 4))]).changes == ()
-
-
 def test_equal_measurements_raise_few_alarms() -> None:
     alarms = sum(
         bool(compared([on_a_board(*noise(1e5, seed))], [on_a_board(*noise(1e5, seed + 1000))]).changes)
@@ -86,20 +77,8 @@ def test_equal_measurements_raise_few_alarms() -> None:
     assert alarms == 0
 
 
-def test_a_median_has_to_differ_by_more_than_two_percent() -> None:
-    before, after = ([value + at for at in range(10)] for value in (100_000, 101_500))
-    assert compared([on_a_board(*before)], [on_a_board(*after)]).changes == ()
-
-
-def test_too_few_samples_are_not_enough_to_tell() -> None:
-    comparison = compared([on_a_board(100_000, 100_100)], [on_a_board(110_000)])
-    assert (only(comparison).word, comparison.passed) == (Word.UNKNOWN, True)
-    assert only(comparison).detail == "2 and 1 samples; each side needs 10"
-    assert compared([on_a_board(100_000)], [on_a_board(100_000)]).changes == ()
-
-
 def test_a_policy_allows_what_it_says_and_no_more() -> None:
-    bad, _ = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))
+    _, bad, _ = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))
     (name,) = {change.subject.label for change in compared(NIGHT, bad).changes}
     for percent, passes in ((6.9, False), (7.1, True)):
         allowing = Policy(rules=(*Policy().rules, PolicyRule(metric="npu_*", label=name, allowed_percent=percent)))
@@ -110,7 +89,7 @@ def test_a_policy_allows_what_it_says_and_no_more() -> None:
     elsewhere = Policy(rules=(*Policy().rules, PolicyRule(label="another", allowed_percent=50)))
     assert not compared(NIGHT, bad, elsewhere).passed
     strict = Policy(effects={**Policy().effects, Word.IMPROVED: Effect.FAIL})
-    better, _ = REGRESSIONS["one operator faster in the timing model"](list(NIGHT), random.Random(0))
+    _, better, _ = REGRESSIONS["one operator faster in the timing model"](list(NIGHT), random.Random(0))
     assert compared(NIGHT, better).passed
     assert not compared(NIGHT, better, strict).passed
     quiet = Policy(rules=(*Policy().rules, PolicyRule(metric="npu_cycles", effects={Word.REGRESSED: Effect.IGNORE})))
@@ -118,7 +97,7 @@ def test_a_policy_allows_what_it_says_and_no_more() -> None:
 
 
 def test_an_alias_keeps_a_renamed_test_quiet() -> None:
-    bad, expected = REGRESSIONS["a renamed test"](list(NIGHT), random.Random(0))
+    _, bad, expected = REGRESSIONS["a renamed test"](list(NIGHT), random.Random(0))
     ((new, _),) = expected
     (old,) = {record.test.id for record in NIGHT if record.test} - {record.test.id for record in bad if record.test}
     assert compared(NIGHT, bad, Policy(aliases={new: old})).changes == ()
@@ -126,7 +105,7 @@ def test_an_alias_keeps_a_renamed_test_quiet() -> None:
 
 def test_what_the_baseline_has_is_accepted() -> None:
     for what, regression in REGRESSIONS.items():
-        bad, expected = regression(list(NIGHT), random.Random(5))
+        _, bad, expected = regression(list(NIGHT), random.Random(5))
         if what == "a test that differs within one night":
             continue  # no baseline can have both
         sides = observations(NIGHT), observations(bad)
@@ -138,7 +117,7 @@ def test_what_the_baseline_has_is_accepted() -> None:
 
 
 def test_one_number_is_accepted_and_another_is_not() -> None:
-    bad, _ = REGRESSIONS["a Vela flag makes another stream, faster, in more SRAM"](list(NIGHT), random.Random(5))
+    _, bad, _ = REGRESSIONS["a Vela flag makes another stream, faster, in more SRAM"](list(NIGHT), random.Random(5))
     half = [replace(record, metrics=tuple(replace(m, value=m.value + 1) if m.name == "sram_used" else m
                                         for m in record.metrics)) for record in bad]  # fmt: skip
     comparison = compare_runs(observations(NIGHT), observations(half), baseline=observations(bad))

@@ -18,7 +18,7 @@ from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import Number, Observation, merge, of_record
 from ethos_hil.results.history import compact
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.testing.seeded_edits import with_models
+from ethos_hil.results.testing.seeded_changes import with_models
 from ethos_hil.results.testing.synthetic_year import nights
 
 NIGHT: list[Record] = with_models([item.record for item in next(nights(1, count=1, tests=12))])

@@ -75,6 +75,10 @@ def test_a_test_at_another_place_is_known_by_its_name(name: str) -> None:
     assert place_cause(here.subject, there.subject) == (PLACES[name], text)
     both = at(there, npu="ethos-u85-2048", memory_mode="x")
     assert kinds(pair([here], [both], {})) == {"moved": 1}, "and by its name alone"
+    nowhere = replace(here.subject, **{name: ""})
+    assert place_cause(nowhere, here.subject)[1] == text.replace("here became there", "none became here")
+    assert place_cause(here.subject, nowhere)[1] == text.replace("there", "none")
+    assert place_cause(here.subject, here.subject) == (Cause.NONE, "")
 
 
 def test_one_of_several_places_is_paired_with_the_one_that_differs_least() -> None:

@@ -12,13 +12,11 @@ import pytest
 from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, red_since, value_since
-from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.subject import Subject, subject_of
-from ethos_hil.results.testing.synthetic_year import nights
+from ethos_hil.results.testing.synthetic_year import keep, nights
 from ethos_hil.results.tests.test_history_series import as_before
 
 _FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
@@ -67,13 +65,7 @@ def lost_and_repeated(record: Record) -> list[Record]:
 def kept(folder: Path, *changes: Callable[[Record], list[Record]]) -> tuple[History, RunResults]:
     """A history of nights, a day apart, and the results of the last of them."""
     other = replace(one_test(), model="other", test=None)  # so that no night is empty
-    results = RunResults("", "", ())
-    for at, change in enumerate(changes):
-        created = (_FIRST + timedelta(days=at)).isoformat()
-        records = [replace(record, created=created) for record in (other, *change(one_test()))]
-        compact_records([StoredRecord(f"night{at}", created, record) for record in records], folder)
-        results = RunResults(f"night{at}", created, tuple(records))
-    return History(folder), results
+    return followed(folder, *([other, *change(one_test())] for change in changes))
 
 
 def place() -> Subject:
@@ -155,17 +147,12 @@ def early(record: Record) -> Record:
     return replace(lost, artifact=None, memory_mode="", target=TargetInfo("none", "none", ""))
 
 
-def followed(folder: Path, *nights: list[Record], older: int = 0) -> tuple[History, RunResults]:
+def followed(folder: Path, *nights_of: list[Record], older: int = 0) -> tuple[History, RunResults]:
     """A history of nights with these records, the first of them as an earlier version wrote them."""
-    results = RunResults("", "", ())
-    for at, night in enumerate(nights):
-        created = (_FIRST + timedelta(days=at)).isoformat()
-        records = [replace(record, created=created) for record in night]
-        path = compact_records([StoredRecord(f"night{at}", created, record) for record in records], folder).path
-        if at < older:
-            as_before(path)
-        results = RunResults(f"night{at}", created, tuple(records))
-    return History(folder), results
+    results = keep(folder, *nights_of, first=_FIRST)
+    for night in results[:older]:
+        as_before(folder / f"{night.name}.parquet")
+    return History(folder), results[-1]
 
 
 BOTH = {

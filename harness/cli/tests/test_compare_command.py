@@ -15,12 +15,11 @@ from ethos_hil.results.export import record_json
 from ethos_hil.results.history import compact
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.testing.seeded_edits import EDITS, with_models
-from ethos_hil.results.testing.seeded_regressions import REGRESSIONS
+from ethos_hil.results.testing.seeded_changes import REGRESSIONS
 from ethos_hil.results.testing.synthetic_year import nights
 
 NIGHT: list[Record] = [item.record for item in next(nights(1, count=1, tests=30))]
-SLOWER, _ = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))
+SLOWER = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))[1]
 
 
 @pytest.fixture
@@ -50,27 +49,6 @@ def test_the_other_direction_is_better_and_passes(ethos_hil: Call) -> None:
     assert (status, "improved" in out) == (0, True)
     Path("gate.toml").write_text('schema_version = 1\n[gate]\nimproved = "fail"\n')
     assert ethos_hil("compare", "runs/tuesday", "runs/monday", "--policy", "gate.toml")[0] == 1
-
-
-def test_an_edit_shows_its_numbers_and_a_policy_may_ask_to_accept_it(ethos_hil: Call) -> None:
-    before, after, _ = EDITS["edited code with fewer blocks"](with_models(NIGHT), random.Random(0))
-    for name, records in (("wednesday", before), ("thursday", after)):
-        folder = RunFolder(Path("runs"), name=name)
-        (folder.path / "records-1.jsonl").write_text("".join(record.dumps() + "\n" for record in records))
-    status, out, _ = ethos_hil("compare", "runs/wednesday", "runs/thursday")
-    assert (status, out.startswith("passed")) == (0, True)
-    assert "the model was edited: its code, weights, example inputs or how it is lowered (5)" in out
-    assert ("npu_cycles (modelled)" in out, "-15.0 %" in out) == (True, True)
-    Path("gate.toml").write_text(
-        'schema_version = 1\n[gate]\nedited = "accept"\n[[rule]]\nmetric = "npu_cycels"\nallowed_percent = 1\n'
-    )
-    arguments = ("compare", "runs/wednesday", "runs/thursday", "--policy", "gate.toml")
-    status, out, _ = ethos_hil(*arguments)
-    assert (status, "5 of the changes fail because the policy asks to accept them" in out) == (1, True)
-    assert 'rule 1 (metric = "npu_cycels") fits nothing: did you mean "npu_cycles"?' in " ".join(out.split())
-    ethos_hil("accept", "runs/thursday")
-    status, out, _ = ethos_hil(*arguments, "--baseline", "baseline.jsonl")
-    assert (status, "accepted" in out) == (0, True)
 
 
 def test_json_is_the_whole_comparison(ethos_hil: Call) -> None:
@@ -122,7 +100,7 @@ def test_what_a_run_lost_is_told_when_it_is_accepted_and_never_removed(ethos_hil
 
 
 def test_a_failed_test_is_refused(ethos_hil: Call) -> None:
-    bad, _ = REGRESSIONS["an output off by one"](list(NIGHT), random.Random(0))
+    _, bad, _ = REGRESSIONS["an output off by one"](list(NIGHT), random.Random(0))
     folder = RunFolder(Path("runs"), name="wednesday")
     for record in bad:
         folder.append(record)

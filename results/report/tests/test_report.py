@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,7 @@ from ethos_hil.base.inference_profile import Slice
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.record_context import BenchInfo, RunInfo
-from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.results.compaction.run_file import compact_records
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Cause, Effect, Word
 from ethos_hil.results.history import History
@@ -32,9 +32,10 @@ from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, re
 from ethos_hil.results.report.summary import summary
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults, read_results
-from ethos_hil.results.store import RunFolder, StoredRecord
+from ethos_hil.results.store import RunFolder
 from ethos_hil.results.subject import Names, subject_of
 from ethos_hil.results.testing.quarantine import in_quarantine
+from ethos_hil.results.testing.synthetic_year import keep
 from ethos_hil.results.tests.profiled import HOSTILE
 
 
@@ -359,14 +360,10 @@ def test_what_is_new_comes_first_with_the_last_good_run(text: str) -> None:
 
 def failing_nights(folder: Path, count: int) -> tuple[RunResults, History]:
     """So many nights, in all but the first of which a test fails, and the results of the last."""
-    results = RunResults("", "", ())
-    for at in range(count):
-        created = f"2026-11-{at + 10}T02:00:00+00:00"
-        record = replace(samples.suite_of(1)[0], created=created, run=RunInfo(f"n{at}", f"{at:040x}"))
-        record = samples.failed(record, FailureKind.MISMATCH, "wrong") if at else record
-        compact_records([StoredRecord(f"n{at}", created, record)], folder)
-        results = RunResults(f"n{at}", created, (record,))
-    return results, History(folder)
+    good = samples.suite_of(1)[0]
+    bad = samples.failed(good, FailureKind.MISMATCH, "wrong")
+    nights = keep(folder, [good], *([bad] for _ in range(count - 1)), name="n", first=datetime(2026, 11, 10, 2))
+    return nights[-1], History(folder)
 
 
 def test_an_old_failure_says_since_when_with_links(tmp_path: Path) -> None:
@@ -459,13 +456,9 @@ def test_a_very_long_name_does_not_make_a_very_large_file() -> None:
     assert len(report(samples.hostile("x" * 200_000))) < 300_000
 
 
-def test_a_test_that_could_not_be_made_once_stands_as_its_other_attempt() -> None:
+def test_attempts_are_told() -> None:
     good = samples.suite_of(1)[0]
     lost = samples.failed(good, FailureKind.TIMEOUT, "no answer")
-    wrong = samples.failed(good, FailureKind.MISMATCH, "wrong")
-    assert [test.standing for test in stood(lost, good)] == [Standing.VERIFIED]
-    assert [test.standing for test in stood(lost, lost)] == [Standing.FAILED]
-    assert [test.standing for test in stood(wrong, good)] == [Standing.FAILED]
     results = RunResults("n", "2026-11-25T02:00:00+00:00", (lost, good))
     assert "1 test ran more than once" in Reader(report(results)).text
 

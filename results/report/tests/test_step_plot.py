@@ -14,6 +14,7 @@ from ethos_hil.results.history import History
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.trend import NightScale, Trend, step_plot, trend
 from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.testing.synthetic_year import keep
 
 _FIRST = datetime(2026, 11, 20, 2)
 
@@ -71,10 +72,7 @@ def test_a_scale_of_one_moment_is_no_error() -> None:
 
 
 def trend_of(folder: Path, *nights: Sequence[Record]) -> Trend | None:
-    for at, records in enumerate(nights):
-        created = (_FIRST + timedelta(days=at)).isoformat()
-        stored = [StoredRecord(f"n{at}", created, replace(record, created=created)) for record in records]
-        compact_records(stored, folder)
+    keep(folder, *nights, first=_FIRST)
     return trend(History(folder))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ import pytest
 from ethos_hil.base.record import Metric, Record, RunnerInfo, TargetInfo
 from ethos_hil.base.record_context import BenchInfo, RunInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
-from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.history import History
@@ -20,7 +20,7 @@ from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.tests.test_report import Reader
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.testing.synthetic_year import keep
 
 Night = Sequence[Record]
 
@@ -58,13 +58,9 @@ def wrong(record: Record) -> Record:
 
 def morning(folder: Path, *nights: Night) -> bytes:
     """The report of the last of some nights, against the one before."""
-    records: list[tuple[Record, ...]] = []
-    for at, night in enumerate(nights):
-        created = f"2026-11-{at + 10}T02:00:00+00:00"
-        records.append(tuple(replace(record, created=created, run=RunInfo(f"n{at}", f"{at:040x}")) for record in night))
-        compact_records([StoredRecord(f"n{at}", created, record) for record in records[-1]], folder)
-    comparison = compare_runs(*map(observations, records[-2:]), names=(f"n{len(nights) - 2}", f"n{len(nights) - 1}"))
-    return report(RunResults(f"n{len(nights) - 1}", created, records[-1]), comparison, History(folder))
+    *_, before, last = keep(folder, *nights, name="n", first=datetime(2026, 11, 10, 2))
+    sides = (observations(night.records) for night in (before, last))
+    return report(last, compare_runs(*sides, names=(before.name, last.name)), History(folder))
 
 
 def part(page: bytes, name: str) -> str:

@@ -14,6 +14,8 @@ from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
 from ethos_hil.results.export.runs.run_exporter import PARTS, distinctions, parts_of
 from ethos_hil.results.export.runs.tests.samples import failed, record, run
 from ethos_hil.results.gate.account import Accounted, account_of
+from ethos_hil.results.export.runs.record_names import PARTS, distinctions, parts_of
+from ethos_hil.results.export.runs.tests.samples import record
 
 
 def model(scheme: str = "a8w8", **changes: Any) -> Record:
@@ -79,27 +81,3 @@ def test_no_two_records_have_one_name_in_any_order(seed: int) -> None:
     moved = [records[at] for at in order]
     again = [f"{record.label}{name}" for record, name in zip(moved, distinctions(moved, ("npu",)), strict=True)]
     assert sorted(again) == sorted(names)
-
-
-def counted(*records: Record) -> tuple[Accounted, ...]:
-    return account_of(run(*records)).tests
-
-
-def attempt(number: int, sample: Record) -> Record:
-    return dataclasses.replace(sample, run=RunInfo("run", attempt=number))
-
-
-@pytest.mark.parametrize("kind", list(FailureKind))
-def test_an_attempt_that_the_target_has_spoilt_counts_only_where_none_follows(kind: FailureKind) -> None:
-    first, second, last = attempt(1, failed(kind)), attempt(2, failed(kind)), attempt(3, record())
-    results = [(entry.record, entry.spoilt) for entry in counted(first, record(name="sub"), second, last)]
-    counting = (last, (first, second)) if kind in NOT_ATTEMPTED else (second, ())
-    assert results == [counting, (record(name="sub"), ())]
-    assert len(counted(last, first)) == 1
-
-
-def test_a_spoilt_attempt_at_another_question_counts() -> None:
-    lost = failed(FailureKind.TIMEOUT)
-    for other in ("npu", "memory_mode", "target", "method"):
-        assert len(counted(lost, OTHERS[other])) == 2
-    assert len(counted(lost, lost)) == 1
