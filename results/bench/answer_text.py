@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.plain_text import one_line
@@ -176,8 +176,3 @@ def shown_quantity(quantity: Quantity, value: float) -> str:
         return f"{value:,.0f}"
     return next(f"{value / size:,.3g} {unit}" if value < 1000 * size else f"{value / size:,.0f} {unit}"
                 for unit, size in _BYTES if value >= size or unit == "B")  # fmt: skip
-
-
-def several_verdicts(places: Sequence[BudgetPlace]) -> bool:
-    """Return whether the answers of some places ended in several ways, so that a table has to tell."""
-    return len({point.verdict for place in places for point in place.points}) > 1

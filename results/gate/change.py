@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -207,8 +207,13 @@ class RunComparison:
         }
 
     def by_cause(self) -> dict[tuple[Cause, str], list[Change]]:
-        """Return the changes grouped by cause and its words, so that 400 moved numbers are one sentence."""
-        return group(self.changes)
+        """Return the changes grouped by cause and its words, so that 400 moved numbers are one sentence; in the order
+        of the first of each.
+        """
+        groups: dict[tuple[Cause, str], list[Change]] = {}
+        for change in self.changes:
+            groups.setdefault((change.cause, change.detail), []).append(change)
+        return groups
 
 
 def text_of(value: float | str | None) -> str:
@@ -225,11 +230,3 @@ def _is_verdict(value: object) -> bool:
 def _plain(change: Change) -> dict[str, Any]:
     values = asdict(change)
     return {name: json_number(value) for name, value in values.items()}
-
-
-def group(changes: Iterable[Change]) -> dict[tuple[Cause, str], list[Change]]:
-    """Return changes by cause and its words, in the order of the first of each."""
-    groups: dict[tuple[Cause, str], list[Change]] = {}
-    for change in changes:
-        groups.setdefault((change.cause, change.detail), []).append(change)
-    return groups

@@ -20,6 +20,8 @@ MOST_TEXT = 300
 """Characters of a text that are shown."""
 _FACTORS: Sequence[tuple[float, ...]] = ((1, 2, 5), (1, 3), (1,))
 """Ticks of a logarithmic axis between two powers of ten, the many first."""
+_ROOM = 1.25
+"""Factor on either side of a logarithmic axis."""
 _LETTER, _LINE = 6.5, 11.0
 """Width of a letter and height of a line of a name beside a point, about."""
 _Box = tuple[float, float, float, float]

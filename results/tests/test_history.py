@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -24,6 +25,7 @@ from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.testing.processes import wait_for_work, wait_until
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.results.compaction.database import open_database
 from ethos_hil.results.history import COLUMNS, BadHistory, History, compact, compact_records
 from ethos_hil.results.store import RunFolder, StoredRecord
 
@@ -393,3 +395,18 @@ def test_the_api_gives_tables_of_pandas(tmp_path: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(UsageError, match="no_such_column"):
         archive.frame("SELECT no_such_column FROM points")
+
+
+def test_an_error_of_the_system_is_the_system_s_also_where_duckdb_met_it() -> None:
+    """DuckDB tells it in JSON within its own words, and names a file that no one asked for."""
+    with pytest.raises(OSError, match="No space") as caught, open_database() as database:
+        database.execute("COPY (SELECT 1) TO '/dev/full' (FORMAT csv)")
+    assert (caught.value.errno, caught.value.strerror) == (errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_database_without_memory_is_out_of_memory() -> None:
+    with pytest.raises(MemoryError, match="Out of Memory"), open_database() as database:
+        database.execute(
+            "SET memory_limit = '1MB'; SET temp_directory = ''; SET threads = 1; "
+            "CREATE TABLE large AS SELECT range AS number, random() AS other FROM range(3000000)"
+        )

@@ -302,13 +302,14 @@ def budget_text(answer: BudgetAnswer, *, top: int = 40) -> RenderableType:
         top: the most rows to show.
     """
     able = [place for place in answer.places if not place.refused]
+    several = len({point.verdict for place in able for point in place.points}) > 1
     columns: list[TableColumn[BudgetPlace]] = [
         TableColumn("NPU", lambda place: place.npu, fit=Fit.WHOLE),
         TableColumn("memory mode", lambda place: place.memory_mode, fit=Fit.WHOLE),
         TableColumn("clock", answer_text.clock, fit=Fit.NUMBER),
         *(TableColumn(quantity.name, partial(answer_text.worst, quantity=quantity), fit=Fit.NUMBER)
           for quantity in answer_text.shown_quantities(answer)),
-        *([TableColumn("verdict", answer_text.verdicts)] if answer_text.several_verdicts(able) else ()),
+        *([TableColumn("verdict", answer_text.verdicts)] if several else ()),
         TableColumn("", answer_text.remark),
     ]  # fmt: skip
     parts: list[RenderableType] = [_first_line(answer), *map(plain, answer_text.explain(answer))]

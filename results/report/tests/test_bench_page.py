@@ -28,7 +28,7 @@ from ethos_hil.results.report.report import report
 from ethos_hil.results.report.roofline import case_roofline, intensity, place_rooflines
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines
 from ethos_hil.results.report.tests import bench_samples, samples
-from ethos_hil.results.report.tests.test_report import EXTREMES, Reader, leaves, stood
+from ethos_hil.results.report.tests.test_report import Reader, make_absurd, stood
 
 point = bench_samples.point
 
@@ -405,12 +405,7 @@ def test_points_with_absurd_values_are_shown_or_refused(seed: int) -> None:
     for _ in range(60):
         data = [json.loads(document) for document in documents]
         for _ in range(8):
-            document = chance.choice(data)
-            path, value = chance.choice([leaf for leaf in leaves(document) if type(leaf[1]) in EXTREMES])
-            inside = document
-            for key in path[:-1]:
-                inside = inside[key]
-            inside[path[-1]] = chance.choice(EXTREMES[type(value)])
+            make_absurd(chance.choice(data), chance)
         try:
             html = report(bench_samples.results(tuple(map(Record.from_json, data))))
         except (UsageError, ValueError):
