@@ -53,9 +53,9 @@ class PointsJob(PlannedJob[PlannedPoint]):
         work = CaseWork(first.point.case, first.settings, pool)
         return map(CrewAnswer, work.records([planned.point for planned in self.planned]))
 
-    def refuse(self, planned: PlannedPoint, error: EthosHilError) -> Record:
-        """Return the record of a point that ended in an error."""
-        return refuse(planned.point, planned.settings, error).record
+    def refuse(self, planned: PlannedPoint, error: EthosHilError) -> CrewAnswer:
+        """Return the answer of a point that ended in an error."""
+        return CrewAnswer(refuse(planned.point, planned.settings, error).record)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from ethos_hil.base.crew import WorkerCrew, error_of_line
+from ethos_hil.base.crew import STOPPED, WorkerCrew, error_of_line
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import append_line, write_whole
 from ethos_hil.base.record import Record
@@ -76,16 +76,16 @@ class PlannedJob(ABC, Generic[P]):
     def answers(self, pool: BoardPool) -> Iterator[CrewAnswer]:
         """Answer the questions, in order, in a process of the crew. Whatever happens to one, it has an answer."""
 
-    def refuse(self, planned: P, error: EthosHilError) -> Record:
-        """Return the record of a question that ended in an error."""
-        return failed_findings(planned.question, error).record
+    def refuse(self, planned: P, error: EthosHilError) -> CrewAnswer:
+        """Return the answer to a question that ended in an error."""
+        return CrewAnswer(failed_findings(planned.question, error).record)
 
     def __str__(self) -> str:
         first = self.planned[0]
         return first.part or first.name if len(self.planned) == 1 else f"{len(self.planned)} points of {first.name}"
 
 
-Keep = Callable[[int, Planned, CrewAnswer], None]
+Keep = Callable[[int, P, CrewAnswer], None]
 """Keeps the answer of an attempt at a question."""
 
 
@@ -137,9 +137,8 @@ class CampaignCrew:
                 ]
             if left:
                 text = stage if attempt == 1 else f"{stage}: again, what could not be tried"
-                self.run(
-                    tuple(jobs(left, attempt)), AnswerProgress(text, len(plan) - len(left), len(plan), self.reporter)
-                )
+                progress = AnswerProgress(text, len(plan) - len(left), len(plan), self.reporter)
+                self.run(jobs(left, attempt), progress.counting(self.keep), progress.show)
 
     def ask_here(
         self,
@@ -167,13 +166,13 @@ class CampaignCrew:
         last = final_answers(self.run_folder.path)
         return [planned for planned in plan if planned.digest not in last or not is_settled(last[planned.digest])]
 
-    def run(self, jobs: Sequence[PlannedJob[P]], progress: AnswerProgress, keep: Keep | None = None) -> None:
+    def run(self, jobs: Iterable[PlannedJob[P]], keep: Keep[P], tick: Callable[[], bool | None]) -> None:
         """Do jobs, and keep each answer at once.
 
         Args:
-            jobs: what to do.
-            progress: counts the answers.
-            keep: keeps an answer in place of the run folder; called from one thread at a time.
+            jobs: what to do; see `WorkerCrew.run`.
+            keep: keeps an answer; called from one thread at a time.
+            tick: see `WorkerCrew.run`; called once more in the end.
 
         Raises:
             OSError: a record cannot be written.
@@ -187,39 +186,42 @@ class CampaignCrew:
             log=lambda number: folder / SESSIONS / f"process-{number + 1}.log",
             processes=self.processes,
         )
-        lock, done = threading.Lock(), dict[int, int]()
-        rests: list[PlannedJob[P]] = []  # their numbers in `done` are their own as long as they are kept
+        lock = threading.Lock()
+        answers = dict[int, tuple[PlannedJob[P], int]]()  # by thread: its last job, and how many answers that has
+
+        def count_of(job: PlannedJob[P]) -> int:
+            last, count = answers.get(threading.get_ident(), (None, 0))
+            return count if last is job else 0
 
         def answered(job: PlannedJob[P], planned: P, answer: CrewAnswer) -> None:
             with lock:
-                (keep or self.keep)(job.attempt, planned, answer)
-                progress.one_more()
+                keep(job.attempt, planned, answer)
 
         def report(job: PlannedJob[P], answer: CrewAnswer | str) -> None:
             if isinstance(answer, str):  # a file that the process cannot read or write
                 raise error_of_line(answer)
-            at = done.get(id(job), 0)
+            at = count_of(job)
             answered(job, job.planned[at], answer)
-            done[id(job)] = at + 1
+            answers[threading.get_ident()] = job, at + 1
 
         def lost(job: PlannedJob[P], how: str) -> PlannedJob[P] | None:
-            """Keep the record of the question that a process ended in; return the rest of the job, the first time."""
-            left = job.planned[done.pop(id(job), 0) :]
+            """Keep the record of the question that a process ended in; return the rest of the job, the first time.
+
+            That a signal stopped the process is not the question's doing: it is of the rest.
+            """
+            left = job.planned[count_of(job) :]
             hint = "run it alone: ethos-hil run" if len(job.planned) == 1 else None
             error = EthosHilError(
                 f"its process ended with {how} before there was an answer", kind=FailureKind.INTERNAL, hint=hint
             )
-            given_up = left[:1] if job.losses < _MOST_LOSSES else left
+            given_up = left if job.losses >= _MOST_LOSSES else () if how.endswith(STOPPED) else left[:1]
             for planned in given_up:
-                answered(job, planned, CrewAnswer(job.refuse(planned, error)))
+                answered(job, planned, job.refuse(planned, error))
             rest = left[len(given_up) :]
-            if not rest:
-                return None
-            rests.append(replace(job, planned=rest, losses=job.losses + 1))
-            return rests[-1]
+            return replace(job, planned=rest, losses=job.losses + 1) if rest else None
 
-        crew.run(jobs, report=report, lost=lost, tick=progress.show)
-        progress.show()
+        crew.run(jobs, report=report, lost=lost, tick=tick)
+        tick()
 
     def keep(self, attempt: int, planned: Planned, answer: CrewAnswer) -> None:
         """Keep the answer of an attempt at a question in the run folder. Raises OSError."""
@@ -297,13 +299,16 @@ class AnswerProgress:
         self._stage, self._before, self._done, self._total = stage, done, done, total
         self._reporter = reporter
         self._began = time.monotonic()
-        self._lock = threading.Lock()
         self.show()
 
-    def one_more(self) -> None:
-        """Count an answer."""
-        with self._lock:
+    def counting(self, keep: Keep[P]) -> Keep[P]:
+        """Return a function that keeps an answer, and counts it."""
+
+        def keep_and_count(attempt: int, planned: P, answer: CrewAnswer) -> None:
+            keep(attempt, planned, answer)
             self._done += 1
+
+        return keep_and_count
 
     def show(self) -> None:
         """Report it."""

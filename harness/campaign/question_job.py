@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.errors import unforeseen
 from ethos_hil.harness.campaign.engine import CrewAnswer, PlannedJob
 from ethos_hil.harness.campaign.planned import Planned
-from ethos_hil.harness.verdict.artifact_info import failed_findings
 
 if TYPE_CHECKING:
-    from ethos_hil.base.record import Record
     from ethos_hil.harness.virtual.board import BoardPool
 
 
@@ -20,16 +18,13 @@ class QuestionJob(PlannedJob[Planned]):
 
     def answers(self, pool: BoardPool) -> Iterator[CrewAnswer]:
         """Ask them."""
-        return (CrewAnswer(self._ask(planned, pool)) for planned in self.planned)
+        for planned in self.planned:
+            try:
+                from ethos_hil.harness.run import run
 
-    @staticmethod
-    def _ask(planned: Planned, pool: BoardPool) -> Record:
-        try:
-            from ethos_hil.harness.run import run
-
-            return run(planned.question, pool=pool).record
-        except (Exception, SystemExit) as error:
-            return failed_findings(planned.question, unforeseen(error)).record
+                yield CrewAnswer(run(planned.question, pool=pool).record)
+            except (Exception, SystemExit) as error:
+                yield self.refuse(planned, unforeseen(error))
 
 
 def jobs_of(plan: Sequence[Planned], attempt: int) -> list[QuestionJob]:

@@ -8,24 +8,22 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import wait
 
 import numpy as np
 
 from ethos_hil.base.errors import EthosHilError, UsageError
-from ethos_hil.base.process import StoppedProcesses
 from ethos_hil.base.question import ModelOptions, Question
 from ethos_hil.base.record import TargetInfo
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.ask.lower_question import check_question, lower_question, quantise_as_asked
 from ethos_hil.harness.ask.place import target_of
+from ethos_hil.harness.campaign.engine import CrewAnswer
 from ethos_hil.harness.campaign.place import ASIDE, RunPlace
 from ethos_hil.harness.campaign.planned import digest_of_model
 from ethos_hil.harness.campaign.run_folder import EVALUATE, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk, DeviceAnswers, WorkerEnded
+from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, EvaluationJournal, FailedChunk
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
-from ethos_hil.harness.evaluate.journal import EvaluationJournal
 from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, QUANTISED, ItemMetric, ScoreTally
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.terminal.progress import Reporter, Silent
@@ -188,8 +186,11 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None, place: Ru
     with place.opened(_subject(order, data.name, evaluation.tally.metric.name, place.shard)) as run:
         journal = EvaluationJournal(run, question, place.shard)
         loop = _Loop(evaluation, hosts, hosts.layers, data.name, reporter, total, journal)
+        size = _chunk_size(first)
+        if data.count is not None:
+            journal.foresee(min(data.count, order.limit or data.count), size)
         with one_torch_thread():  # the boards have the other processors
-            loop.over(itertools.chain([first], items))
+            loop.over(itertools.chain([first], items), size)
         if evaluation.stopped is None:
             evaluation.nothing_here = place.shard is not None and not journal.plan
             evaluation.stopped = journal.finish()
@@ -212,7 +213,7 @@ def _subject(order: EvaluationOrder, data: str, metric: str, shard: Shard | None
 
 @dataclass
 class _Loop:
-    """Gives chunks to the boards, and has PyTorch answer the same items meanwhile."""
+    """Has the boards answer chunks, and PyTorch the same items meanwhile; counts them in the order of the data set."""
 
     found: Evaluation
     hosts: HostModules
@@ -224,100 +225,68 @@ class _Loop:
     items: dict[int, Item] = field(default_factory=dict)
     host: dict[int, dict[str, tuple[np.ndarray, ...]]] = field(default_factory=dict)
     sample: list[Sample] = field(default_factory=list)
-    early: dict[int, tuple[Chunk, DeviceAnswers | None]] = field(default_factory=dict)
-    again: list[Chunk] = field(default_factory=list)
-    repeated: set[int] = field(default_factory=set)
-    stopped: StoppedProcesses = field(default_factory=StoppedProcesses)
+    answers: dict[int, tuple[Chunk, ChunkAnswer | FailedChunk | None]] = field(default_factory=dict)
+    ended: bool = False
 
-    def over(self, items: Iterator[Item]) -> None:
-        """Run all items. What ends it early is in `found.stopped`."""
+    def over(self, items: Iterator[Item], size: int) -> None:
+        """Run all items, in chunks of a size. What ends it early is in `found.stopped`."""
         began = time.perf_counter()
-        workers = [self._worker() for _ in range(self.found.jobs)]
-        chunks = self._chunks(items)
         try:
-            with self.stopped:
-                while self._give(workers, chunks):
-                    busy = {worker.connection: worker for worker in workers if worker.busy}
-                    # PyTorch works while the boards do; it stops for a board that is ready. A board has `--timeout`,
-                    # the reference a limit of CPU time, and a worker that is stopped is ended: so this wait ends.
-                    waiting = next((number for number in self.items if number not in self.host), None)
-                    patience = 0 if waiting is not None or not busy else None
-                    for connection in wait(list(busy), timeout=patience):
-                        self._take(busy[connection], workers)  # type: ignore[index]
-                    # In the order of the items, so that an item that ends the evaluation has all others counted.
-                    while (first := next(iter(self.items), -1)) in self.early:
-                        self._count(*self.early.pop(first))
-                    if waiting is not None and waiting in self.items:
-                        self._ask_host(self.items[waiting])
+            self.journal.ask(self._chunks(items, size), self.found.artifact, self.found.jobs, self._take, self._work)
+            while self._work():
+                pass
         except EthosHilError as error:
             self.found.stopped = error
         finally:
-            for worker in workers:
-                worker.stop()
             self.found.seconds = time.perf_counter() - began
 
-    def _worker(self) -> BoardWorker:
-        return BoardWorker(self.found.artifact, self.found.order.question)
-
-    def _give(self, workers: Sequence[BoardWorker], chunks: Iterator[Chunk]) -> bool:
-        """Give chunks to the workers that have none. Return whether one is at work, or something is to be counted."""
-        for worker in workers:
-            if not worker.busy:
-                chunk = self.again.pop() if self.again else next(chunks, None)
-                if chunk is None:
-                    continue
-                if self.journal.find(chunk) is not None:
-                    self._know(chunk)
-                else:
-                    self.stopped.watch(worker.pid, str(chunk))
-                    worker.give(chunk)
-        return bool(self.early) or any(worker.busy for worker in workers)
-
-    def _know(self, chunk: Chunk) -> None:
-        """Take a chunk that was answered before. PyTorch has to answer only the items whose layers are compared."""
-        self.early[chunk.first] = chunk, None
-        for number in range(chunk.first, chunk.first + len(chunk.input_sets)):
-            if self.layers is None or number >= _LAYER_ITEMS:
-                self.host[number] = {}
-
-    def _take(self, worker: BoardWorker, workers: list[BoardWorker]) -> None:
-        """Take a worker's answers. Another one is asked in place of one that was stopped, once for each chunk."""
-        chunk = worker.chunk
-        assert chunk is not None
-        try:
-            answers = worker.take()
-        except WorkerEnded:
-            if worker.pid not in self.stopped.ended or chunk.first in self.repeated:
-                raise
-            self.repeated.add(chunk.first)
-            self.again.append(chunk)
-            worker.stop()
-            workers[workers.index(worker)] = self._worker()
-        else:
-            self.early[answers.first] = chunk, answers
-        finally:
-            self.stopped.forget(worker.pid)
-
-    def _chunks(self, items: Iterator[Item]) -> Iterator[Chunk]:
-        """Yield the items by chunks. An error of the data set comes after the chunk of what was read before it."""
-        size = 0
-        stopped: EthosHilError | None = None
-        while stopped is None:
+    def _chunks(self, items: Iterator[Item], size: int) -> Iterator[Chunk]:
+        """Yield the chunks to ask. An error of the data set comes after the chunk of what was read before it."""
+        while not self.ended:
             read: list[Item] = []
             try:
-                for item in itertools.islice(items, size or 1):
+                for item in itertools.islice(items, size):  # what was read before an error stays
                     read.append(item)
-                    size = size or _chunk_size(item)
             except EthosHilError as error:
-                stopped = error
+                self.found.stopped = error
             if read:
                 chunk = Chunk(read[0].number, tuple(item.inputs for item in read))
                 if self.journal.takes(chunk):
                     self.items |= {item.number: item for item in read}
-                    yield chunk
-            elif stopped is None:
+                    if self.journal.find(chunk) is None:
+                        yield chunk
+                    else:
+                        self._know(chunk)
+            if len(read) < size:
                 return
-        self.found.stopped = stopped
+
+    def _know(self, chunk: Chunk) -> None:
+        """Take a chunk that was answered before. PyTorch has to answer only the items whose layers are compared."""
+        for number in range(chunk.first, chunk.first + len(chunk.input_sets)):
+            if self.layers is None or number >= _LAYER_ITEMS:
+                self.host[number] = {}
+        self.answers[chunk.first] = chunk, None
+        self._count_answered()
+
+    def _take(self, chunk: Chunk, answer: CrewAnswer) -> None:
+        """Take the answer to a chunk; no other chunk is asked after an error."""
+        assert isinstance(answer, ChunkAnswer | FailedChunk)
+        self.ended = self.ended or isinstance(answer, FailedChunk)
+        self.answers[chunk.first] = chunk, answer
+
+    def _work(self) -> bool:
+        """Count what is answered, and have PyTorch answer one item. Return whether it has another one."""
+        self._count_answered()
+        waiting = (item for number, item in self.items.items() if number not in self.host)
+        item = next(waiting, None)
+        if item is not None:
+            self._ask_host(item)
+        return item is not None
+
+    def _count_answered(self) -> None:
+        # In the order of the items, so that an item that ends the evaluation has all others counted.
+        while (first := next(iter(self.items), -1)) in self.answers:
+            self._count(*self.answers.pop(first))
 
     def _ask_host(self, item: Item) -> None:
         began = time.perf_counter()
@@ -327,33 +296,39 @@ class _Loop:
             self.sample.append(Sample(item.inputs, self.host[item.number]))
         self.found.host_seconds += time.perf_counter() - began
 
-    def _count(self, chunk: Chunk, answers: DeviceAnswers | None) -> None:
-        """Count a chunk by its answers; by what is kept of it where it was answered before."""
+    def _count(self, chunk: Chunk, answer: ChunkAnswer | FailedChunk | None) -> None:
+        """Count a chunk by its answer; by what is kept of it where it was answered before."""
+        if isinstance(answer, FailedChunk):
+            self.journal.keep(chunk, answer)
+            raise answer.error
         evaluation = self.found
-        known = self.journal.find(chunk) if answers is None else None
-        came = answers if answers is not None else known[1] if known is not None else None
-        record = answers.record if answers is not None else known[0] if known is not None else None
-        assert came is not None
-        assert record is not None
-        evaluation.device_seconds += came.device_seconds
-        evaluation.reference_seconds += came.reference_seconds
-        evaluation.cycles += came.cycles
-        evaluation.cycle_provenance = came.cycle_provenance or evaluation.cycle_provenance
+        known = (answer.record, answer.kept) if answer is not None else self.journal.find(chunk)
+        assert known is not None
+        record, kept = known
+        evaluation.device_seconds += kept.device_seconds
+        evaluation.reference_seconds += kept.reference_seconds
+        evaluation.cycles += kept.cycles
+        evaluation.cycle_provenance = kept.cycle_provenance or evaluation.cycle_provenance
         evaluation.failure = evaluation.failure or record.failure
-        scores = []
-        for offset in range(len(chunk.input_sets)):
-            item = self.items.pop(chunk.first + offset)
-            if item.number not in self.host:
-                self._ask_host(item)
-            host, what = self.host.pop(item.number), f"--data {self.data}: item {item.number}"
-            if known is not None:
-                evaluation.tally.count(known[1].items[offset], what)
-            elif answers is not None:
-                sources = {**host, DEVICE: answers.outputs[offset]}
-                scores.append(evaluation.tally.add(item, sources, equal=answers.equal[offset], what=what))
-        if answers is not None:
-            self.journal.keep(chunk, answers, scores)
+        if answer is None:
+            for (_, _, what), scores in zip(self._answered(chunk), kept.items, strict=True):
+                evaluation.tally.count(scores, what)
+        else:
+            answered = zip(self._answered(chunk), answer.outputs, answer.equal, strict=True)
+            scored = [
+                evaluation.tally.add(item, {**host, DEVICE: outputs}, equal=equal, what=what)
+                for (item, host, what), outputs, equal in answered
+            ]
+            self.journal.keep(chunk, answer, scored)
         self.reporter.step(evaluation.tally.items, self.total or evaluation.tally.items + len(self.items))
+
+    def _answered(self, chunk: Chunk) -> Iterator[tuple[Item, Mapping[str, tuple[np.ndarray, ...]], str]]:
+        """Yield the items of a chunk, with PyTorch's answers and with what errors call them; they are done then."""
+        for number in range(chunk.first, chunk.first + len(chunk.input_sets)):
+            item = self.items.pop(number)
+            if number not in self.host:
+                self._ask_host(item)
+            yield item, self.host.pop(number), f"--data {self.data}: item {number}"
 
 
 def _chunk_size(item: Item) -> int:

@@ -98,7 +98,8 @@ class Conductor:
                 attempt = 1 + max(map(attempt_of, before), default=0)
                 jobs += jobs_of(part.planned_of(None, self._config.timeout), attempt)
         if jobs:
-            self._crew.run(jobs, AnswerProgress("Verifying the known model", 0, len(jobs), self._reporter))
+            progress = AnswerProgress("Verifying the known model", 0, len(jobs), self._reporter)
+            self._crew.run(jobs, progress.counting(self._crew.keep), progress.show)
         for job in jobs:
             (planned,) = job.planned
             (record,) = of_part(records_of(self._night.folder), planned.part, job.attempt)

@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import pickle
 import re
 import signal
 import struct
@@ -24,13 +25,21 @@ from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import LoweringOptions, Question
 from ethos_hil.base.testing.processes import wait_until
-from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
+from ethos_hil.base.verdict import Standing
+from ethos_hil.harness.campaign.place import RunPlace
+from ethos_hil.harness.campaign.planned import share_of
+from ethos_hil.harness.campaign.run_folder import EVALUATE, CampaignSubject
+from ethos_hil.harness.campaign.shard import Shard
+from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, ChunkJob, EvaluationJournal, FailedChunk, PlannedChunk
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line
+from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import host_modules, lower
 from ethos_hil.lowering.made_from import named_model
 from ethos_hil.lowering.model.torch_model import HostModules, TorchModel, from_module
+from ethos_hil.results.gate.account import take_account
+from ethos_hil.results.run_results import read_results
 
 NPU = EthosU.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118  # NPU_SET_OFM_ZERO_POINT of Vela's wheel
@@ -99,14 +108,6 @@ def interrupted():
             raise OSError("the disk is gone")
         yield item
 
-def stopping():
-    # The third chunk is read while one of two workers has a chunk, or gets one.
-    import multiprocessing, os, signal
-    for index, item in enumerate(broken_free() * 24):
-        if index == 70:
-            os.kill(multiprocessing.active_children()[0].pid, signal.SIGSTOP)
-        yield item
-
 def forever():
     while True:
         yield from broken_free()
@@ -169,18 +170,6 @@ def test_a_data_set_is_scored_and_every_answer_compared(ethos_hil: Run, data: Pa
         assert line.startswith("ethos-hil: --data data.py:")
 
 
-@pytest.mark.slow
-def test_another_worker_does_what_one_that_is_stopped_leaves(
-    ethos_hil: Run, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the evaluation waits for it for ever."""
-    monkeypatch.setattr("ethos_hil.base.process._STOPPED_TOLD", 0.0)
-    monkeypatch.setattr("ethos_hil.base.process._STOPPED_ENDED", 1.0)
-    report = evaluated(ethos_hil, data, "stopping", "-j", 2)
-    assert (report["verdict"], report["items"]) == ("verified", 144)
-    assert re.search(r"the worker process \d+, which has items? \d+.*, is stopped; `kill -CONT", report["err"])
-
-
 FACTS = (
     "verdict",
     "items",
@@ -211,7 +200,7 @@ def test_an_evaluation_is_resumed_divided_and_put_together(
     assert resumed == whole
     assert whole["items"] == 12
     with monkeypatch.context() as nothing:
-        nothing.setattr(BoardWorker, "give", None)
+        nothing.setattr(ChunkJob, "__init__", None)
         assert facts("--resume", "one") == whole
 
     for number in (1, 2):
@@ -227,6 +216,24 @@ def test_an_evaluation_is_resumed_divided_and_put_together(
     (data / "data.py").write_text(DATA.replace("manual_seed(1)", "manual_seed(2)"))
     result = ethos_hil("evaluate", "data.py:classifier", "--data", "data.py:interrupted", "--resume", "one")
     assert_one_clear_line(result, 2, "the run one is of another model, or it has changed")
+
+
+def test_a_data_set_that_says_its_length_is_planned_before_anything_runs(tmp_path: Path) -> None:
+    """What a shard that is killed then has no answer of is missing, question by question."""
+    question, subject = Question("net.py:net"), CampaignSubject(EVALUATE, "plan", {}, shard="1/2")
+    with RunPlace(tmp_path, "one").opened(subject) as run:
+        for shard in (Shard(1, 2), Shard(2, 2)):
+            EvaluationJournal(run, question, shard).foresee(130, 64)
+            chosen = read_results(run.folders, may_be_empty=True)
+            lost = [test.record.run for test in take_account(chosen).tests if test.standing is Standing.MISSING]
+            plan = [PlannedChunk(question, "net.py:net", more=str(chunk), chunk=chunk) for chunk in CHUNKS]
+            assert [str(planned.chunk) for planned in plan] == ["items 0 to 63", "items 64 to 127", "items 128 to 129"]
+            mine = [planned.digest for planned in share_of(plan, shard)]
+            assert [test.planned for selection in chosen.selections for test in selection.tests] == mine
+            assert len(lost) == len(mine) > 0
+
+
+CHUNKS = [Chunk(first, ((),) * count) for first, count in ((0, 64), (64, 64), (128, 2))]
 
 
 @pytest.mark.slow
@@ -263,19 +270,23 @@ class Scarce(tuple[Any, ...]):
 
 
 def test_what_a_worker_raises_keeps_its_kind_and_status(artifact: Artifact) -> None:
-    worker = BoardWorker(artifact, Question("classifier"))
-    try:
-        worker.give(Chunk(0, ((np.zeros((1, 2, 8, 8), np.int8),),)))
-        with pytest.raises(UsageError, match="input 0 is int8") as caught:
-            worker.take()
-        assert (caught.value.exit_status, caught.value.kind) == (2, "usage")
-        worker.give(Chunk(0, Scarce()))
-        with pytest.raises(ToolError, match="too many open files"):
-            worker.take()
-        worker.give(Chunk(0, (artifact.example_inputs,)))  # it goes on
-        assert worker.take().equal == (True,)
-    finally:
-        worker.stop()
+    chunks = (
+        Chunk(0, ((np.zeros((1, 2, 8, 8), np.int8),),)),
+        Chunk(1, Scarce()),
+        Chunk(2, (artifact.example_inputs,)),  # it goes on
+    )
+    planned = tuple(PlannedChunk(Question("classifier"), "classifier", chunk=chunk) for chunk in chunks)
+    with BoardPool() as pool:
+        wrong, scarce, right = ChunkJob(planned, program=pickle.dumps(artifact)).answers(pool)
+    assert isinstance(wrong, FailedChunk)
+    assert isinstance(wrong.error, UsageError)
+    assert "input 0 is int8" in wrong.error.message
+    assert (wrong.error.exit_status, wrong.error.kind, wrong.record.kind) == (2, "usage", "usage")
+    assert isinstance(scarce, FailedChunk)
+    assert isinstance(scarce.error, ToolError)
+    assert "too many open files" in scarce.error.message
+    assert isinstance(right, ChunkAnswer)
+    assert right.equal == (True,)
 
 
 def test_a_model_is_quantised_once(tmp_path: Path) -> None:

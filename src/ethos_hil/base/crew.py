@@ -29,6 +29,8 @@ from ethos_hil.base.writing import Writing
 DONE = "done"
 NO_END = "no end within"
 """How the end of a process is said that was killed as it said nothing for too long."""
+STOPPED = ", after a signal had stopped it"
+"""What the end of a process ends in that was killed as it did not go on: not its job's doing."""
 _TICK = 0.5
 _END = 30.0
 """Seconds that an interrupted process has to stop its boards."""
@@ -68,7 +70,9 @@ class WorkerCrew(Generic[_Job]):
         self._patience = patience
         self._heard: dict[subprocess.Popen[bytes], tuple[_Job, float]] = {}
         self._late: dict[int, float] = {}
-        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()  # None, once for each thread: no more
+        self._drawn = False
+        self._news = threading.Event()  # a job was taken, or a thread ends for its problem
         self._stop = threading.Event()
         self._problem: BaseException | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -76,34 +80,33 @@ class WorkerCrew(Generic[_Job]):
 
     def run(
         self,
-        jobs: Sequence[_Job],
+        jobs: Iterable[_Job],
         *,
         report: Callable[[_Job, Any], None],
         lost: Callable[[_Job, str], _Job | None],
-        tick: Callable[[], None],
+        tick: Callable[[], bool | None],
     ) -> None:
         """Do all jobs.
 
         Args:
-            jobs: what to do.
+            jobs: what to do. The next one is drawn, in this thread, when the one before was taken.
             report: called with each answer of a process to a job, but `DONE`; from one thread of several.
             lost: called with a job whose process ended in the middle, and how; it returns what is left to do of it.
-            tick: called every half second.
+            tick: called every half second, in this thread; where it returns True it has more to do, and is called
+                again at once.
 
         Raises:
-            OSError: what `report` and `lost` raise.
+            OSError: what `report` and `lost` raise, and what `jobs` and `tick` do.
         """
-        for job in jobs:
-            self._jobs.put(job)
-        numbers = range(min(self._count, len(jobs)))
-        threads = [threading.Thread(target=self._work, args=(number, report, lost)) for number in numbers]
+        threads = [threading.Thread(target=self._work, args=(number, report, lost)) for number in range(self._count)]
         try:
             with self._stopped:
                 for thread in threads:
                     thread.start()
-                self._wait_for(threads, tick)
+                self._wait_for(threads, iter(jobs), tick)
         except BaseException:
             self._stop.set()
+            self._end_jobs()
             for process in self._processes:
                 process.terminate()
                 process.send_signal(signal.SIGCONT)  # one that is stopped ends only when it goes on
@@ -115,13 +118,33 @@ class WorkerCrew(Generic[_Job]):
         if self._problem is not None:
             raise self._problem
 
-    def _wait_for(self, threads: Sequence[threading.Thread], tick: Callable[[], None]) -> None:
-        """Wait until all jobs are done. A process that is stopped, or says nothing for too long, is ended."""
+    def _wait_for(
+        self, threads: Sequence[threading.Thread], jobs: Iterator[_Job], tick: Callable[[], bool | None]
+    ) -> None:
+        """Draw jobs, and wait until all are done. A process that is stopped, or says nothing for too long, is ended."""
+        ticked, more = time.monotonic(), False
         while working := [thread for thread in threads if thread.is_alive()]:
-            working[0].join(_TICK)
+            self._news.clear()
+            if not self._drawn and self._jobs.empty():
+                job = None if self._stop.is_set() else next(jobs, None)
+                if job is None:
+                    self._end_jobs()
+                else:
+                    self._jobs.put(job)
             if self._patience is not None:
                 self._end_silent(self._patience)
-            tick()
+            if more or time.monotonic() - ticked >= _TICK:
+                more, ticked = bool(tick()), time.monotonic()
+            elif self._drawn:
+                working[0].join(_TICK)
+            elif not self._jobs.empty():
+                self._news.wait(_TICK)
+
+    def _end_jobs(self) -> None:
+        """Have each thread end when it asks for a job."""
+        self._drawn = True
+        for _ in range(self._count):
+            self._jobs.put(None)
 
     def _end_silent(self, patience: Callable[[_Job], float]) -> None:
         for process, (job, heard) in list(self._heard.items()):
@@ -136,9 +159,9 @@ class WorkerCrew(Generic[_Job]):
         rest: _Job | None = None
         try:
             while not self._stop.is_set():
-                try:
-                    job = self._jobs.get_nowait() if rest is None else rest
-                except queue.Empty:
+                job = self._jobs.get() if rest is None else rest
+                self._news.set()
+                if job is None:
                     return
                 if process is None or process.poll() is not None:
                     process = self._start(number)
@@ -150,6 +173,7 @@ class WorkerCrew(Generic[_Job]):
         finally:
             if process is not None:
                 end_child(process, _END)
+            self._news.set()
 
     def _did(self, process: subprocess.Popen[bytes], job: _Job, report: Callable[[_Job, Any], None]) -> bool:
         """Have a process do a job. Return whether it did, and did not end before."""
@@ -185,7 +209,7 @@ class WorkerCrew(Generic[_Job]):
         status = process.wait()
         if process.pid in self._late:
             return f"{NO_END} {self._late[process.pid]:g} seconds"
-        why = ", after a signal had stopped it" if process.pid in self._stopped.ended else ""
+        why = STOPPED if process.pid in self._stopped.ended else ""
         return f"signal {-status}{why}" if status < 0 else f"status {status}"
 
 
