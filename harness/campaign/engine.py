@@ -23,7 +23,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
 from ethos_hil.harness.campaign.planned import P, Planned
-from ethos_hil.harness.campaign.recorded import final_answers, planned_of
+from ethos_hil.harness.campaign.recorded import final_answers
 from ethos_hil.harness.campaign.run_folder import SESSIONS
 from ethos_hil.harness.targets.registry import kind_of
 from ethos_hil.harness.terminal.progress import Reporter
@@ -162,7 +162,7 @@ class CampaignCrew:
 
     def _left(self, plan: Sequence[P], is_settled: Callable[[Record], bool]) -> list[P]:
         if self.replaces:
-            set_aside(self.run_folder.path, plan, is_settled)
+            set_aside(self.run_folder.path, is_settled)
         last = final_answers(self.run_folder.path)
         return [planned for planned in plan if planned.digest not in last or not is_settled(last[planned.digest])]
 
@@ -260,23 +260,20 @@ def may_repeat(record: Record | None, kind: str) -> bool:
     return record.kind in NOT_ATTEMPTED and attempt_of(record) == 1
 
 
-def set_aside(folder: Path, plan: Iterable[Planned] | None, is_settled: Callable[[Record], bool]) -> int:
-    """Move the records of planned questions, or of all of them, that are not settled to `ASKED_AGAIN`, so that each has
-    one record in a run folder. Return how many. No process may be writing to the folder.
+def set_aside(folder: Path, is_settled: Callable[[Record], bool]) -> None:
+    """Move the records that are not settled to `ASKED_AGAIN`, so that each question has one record in a run folder. No
+    process may be writing to it.
 
     Raises:
         OSError: it cannot be read or written.
     """
-    digests = None if plan is None else {planned.digest for planned in plan}
 
     def is_asked_again(line: bytes) -> bool:
         try:
-            record = Record.from_json(json.loads(line))
+            return not is_settled(Record.from_json(json.loads(line)))
         except (ValueError, RecursionError):
             return False  # readers report it
-        return (digests is None or planned_of(record) in digests) and not is_settled(record)
 
-    count = 0
     for path in sorted(folder.glob("records-*.jsonl")):
         lines = read_bytes(path).splitlines(keepends=True)
         again = [line for line in lines if is_asked_again(line)]
@@ -287,8 +284,6 @@ def set_aside(folder: Path, plan: Iterable[Planned] | None, is_settled: Callable
             file.flush()
             os.fsync(file.fileno())
         write_whole(path, b"".join(line for line in lines if line not in again))
-        count += len(again)
-    return count
 
 
 class AnswerProgress:

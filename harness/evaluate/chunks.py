@@ -214,7 +214,7 @@ class EvaluationJournal:
     def _known(self) -> dict[str, tuple[Record, KeptChunk]]:
         """The chunks that need not be asked again, by the digests of what is planned."""
         if self.run.campaign is not None:
-            set_aside(self.run.campaign.folder, None, is_settled)
+            set_aside(self.run.campaign.folder, is_settled)
         known = {}
         for folder in self.run.folders:
             more = read_more(folder)
