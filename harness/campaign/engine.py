@@ -21,6 +21,7 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import append_line, write_whole
 from ethos_hil.base.record import Record
 from ethos_hil.base.regular_file import read_bytes
+from ethos_hil.base.shortage import unforeseen
 from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
 from ethos_hil.harness.campaign.planned import P, Planned
 from ethos_hil.harness.campaign.recorded import final_answers
@@ -83,6 +84,25 @@ class PlannedJob(ABC, Generic[P]):
     def __str__(self) -> str:
         first = self.planned[0]
         return first.part or first.name if len(self.planned) == 1 else f"{len(self.planned)} points of {first.name}"
+
+
+class QuestionJob(PlannedJob[Planned]):
+    """Questions that share nothing: each is asked as `ethos-hil run` asks it."""
+
+    def answers(self, pool: BoardPool) -> Iterator[CrewAnswer]:
+        """Ask them."""
+        for planned in self.planned:
+            try:
+                from ethos_hil.harness.run import run
+
+                yield CrewAnswer(run(planned.question, pool=pool).record)
+            except (Exception, SystemExit) as error:
+                yield self.refuse(planned, unforeseen(error))
+
+
+def question_jobs(plan: Sequence[Planned], attempt: int) -> list[QuestionJob]:
+    """Return a job for each question."""
+    return [QuestionJob((planned,), attempt) for planned in plan]
 
 
 Keep = Callable[[int, P, CrewAnswer], None]

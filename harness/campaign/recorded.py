@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from ethos_hil.base import environment
 from ethos_hil.base.ending import is_settled
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.verdict.tool_state import firmware_id, lowering_id
 from ethos_hil.results.gate.account import attempt_of
@@ -36,14 +36,20 @@ def final_answers(folder: Path) -> dict[str, Record]:
     Raises:
         OSError: a file cannot be read.
     """
+    return last_records((record for record in records_of(folder) if planned_of(record)), planned_of)
+
+
+def last_records(
+    records: Iterable[Record], key: Callable[[Record], str], is_done: Callable[[Record], bool] = is_settled
+) -> dict[str, Record]:
+    """Return the last record of each key: by attempt, then by time; of two in one second the one that is not done."""
     last: dict[str, tuple[tuple[int, str, bool], Record]] = {}
-    for record in records_of(folder):
-        # Of two in one second the one that is not verified counts.
-        entry = (attempt_of(record), record.created, record.verdict != Verdict.VERIFIED), record
-        digest = planned_of(record)
-        if digest and (digest not in last or entry[0] >= last[digest][0]):
-            last[digest] = entry
-    return {digest: record for digest, (_, record) in last.items()}
+    for record in records:
+        entry = (attempt_of(record), record.created, not is_done(record)), record
+        name = key(record)
+        if name not in last or entry[0] >= last[name][0]:
+            last[name] = entry
+    return {name: record for name, (_, record) in last.items()}
 
 
 def settled_names(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = False) -> frozenset[str]:
@@ -58,22 +64,9 @@ def settled_names(folder: Path, part: str, attempt: int = 1, *, compile_only: bo
     Raises:
         OSError: a file cannot be read.
     """
-    last: dict[str, tuple[int, str, bool]] = {}
-    for record in _records_of_today(folder, part, attempt):
-        done = is_settled(record, compile_only=compile_only)
-        # Of two in one second the one that is not settled counts.
-        entry = attempt_of(record), record.created, not done
-        last[record.name] = max(entry, last.get(record.name, entry))
-    return frozenset(name for name, (_, _, open_) in last.items() if not open_)
-
-
-def tried_names(folder: Path, part: str) -> frozenset[str]:
-    """Return the names of what has a whole record that today's tools made, however it ended.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    return frozenset(record.name for record in _records_of_today(folder, part))
+    is_done = partial(is_settled, compile_only=compile_only)
+    last = last_records(_records_of_today(folder, part, attempt), lambda record: record.name, is_done)
+    return frozenset(name for name, record in last.items() if is_done(record))
 
 
 def is_audited(folder: Path, part: str, sample: Iterable[str]) -> bool:
@@ -84,7 +77,8 @@ def is_audited(folder: Path, part: str, sample: Iterable[str]) -> bool:
         BadSelection: what the session said is damaged.
     """
     wanted = set(sample)
-    return not wanted or (wanted <= tried_names(folder, part) and read_end(folder, part) is not None)
+    tried = {record.name for record in _records_of_today(folder, part)}
+    return not wanted or (wanted <= tried and read_end(folder, part) is not None)
 
 
 def _records_of_today(folder: Path, part: str, attempt: int = 1) -> Iterator[Record]:

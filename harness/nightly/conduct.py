@@ -23,18 +23,17 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.bench.bench import PlannedPoint, make_points
-from ethos_hil.harness.campaign.engine import AnswerProgress, CampaignCrew, may_repeat
+from ethos_hil.harness.campaign.engine import AnswerProgress, CampaignCrew, may_repeat, question_jobs
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.planned import write_plan
-from ethos_hil.harness.campaign.question_job import jobs_of
-from ethos_hil.harness.campaign.recorded import is_audited, of_part, of_today, records_of
+from ethos_hil.harness.campaign.recorded import is_audited, last_records, of_part, of_today, records_of
 from ethos_hil.harness.campaign.run_folder import SESSIONS, OpenCampaign
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, npu_for
 from ethos_hil.harness.targets.registry import find_plugin, kind_of
 from ethos_hil.harness.terminal.progress import Reporter
-from ethos_hil.results.gate.account import AUDIT, attempt_of, part_of
+from ethos_hil.results.gate.account import AUDIT, attempt_of
 from ethos_hil.results.selection import Selected, Selection, forget_end, read_end, read_selection
 
 _USAGE = 4
@@ -96,7 +95,7 @@ class Conductor:
             before = list(of_part(records_of(self._night.folder), part.name))
             if not any(record.verdict == Verdict.VERIFIED for record in of_today(before)):
                 attempt = 1 + max(map(attempt_of, before), default=0)
-                jobs += jobs_of(part.planned_of(None, self._config.timeout), attempt)
+                jobs += question_jobs(part.planned_of(None, self._config.timeout), attempt)
         if jobs:
             progress = AnswerProgress("Verifying the known model", 0, len(jobs), self._reporter)
             self._crew.run(jobs, progress.counting(self._crew.keep), progress.show)
@@ -111,7 +110,7 @@ class Conductor:
         selection = read_selection(self._night.folder, part.name)
         if selection is None:
             return
-        again = self._to_repeat(part.name, part.target)
+        again = [record.name for record in self._last(part.name) if may_repeat(record, kind_of(part.target))]
         if again:
             self._session(number, part, part.name, attempt=2, tests=_arguments(again, selection))
         sample = sorted(self._sample(part.name))
@@ -171,7 +170,7 @@ class Conductor:
     def _models(self) -> None:
         parts = [part for part in self._plan.models if part.target not in self._done.down]
         planned = [planned for part in parts for planned in part.planned_of(self._shard, self._config.timeout)]
-        self._crew.ask(planned, jobs_of, is_settled, "Running models")
+        self._crew.ask(planned, question_jobs, is_settled, "Running models")
 
     def _sweeps(self) -> None:
         """Make the points of all sweeps, one sweep after the other: its points share what is lowered."""
@@ -183,14 +182,14 @@ class Conductor:
                     by_case.setdefault(planned.name, []).append(planned)
             make_points([planned for group in by_case.values() for planned in group], self._crew)
 
-    def _to_repeat(self, part: str, target: str) -> list[str]:
-        return to_repeat(of_part(records_of(self._night.folder), part), kind_of(target))
+    def _last(self, part: str) -> Iterable[Record]:
+        return last_records(of_part(records_of(self._night.folder), part), lambda record: record.name).values()
 
     def _sample(self, part: str) -> Iterator[str]:
         """Yield the names of the tests that run twice: some that a target verified, the same every night."""
         if not self._plan.audit_one_in:
             return
-        for record in final(of_part(records_of(self._night.folder), part)):
+        for record in self._last(part):
             digest = hashlib.sha256(record.name.encode()).digest()
             drawn = int.from_bytes(digest[8:16]) % self._plan.audit_one_in == 0
             if drawn and record.npu and record.verdict == Verdict.VERIFIED:
@@ -206,21 +205,6 @@ class Conductor:
                 self._reporter.step(min(whole, _lines(self._night.folder) - began), whole)
 
         return tick
-
-
-def to_repeat(records: Iterable[Record], kind: str) -> list[str]:
-    """Return the names of what could not be tried, and was tried once, of a part's records on a kind of target."""
-    return [record.name for record in final(records) if may_repeat(record, kind)]
-
-
-def final(records: Iterable[Record]) -> list[Record]:
-    """Return one record for each part and name: that of the last attempt."""
-    last: dict[tuple[str, str], Record] = {}
-    for record in records:
-        key = (part_of(record), record.name)
-        if key not in last or attempt_of(record) >= attempt_of(last[key]):
-            last[key] = record
-    return list(last.values())
 
 
 def _arguments(names: Iterable[str], selection: Selection) -> list[str]:

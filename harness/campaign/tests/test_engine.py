@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import RunInfo
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.campaign.engine import may_repeat, read_more
@@ -188,13 +187,14 @@ def test_a_resumed_campaign_is_of_the_same_subject(tmp_path: Path) -> None:
         pass
 
 
-def test_only_what_could_not_be_tried_is_tried_again_once() -> None:
-    def record(kind: FailureKind, attempt: int = 1) -> Record:
-        (planned,) = plan_of(f"{kind} x")
-        return replace(answer_to(planned), run=RunInfo("one", attempt=attempt))
+def test_only_what_could_not_be_tried_is_tried_again_once_and_never_on_a_virtual_board() -> None:
+    def repeated(target: str, attempt: int = 1) -> set[str]:
+        names = [*map(str, FailureKind), "verified"]
+        answers = {name: replace(answer_to(planned), run=RunInfo("one", attempt=attempt))
+                   for name, planned in zip(names, plan_of(*(f"{name} x" for name in names)), strict=True)}  # fmt: skip
+        return {name for name, record in answers.items() if may_repeat(record, target)}
 
-    assert may_repeat(record(FailureKind.LINK), "board")
-    assert not may_repeat(record(FailureKind.LINK), "virtual")
-    assert not may_repeat(record(FailureKind.LINK, 2), "board")
-    assert not may_repeat(record(FailureKind.MISMATCH), "board")
+    wanted = {"not-launched", "timeout", "link", "licence", "probe", "readback", "lost-board", "leased"}
+    assert repeated("fvp") == repeated("board") == wanted
+    assert repeated("virtual") == repeated("board", attempt=2) == set()
     assert not may_repeat(None, "board")

@@ -13,7 +13,6 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.nightly.conduct import final, to_repeat
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.nightly import NightOutcome
@@ -103,17 +102,7 @@ def test_the_last_attempt_counts(plan: NightlyPlan) -> None:
     first = record("t", kind=FailureKind.LINK)
     second = record("t", attempt=2)
     for records in ((first, second), (second, first)):
-        assert final(records) == [second]
         assert letters(judged(plan, *records)) == "V"
-
-
-def test_only_what_could_not_be_tried_is_repeated_once_and_never_on_a_virtual_board() -> None:
-    records = [record(str(kind), kind=kind) for kind in FailureKind] + [record("verified")]
-    wanted = {"not-launched", "timeout", "link", "licence", "probe", "readback", "lost-board", "leased"}
-    assert set(to_repeat(records, "fvp")) == set(to_repeat(records, "board")) == wanted
-    assert to_repeat(records, "virtual") == []
-    again = [record(name, kind=FailureKind.LINK, attempt=2) for name in wanted]
-    assert to_repeat([*records, *again], "board") == []
 
 
 def test_second_runs_of_the_audit_are_no_tests(plan: NightlyPlan) -> None:
