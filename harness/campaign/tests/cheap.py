@@ -48,14 +48,22 @@ class CheapJob(PlannedJob[Planned]):
 
 def answer_to(planned: Planned) -> Record:
     """Return the answer to a question: right, but for one that is named after a kind of failure."""
-    kind = next((kind for kind in FailureKind if planned.name.startswith(f"{kind} ")), None)
+    own = planned.part or planned.more or planned.name
+    kind = next((kind for kind in FailureKind if own.startswith(f"{kind} ")), None)
     record = samples.point() if kind is None else samples.point(verdict=Verdict.FAILED, failure=Failure(kind, "why"))
     return replace(record, model=planned.name, bench=None, npu=planned.question.npu, created=environment.now(),
                    verdict=record.verdict if kind is not None else Verdict.VERIFIED)  # fmt: skip
 
 
-def plan_of(*names: str) -> tuple[Planned, ...]:
-    """Return questions of these names."""
+def plan_of(*names: str, as_in: str = BENCH) -> tuple[Planned, ...]:
+    """Return questions of these names, told from one another as those of a source are: by name, in a night by part, in
+    an evaluation and a scan by what the source adds.
+    """
+    match as_in:
+        case "nightly":
+            return tuple(Planned(Question("net"), "net", part=name) for name in names)
+        case "evaluate" | "scan":
+            return tuple(Planned(Question("net"), "net", more=name) for name in names)
     return tuple(Planned(Question(name), name) for name in names)
 
 

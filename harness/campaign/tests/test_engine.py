@@ -21,7 +21,7 @@ from ethos_hil.harness.campaign.engine import may_repeat, read_more
 from ethos_hil.harness.campaign.place import CampaignAnswers, OpenRun, RunPlace
 from ethos_hil.harness.campaign.planned import Planned, share_of
 from ethos_hil.harness.campaign.recorded import planned_of, records_of
-from ethos_hil.harness.campaign.run_folder import STATE, read_state
+from ethos_hil.harness.campaign.run_folder import BENCH, EVALUATE, NIGHTLY, STATE, read_state
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.campaign.tests.cheap import CREW, HERE, KILLING, STOPPING, answer_to, ask, plan_of, subject_of
 from ethos_hil.results.gate.account import take_account
@@ -70,8 +70,20 @@ def test_a_campaign_that_is_killed_at_random_moments_is_an_undisturbed_one_in_th
     assert set(kept) == ({planned.digest for planned in plan} if how == HERE else set())
 
 
-def test_fifty_identical_campaigns_have_one_account(tmp_path: Path) -> None:
-    plan = plan_of(*NAMES)
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of lines that need not survive a power cut."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+OF_EACH = pytest.mark.parametrize("source", [BENCH, EVALUATE, NIGHTLY])
+"""As a scan's, the questions of an evaluation differ in what the source adds."""
+
+
+@OF_EACH
+@pytest.mark.usefixtures("no_waiting")
+def test_fifty_identical_campaigns_have_one_account(tmp_path: Path, source: str) -> None:
+    plan = plan_of(*NAMES, as_in=source)
     accounts = set()
     for number in range(50):
         answers = answered(tmp_path / str(number), plan, plan)
@@ -83,19 +95,23 @@ def answered(root: Path, plan: tuple[Planned, ...], asked: tuple[Planned, ...], 
     """Return the answers to a plan of a run folder in which only some of it was answered."""
     folder = RunFolder(root, name=name)
     for planned in asked:
-        folder.append(answer_to(planned), planned=planned.digest)
+        folder.append(answer_to(planned), part=planned.part, planned=planned.digest)
     return OpenRun((folder.path,)).answers(plan)
 
 
+@OF_EACH
+@pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize("seed", range(20))
-def test_of_seeded_regressions_each_is_red_once(tmp_path: Path, seed: int) -> None:
+def test_of_seeded_regressions_each_is_red_once(tmp_path: Path, seed: int, source: str) -> None:
     chance = random.Random(seed)
     bad = set(chance.sample(NAMES, 1 + seed % 3))
     kinds = chance.choices((FailureKind.MISMATCH, FailureKind.FAULT, FailureKind.INTERNAL), k=len(NAMES))
-    plan = plan_of(*(f"{kind} of {name}" if name in bad else name for name, kind in zip(NAMES, kinds, strict=True)))
+    names = [f"{kind} of {name}" if name in bad else name for name, kind in zip(NAMES, kinds, strict=True)]
+    plan = plan_of(*names, as_in=source)
     account = answered(tmp_path, plan, plan).account
     assert len(account.tests) == len(NAMES)
-    assert {test.name.partition(" of ")[2] for test in account.tests if test.red} == bad
+    wanted = {planned.digest for planned, name in zip(plan, NAMES, strict=True) if name in bad}
+    assert {planned_of(test.record) for test in account.tests if test.red} == wanted
     assert len(account.red) == len(bad)
 
 

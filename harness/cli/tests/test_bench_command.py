@@ -232,28 +232,6 @@ def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
     assert "without a record: 1 points, such as second on ethos-u55-256" in capsys.readouterr().err
 
 
-def test_shards_are_put_together_and_a_lost_record_file_is_red_and_named(command_line: Call, grid: str) -> None:
-    command = ("bench", "--grid", grid, "--no-boot", "--case", "linear*", "--merge", "results/runs")
-    plan = BenchOrder(grid=Path(grid), cases=("linear*",), settings=PointSettings(boot=False)).plan()
-    (planned,) = plan.planned
-    for number in (1, 2):
-        shard = Shard(number, 2)
-        with RunPlace(Path("results/runs"), "made", shard=shard).opened(plan.subject(shard)) as run:
-            assert run.campaign is not None
-            if shard.takes(planned.name):
-                row = replace(samples.point(), **facts_of(planned.point, plan.settings))
-                run.campaign.run_folder.append(row, planned=planned.digest)
-            run.answers([planned] if shard.takes(planned.name) else [])
-    status, out, error = command_line(*command, "--json", "-")
-    assert status == 0, error
-    assert len(json.loads(out)["points"]) == 1
-    (path,) = Path("results/runs").rglob("records-*.jsonl")
-    path.unlink()
-    status, out, error = command_line(*command, "--json", "-")
-    assert status == 1
-    assert "without a record: 1 points, such as linear_64_to_8 on ethos-u55-128" in error
-
-
 def test_a_shard_that_has_no_case_is_no_failure(command_line: Call, grid: str) -> None:
     (number,) = (number for number in (1, 2) if not Shard(number, 2).takes("linear_64_to_8"))
     command = ("bench", "--grid", grid, "--no-boot", "--case", "linear*", "--shard", f"{number}/2")
