@@ -9,25 +9,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import IO
+from typing import IO, NamedTuple
 from unittest import mock
 
 import pytest
 
-from ethos_hil.harness.testing.snapshot import plain
+from ethos_hil.harness.testing.snapshot import Snapshot, plain
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """How a command ended.
 
     Attributes:
@@ -100,16 +99,31 @@ def run_command(
         return Ended(status, _text(out), _text(err))
 
 
-def errors(run: Run, command: str, *variants: str) -> str:
-    """Return a text with the status and the one line of each variant of a command, which prints nothing else.
+def check_errors(run: Run, command: str, table: Snapshot, *, lowers: bool = False) -> None:
+    """Check a table of `variant: status line`: how each variant of a command is refused, and that it writes nothing.
 
     Args:
         run: runs `ethos-hil`.
         command: how each of the commands starts.
-        variants: the rest of them; they stand before what they end with.
+        table: with a variant alone in a line it is a question, which `ETHOS_HIL_SNAPSHOTS=write` answers.
+        lowers: some of it is only known once a model is being lowered, which may take a minute.
     """
-    endings = [(variant, run(*shlex.split(f"{command} {variant}"))) for variant in variants]
-    return plain("".join(f"{variant or 'nothing'}: {ended.status} {ended.error}\n" for variant, ended in endings))
+    lines = []
+    for variant in _VARIANT.findall(table.text):
+        before = _files()
+        ended = run(*shlex.split(command), *shlex.split("" if variant == "nothing" else variant))
+        lines.append(f"{variant}: {ended.status} {ended.error}")
+        assert _files() == before, lines[-1]
+        assert lowers or "Lowering" not in ended.err, ended
+    assert lines
+    assert plain("\n".join(lines)) == table
+
+
+_VARIANT = re.compile(r"(?m)^(\S.*?)(?:: \d+ ethos-hil: .*)?$")
+
+
+def _files() -> list[Path]:
+    return sorted(path for path in Path().rglob("*") if "__pycache__" not in path.parts)
 
 
 @contextlib.contextmanager

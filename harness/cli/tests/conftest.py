@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.testing.command import run_command
-
-Call = Callable[..., tuple[int, str, str]]
-"""Takes arguments; returns exit status, stdout and stderr."""
+from ethos_hil.harness.testing.command import Run, run_command
 
 
 @pytest.fixture
-def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs `ethos-hil` in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        ended = run_command(*arguments)
-        return ended.status, ended.out, ended.err
-
-    return call
+    return run_command

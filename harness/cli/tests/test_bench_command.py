@@ -20,7 +20,8 @@ from ethos_hil.harness.bench.points import PointSettings, facts_of, refuse
 from ethos_hil.harness.campaign.place import OpenRun, RunPlace
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.cli.bench_run import status_of, status_of_gaps
-from ethos_hil.harness.cli.tests.conftest import Call
+from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import RunFolder
 
@@ -49,7 +50,7 @@ def grid(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_files_and_exit_status(command_line: Call, grid: str) -> None:
+def test_files_and_exit_status(command_line: Run, grid: str) -> None:
     command = ("bench", "--grid", grid, "--case", "linear*", "--jobs", "1")
     status, out, error = command_line(
         *command, "--json", "-", "--csv", "rows.csv", "--parquet", "rows.parquet",
@@ -99,7 +100,7 @@ def write_run(grid: str, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize(("budget", "status"), [("fps>=124k", 2), ("fps>=124000", 0), ("fps>=125001", 1)])
-def test_a_budget_that_nothing_meets_is_status_1(command_line: Call, grid: str, budget: str, status: int) -> None:
+def test_a_budget_that_nothing_meets_is_status_1(command_line: Run, grid: str, budget: str, status: int) -> None:
     write_run(grid)
     code, out, error = command_line(*CHEAP, "--which", budget, "--json", "-")
     assert code == status, error
@@ -111,7 +112,7 @@ def test_a_budget_that_nothing_meets_is_status_1(command_line: Call, grid: str, 
     assert ("nothing meets fps>=125001" in error) is (status == 1)
 
 
-def test_the_report_has_the_answers_that_were_asked_for(command_line: Call, grid: str) -> None:
+def test_the_report_has_the_answers_that_were_asked_for(command_line: Run, grid: str) -> None:
     write_run(grid)
     for budget in ("fps>=124000", "cycles<=1", "cycles<=1"):
         command_line(*CHEAP, "--which", budget)
@@ -122,7 +123,7 @@ def test_the_report_has_the_answers_that_were_asked_for(command_line: Call, grid
     assert page.index("it holds down to 496 MHz") > page.index("Which meets fps&gt;=124000")
 
 
-def test_a_refusal_has_one_word_and_one_count_in_terminal_files_and_report(command_line: Call, grid: str) -> None:
+def test_a_refusal_has_one_word_and_one_count_in_terminal_files_and_report(command_line: Run, grid: str) -> None:
     write_run(
         grid,
         verdict=Verdict.FAILED,
@@ -172,44 +173,54 @@ def test_the_status_says_whether_all_was_answered(
     assert bool(error) is bool(message)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--grid", "missing.toml"), "missing.toml"),
-        (("--grid", "empty.toml"), "the grid has no cases"),
-        (("--case", "nothing*"), "no case of the grid default"),
-        (("--tag", "none"), "has the tag 'none'"),
-        (("--npu", "ethos-u55-129"), "'ethos-u55-129' is not an Ethos-U configuration"),
-        (("--memory-mode", "Sram"), "'Sram' is not a memory mode"),
-        (("--system-config", "No_Such"), "No_Such"),
-        (("--target", "nowhere"), "nowhere"),
-        (("--clock", "0"), "--clock: a clock of '0'"),
-        (("--repeat", "0"), "--repeat is 0"),
-        (("--warm-up", "-1"), "--warm-up is -1"),
-        (("--jobs", "0"), "--jobs is 0"),
-        (("--scheme", "a4w4"), "a4w4"),
-        (("--which", "fps<=30"), "--which: at character 1"),
-        (("--by", "colour"), "--by is 'colour'"),
-        (("--json", "-", "--csv", "-"), "--json and --csv both go to stdout"),
-        (("--parquet", "-"), "--parquet - is not a file"),
-        (("--csv", "no/such/folder.csv"), "cannot write no/such/folder.csv"),
-        (("--resume", "nothing"), "nothing has no benchmark"),
-        (("--resume", "one", "--run-name", "two"), "--run-name and --resume are both given"),
-        (("--run-name", "../two"), "'../two' is not a name for a run"),
-        (("net.pte",), "net.pte is a compiled program"),
-        (("net.py:net",), "no such file: net.py"),
-        (("net.py:net", "--grid", "empty.toml"), "a model and --grid are both given"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_bad_input_is_one_line(command_line: Call, arguments: tuple[str, ...], message: str) -> None:
+def test_bad_input_is_one_line_and_nothing_is_begun(command_line: Run) -> None:
     Path("empty.toml").write_text("schema_version = 1\n")
-    status, out, error = command_line("bench", *arguments)
-    assert (status, out) == (2, "")
-    assert message in error
-    assert error.startswith("ethos-hil: ")
-    assert error.count("\n") == 1
-    assert not Path("results").exists()  # nothing was begun
+    check_errors(command_line, "bench", Snapshot("""
+        --grid missing.toml: 2 ethos-hil: missing.toml cannot be read: No such file or directory
+            (docs/bench-grids.md has examples)
+        --grid empty.toml: 2 ethos-hil: empty.toml:1: the grid has no cases (add a [[case]];
+            docs/bench-grids.md has examples)
+        --case nothing*: 2 ethos-hil: no case of the grid default has the name or group 'nothing*' (there
+            are activation, add_128x768_by_row, add_14x14x96, add_56x56x24, attention, attention_12x64x64,
+            attention_4x32x16, block)
+        --tag none: 2 ethos-hil: no case of the grid default has the tag 'none' (did you mean long?)
+        --npu ethos-u55-129: 2 ethos-hil: 'ethos-u55-129' is not an Ethos-U configuration (did you mean
+            ethos-u55-128? valid: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256, ethos-u65-256,
+            ethos-u65-512, ethos-u85-128, ethos-u85-256, ethos-u85-512, ethos-u85-1024, ethos-u85-2048)
+        --memory-mode Sram: 2 ethos-hil: 'Sram' is not a memory mode of Vela (did you mean Sram_Only? valid:
+            Shared_Sram, Sram_Only, Dedicated_Sram, Dedicated_Sram_256KB, Dedicated_Sram_384KB,
+            Dedicated_Sram_512KB)
+        --system-config No_Such: 2 ethos-hil: --system-config No_Such: Arm/vela.ini has no section
+            [System_Config.No_Such] (it has: Ethos_U55_Deep_Embedded, Ethos_U55_High_End_Embedded,
+            Ethos_U65_Embedded, Ethos_U65_Mid_End, Ethos_U65_High_End, Ethos_U65_Client_Server,
+            Ethos_U85_SYS_Flash_Low, Ethos_U85_SYS_Flash_High, Ethos_U85_SYS_DRAM_Low,
+            Ethos_U85_SYS_DRAM_Mid, Ethos_U85_SYS_DRAM_High)
+        --target nowhere: 2 ethos-hil: no target is called 'nowhere' (targets: board, corstone-300,
+            corstone-310, corstone-320, virtual)
+        --clock 0: 2 ethos-hil: --clock: a clock of '0' is outside of 1 kHz to 10 GHz (--clock 400MHz)
+        --repeat 0: 2 ethos-hil: --repeat is 0 (give a number from 1 to 10,000,000, such as 3)
+        --warm-up -1: 2 ethos-hil: --warm-up is -1 (give 0 or more)
+        --jobs 0: 2 ethos-hil: --jobs is 0 (give 1 or more)
+        --scheme a4w4: 2 ethos-hil: --scheme is 'a4w4' (valid: a8w8, a16w8)
+        --which 'fps<=30': 2 ethos-hil: --which: at character 1, 'fps<=30': fps takes >=, since more of it
+            is better, and not <= (--which 'fps>=30, sram<=512KB')
+        --by colour: 2 ethos-hil: --by is 'colour' (it takes: group, case, npu)
+        --json - --csv -: 2 ethos-hil: --json and --csv both go to stdout (name a file for one of them)
+        --parquet -: 2 ethos-hil: --parquet - is not a file, and Parquet is not for a terminal (name a file)
+        --csv no/such/folder.csv: 2 ethos-hil: cannot write no/such/folder.csv: No such file or directory
+            (nothing was written there)
+        --resume nothing: 2 ethos-hil: results/runs/nothing has no benchmark to resume: there is no
+            campaign.json (`ethos-hil runs` lists the runs; --resume takes the name of one)
+        --resume one --run-name two: 2 ethos-hil: --run-name and --resume are both given (--resume continues
+            a run that has a name)
+        --run-name ../two: 2 ethos-hil: '../two' is not a name for a run (use letters, digits, dots and
+            dashes)
+        net.pte: 2 ethos-hil: net.pte is a compiled program (give the model that it was made from)
+        net.py:net: 2 ethos-hil: no such file: net.py (give file.py:function, package.module:function, a
+            .pt2, a .pte or a .bpte)
+        net.py:net --grid empty.toml: 2 ethos-hil: a model and --grid are both given (leave out one, or put
+            the model into the grid)
+    """))  # fmt: skip
 
 
 def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
@@ -232,7 +243,7 @@ def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
     assert "without a record: 1 points, such as second on ethos-u55-256" in capsys.readouterr().err
 
 
-def test_a_shard_that_has_no_case_is_no_failure(command_line: Call, grid: str) -> None:
+def test_a_shard_that_has_no_case_is_no_failure(command_line: Run, grid: str) -> None:
     (number,) = (number for number in (1, 2) if not Shard(number, 2).takes("linear_64_to_8"))
     command = ("bench", "--grid", grid, "--no-boot", "--case", "linear*", "--shard", f"{number}/2")
     status, _, error = command_line(*command)

@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.harness.boards.catalogue import SHIPPED
 from ethos_hil.harness.boards.tests.samples import OWN
-from ethos_hil.harness.cli.tests.test_cache_command import ethos_hil
+from ethos_hil.harness.testing.command import Run, check_errors, run_command
+from ethos_hil.harness.testing.snapshot import Snapshot
 
 NAMES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A user's folder with a board of his own and one on his bench."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder with a board of his own and one on his bench, and nothing else of boards."""
     (tmp_path / "own.toml").write_text(OWN)
     (tmp_path / "bench.toml").write_text(
         'extends = "mps4-fi101"\nnpus = ["ethos-u85-256"]\nquirks = ["short-writes"]\n[link]\nurl = "/dev/ttyUSB1"\n'
     )
+    monkeypatch.setenv("ETHOS_HIL_BOARDS", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("COLUMNS", "300")
     return tmp_path
 
 
-def run_boards(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    home = str(folder / "config")
-    return ethos_hil("boards", *arguments, ETHOS_HIL_BOARDS=str(folder), XDG_CONFIG_HOME=home, COLUMNS="300")
+def boards(*arguments: object) -> tuple[int, str, str]:
+    return run_command("boards", *arguments)
 
 
 def test_the_list_has_ours_and_the_users(folder: Path) -> None:
-    done = run_boards(folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line[0] != " "}
+    status, out, err = boards()
+    assert (status, err) == (0, "")
+    rows = {line.split()[0]: line for line in out.splitlines() if line[0] != " "}
     assert sorted(rows) == sorted(["board", "own", "bench", *NAMES])
     assert "/dev/ttyUSB1 at 115200" in rows["bench"]
     assert "nothing is missing" in rows["bench"]
     assert "? at 115200" in rows["alif-e8-hp"]
     assert "ethos-u55-32, -64, -128, -256" in rows["mps3-an547"]
-    document = json.loads(run_boards(folder, "--json").stdout)
+    document = json.loads(boards("--json")[1])
     assert document["schema_version"] == 1
     assert document["unusable"] == []
     bench = next(board for board in document["boards"] if board["name"] == "bench")
@@ -59,35 +61,27 @@ def test_the_list_has_ours_and_the_users(folder: Path) -> None:
 
 def test_a_wrong_file_is_a_warning_in_the_list_and_an_error_in_a_check(folder: Path) -> None:
     (folder / "bad.toml").write_text('extends = "own"\n[link]\nbaud = "fast"\n')
-    listed = run_boards(folder)
-    assert listed.returncode == 0
-    assert f"ethos-hil: warning: {folder}/bad.toml:3: link.baud: 'fast' is not of type 'integer'" in listed.stderr
-    checked = run_boards(folder, "check", "bad", "own")
-    assert checked.returncode == 2
-    assert checked.stdout.startswith("own: right")
-    assert checked.stderr == (
-        f"ethos-hil: {folder}/bad.toml:3: link.baud: 'fast' is not of type 'integer' "
-        "(docs/boards.md has all keys and an example)\n"
-    )
-    document = json.loads(run_boards(folder, "check", "--json").stdout)
+    wrong = f"{folder}/bad.toml:3: link.baud: 'fast' is not of type 'integer'"
+    status, _, err = boards()
+    assert (status, f"ethos-hil: warning: {wrong}" in err) == (0, True)
+    status, out, err = boards("check", "bad", "own")
+    assert (status, out.startswith("own: right")) == (2, True)
+    assert err == f"ethos-hil: {wrong} (docs/boards.md has all keys and an example)\n"
+    document = json.loads(boards("check", "--json")[1])
     assert [row["name"] for row in document["boards"]] == sorted(["own", "bench", *NAMES])
     assert "link.baud" in document["unusable"][0]["message"]
 
 
 def test_a_check_takes_a_path(folder: Path) -> None:
-    done = run_boards(folder, "check", str(folder / "bench.toml"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "bench: right\n", "")
-    gone = run_boards(folder, "check", "gone.toml")
-    assert (gone.returncode, gone.stdout) == (2, "")
-    assert gone.stderr.startswith("ethos-hil: gone.toml cannot be read: No such file or directory (")
+    assert boards("check", folder / "bench.toml") == (0, "bench: right\n", "")
 
 
 def test_an_explanation_has_each_value_with_its_source(folder: Path) -> None:
-    done = run_boards(folder, "explain", "alif-e8-he")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "note: Switch SW4 connects" in done.stdout
-    assert "reset: halt; reset\n" in done.stdout
-    document = json.loads(run_boards(folder, "explain", "alif-e8-he", "--json").stdout)
+    status, out, err = boards("explain", "alif-e8-he")
+    assert (status, err) == (0, "")
+    assert "note: Switch SW4 connects" in out
+    assert "reset: halt; reset\n" in out
+    document = json.loads(boards("explain", "alif-e8-he", "--json")[1])
     values = {value["key"]: value for value in document["values"]}
     assert values["soc.uart.base"] == {
         "key": "soc.uart.base",
@@ -96,17 +90,21 @@ def test_an_explanation_has_each_value_with_its_source(folder: Path) -> None:
         "tried": "untried",
     }
     assert all(value["source"] for key, value in values.items() if key.startswith("soc.npu"))
-    assert "quirk: short-writes: its probe breaks packets" in run_boards(folder, "explain", "bench").stdout
+    assert "quirk: short-writes: its probe breaks packets" in boards("explain", "bench")[1]
 
 
-def test_an_unknown_board_is_one_line(folder: Path) -> None:
-    done = run_boards(folder, "explain", "alif-e8")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("ethos-hil: no board is called 'alif-e8' (did you mean alif-e8-")
-    assert done.stderr.count("\n") == 1
+def test_what_is_no_board_is_one_line(folder: Path, command_line: Run) -> None:
+    check_errors(command_line, "boards", Snapshot("""
+        explain alif-e8: 2 ethos-hil: no board is called 'alif-e8' (did you mean alif-e8-hp? boards:
+            alif-e7-he, alif-e7-hp, alif-e8-he, alif-e8-hp, alif-e8-hp-u85, bench, ek-ra8p1, mps3-an547,
+            mps3-an552, mps3-an555, mps4-fi101, numaker-m55m1, own; a path ends with .toml; docs/boards.md
+            has how to write one)
+        check gone.toml: 2 ethos-hil: gone.toml cannot be read: No such file or directory (docs/boards.md
+            has all keys and an example)
+    """))  # fmt: skip
 
 
 def test_the_help_teaches() -> None:
-    done = ethos_hil("boards", "--help")
-    assert 'extends = "alif-e8-hp"\n' in done.stdout
-    assert "--target board:" in done.stdout
+    _, out, _ = boards("--help")
+    assert 'extends = "alif-e8-hp"\n' in out
+    assert "--target board:" in out

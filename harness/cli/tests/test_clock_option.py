@@ -13,8 +13,8 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.base.wording import duration, per_second
-from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.testing.command import Run
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.results.latency import PARTS, SYSTEM_CLOCKS, with_latency
 from ethos_hil.results.text.record import latency_rows
@@ -92,7 +92,7 @@ def test_known_clocks_are_those_of_vela_and_of_the_boards() -> None:
 @pytest.mark.parametrize("clock", ["0", "-1MHz", "nan", "400 parsecs", "alif", "500MHz/0"])
 @pytest.mark.parametrize("command", ["run", "profile"])
 def test_a_clock_that_is_none_is_one_line_before_anything_is_lowered(
-    command_line: Call, command: str, clock: str
+    command_line: Run, command: str, clock: str
 ) -> None:
     status, out, error = command_line(command, "nowhere.py:net", "--clock", clock)
     assert (status, out) == (2, "")
@@ -100,7 +100,7 @@ def test_a_clock_that_is_none_is_one_line_before_anything_is_lowered(
     assert error.count("\n") == 1
 
 
-def test_an_old_profile_is_shown_at_another_clock(command_line: Call, tmp_path: Path) -> None:
+def test_an_old_profile_is_shown_at_another_clock(command_line: Run, tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text(json.dumps(RECORD.to_json()))
     status, out, error = command_line(
@@ -114,7 +114,7 @@ def test_an_old_profile_is_shown_at_another_clock(command_line: Call, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_run_tells_its_time_at_the_stated_clock(command_line: Call) -> None:
+def test_a_run_tells_its_time_at_the_stated_clock(command_line: Run) -> None:
     model = f"{ROOT}/suites/models/digits.py:digits"
     status, out, _ = command_line("run", model, "--npu", "ethos-u55-256", "--clock", "alif-e8-hp", "--json", "run.json")
     assert status == 0

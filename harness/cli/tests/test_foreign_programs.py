@@ -13,7 +13,8 @@ import ethos_hil as api
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests import upstream_programs
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors
+from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.formats.pte_reader import BundledProgram
 
 
@@ -130,61 +131,55 @@ def test_the_api_says_the_same(files: SimpleNamespace, tmp_path: Path) -> None:
         api.run(files.pte, expected=(("a", "b")))
 
 
-@pytest.mark.parametrize(
-    ("arrays", "words"),
-    [
-        ({}, ["expected 4 arrays", "found 0"]),
-        ({"output_0": np.zeros((1, 3, 6, 6), np.float32)}, ["expected 4 arrays", "found 1 (output_0"]),
-        ("shape", ["array 'output_1'", "float32[1, 4]", "found float32[1, 5]"]),
-        ("dtype", ["array 'output_1'", "found float64[1, 4]"]),
-        ("count", ["outputs for 2 input sets, the program runs 1"]),
-        ("uneven", ["hold different numbers of sets"]),
-        ("object", ["not a readable .npz"]),
-    ],
-)
-def test_expected_outputs_that_do_not_fit(
-    ethos_hil: Run, here: Path, files: SimpleNamespace, arrays: str | dict[str, np.ndarray], words: list[str]
-) -> None:
-    right: dict[str, np.ndarray] = {
-        "output_0": np.zeros((1, 3, 6, 6), np.float32),
-        "output_1": np.zeros((1, 4), np.float32),
-        "output_2": np.zeros((1, 4, 6, 6), np.float32),
-        "output_3": np.zeros((1, 4, 6, 6), np.float32),
-    }
-    if isinstance(arrays, dict):
-        right = arrays
-    elif arrays == "count":
-        right = {name: np.stack([array, array]) for name, array in right.items()}
-    else:
-        others: dict[str, np.ndarray] = {
-            "shape": np.zeros((1, 5), np.float32),
-            "dtype": np.zeros((1, 4)),
-            "uneven": np.zeros((2, 1, 4), np.float32),
-            "object": np.array([None]),
-        }
-        right["output_1"] = others[arrays]
-    np.savez(here / "y.npz", **right)
-    assert_one_clear_line(ethos_hil("run", files.pte, "--expected", "y.npz"), 2, "y.npz", *words)
+def test_what_is_said_of_expected_outputs_that_do_not_fit(ethos_hil: Run, here: Path, files: SimpleNamespace) -> None:
+    shapes = ((1, 3, 6, 6), (1, 4), (1, 4, 6, 6), (1, 4, 6, 6))
+    right = {f"output_{number}": np.zeros(shape, np.float32) for number, shape in enumerate(shapes)}
+    for name, arrays in {
+        "none": {},
+        "few": {"output_0": right["output_0"]},
+        "shape": right | {"output_1": np.zeros((1, 5), np.float32)},
+        "type": right | {"output_1": np.zeros((1, 4))},
+        "count": {name: np.stack([array, array]) for name, array in right.items()},
+        "uneven": right | {"output_1": np.zeros((2, 1, 4), np.float32)},
+        "object": right | {"output_1": np.array([None])},
+    }.items():
+        np.savez(here / f"{name}.npz", **arrays)  # type: ignore[arg-type]
+    check_errors(ethos_hil, f"run {files.pte} --expected", Snapshot("""
+        none.npz: 2 ethos-hil: none.npz: expected 4 arrays (float32[1, 3, 6, 6], float32[1, 4], float32[1,
+            4, 6, 6], float32[1, 4, 6, 6]), found 0 (none)
+        few.npz: 2 ethos-hil: few.npz: expected 4 arrays (float32[1, 3, 6, 6], float32[1, 4], float32[1, 4,
+            6, 6], float32[1, 4, 6, 6]), found 1 (output_0 float32[1, 3, 6, 6])
+        shape.npz: 2 ethos-hil: shape.npz: array 'output_1': expected float32[1, 4], or one more leading
+            axis for several sets; found float32[1, 5]
+        type.npz: 2 ethos-hil: type.npz: array 'output_1': expected float32[1, 4], or one more leading axis
+            for several sets; found float64[1, 4]
+        count.npz: 2 ethos-hil: count.npz has outputs for 2 input sets, the program runs 1 (give outputs for
+            each input set, in the same order)
+        uneven.npz: 2 ethos-hil: uneven.npz: the arrays hold different numbers of sets, or none (output_0:
+            1, output_1: 2, output_2: 1, output_3: 1)
+        object.npz: 2 ethos-hil: object.npz is not a readable .npz of plain arrays: array 'output_1' holds
+            objects, not numbers (write it with numpy.savez)
+        absent.npz: 2 ethos-hil: no such expected outputs file: absent.npz
+        net.py: 2 ethos-hil: net.py is not a readable .npz of plain arrays: it is not a zip archive: File is
+            not a zip file (write it with numpy.savez)
+    """), lowers=True)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--expected", "absent.npz"], ["no such expected outputs file: absent.npz"]),
-        (["--expected", "net.py"], ["net.py is not a readable .npz"]),
-        (["--atol", "0.1"], ["--atol 0.1", "nothing says what is expected"]),
-        (["--atol", "-1"], ["--atol is -1"]),
-        (["--rtol", "nan"], ["--rtol is nan"]),
-        (["--outputs", "no/such/o.npz"], ["cannot write no/such/o.npz"]),
-        (["--outputs", "net.py", "--expected", "net.py"], ["the same file"]),
-        (["--npu", "ethos-u85-256"], ["ethos-u55-128", "ethos-u85-256"]),
-    ],
-)
-def test_arguments_that_cannot_be_used(
-    ethos_hil: Run, here: Path, files: SimpleNamespace, arguments: list[str], words: list[str]
-) -> None:
+def test_arguments_that_cannot_be_used(ethos_hil: Run, here: Path, files: SimpleNamespace) -> None:
+    (here / "up.pte").write_bytes(files.pte.read_bytes())
     before = (here / "net.py").read_text()
-    assert_one_clear_line(ethos_hil("run", files.pte, *arguments), 2, *words)
+    check_errors(ethos_hil, "run up.pte", Snapshot("""
+        --atol 0.1: 2 ethos-hil: --atol 0.1, --rtol 0: nothing says what is expected (give --expected Y.npz
+            too, or leave both out; the reference is compared for equality)
+        --atol -1: 2 ethos-hil: --atol is -1.0 (give a number from 0, such as 0.01)
+        --rtol nan: 2 ethos-hil: --rtol is nan (give a number from 0, such as 0.001)
+        --outputs no/such/o.npz: 2 ethos-hil: cannot write no/such/o.npz: No such file or directory (nothing
+            was written there)
+        --outputs net.py --expected net.py: 2 ethos-hil: --outputs and --expected are the same file, net.py
+            (name another file for --outputs)
+        --npu ethos-u85-256: 2 ethos-hil: up.pte is compiled for ethos-u55-128, not for ethos-u85-256 (use
+            --npu ethos-u55-128, or lower the model again for ethos-u85-256)
+    """), lowers=True)  # fmt: skip
     assert (here / "net.py").read_text() == before
 
 

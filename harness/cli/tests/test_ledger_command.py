@@ -14,7 +14,8 @@ from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.tests.conftest import MODELS
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, FvpVariant
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line
+from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.ledger.ledger_row import NETWORK
 from ethos_hil.results.store import RunFolder
 
@@ -82,9 +83,19 @@ def test_bad_input_is_one_line(ethos_hil: Run) -> None:
     Path("counts.jsonl").write_text('{"ethos_hil_ledger":1,"who":"jane","rows":0,"sha256":""}\n')
     Path("empty.jsonl").touch()
     Path("folder").mkdir()
-    for name, message in {"counts.jsonl": "no record", "foreign.json": "no record", "empty.jsonl": "is empty",
-                          "absent": "cannot be read", "folder": "no runs"}.items():  # fmt: skip
-        assert_one_clear_line(ethos_hil("ledger", name), 2, name, message)
-    for arguments, message in ((("foreign.json", "--by", "colour"), "class, npu, rule, case, source"),
-                            (("foreign.json", "--json", "foreign.json"), "same file")):  # fmt: skip
-        assert_one_clear_line(ethos_hil("ledger", *arguments), 2, message)
+    check_errors(ethos_hil, "ledger", Snapshot("""
+        counts.jsonl: 2 ethos-hil: counts.jsonl has no record: not a complete record: record has schema
+            version None; this program reads version 2 (give what `ethos-hil run --json FILE` wrote, or a
+            run folder)
+        foreign.json: 2 ethos-hil: foreign.json has no record: record has schema version None; this program
+            reads version 2 (give what `ethos-hil run --json FILE` wrote, or a run folder)
+        empty.jsonl: 2 ethos-hil: empty.jsonl is empty (`ethos-hil runs` lists what run folders have,
+            `ethos-hil history` runs)
+        absent: 2 ethos-hil: absent cannot be read: No such file or directory (`ethos-hil runs` lists what
+            run folders have, `ethos-hil history` runs)
+        folder: 2 ethos-hil: folder is not a run folder, and has no runs and no history in it (`ethos-hil
+            runs` lists what run folders have, `ethos-hil history` runs)
+        foreign.json --by colour: 2 ethos-hil: --by is 'colour' (it takes: class, npu, rule, case, source)
+        foreign.json --json foreign.json: 2 ethos-hil: --json and FILE_OR_RUN are the same file,
+            foreign.json (name another file for --json)
+    """))  # fmt: skip

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.cli.tests.conftest import Call
+from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.testing.compiled_graph import compile_graph
+from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.tflite_graph import Generator, TfliteGraph, compile_tflite
@@ -22,7 +23,7 @@ NPU = EthosU.parse("ethos-u55-128")
 
 
 @pytest.fixture
-def ethos_hil(command_line: Call) -> Call:
+def ethos_hil(command_line: Run) -> Run:
     """Runs `ethos-hil npu` in an empty folder."""
     return partial(command_line, "npu")
 
@@ -49,7 +50,7 @@ def maps() -> list[np.ndarray]:
 
 @pytest.mark.parametrize("raw", [True, False], ids=["npz", "tflite"])
 @pytest.mark.parametrize("generator", Generator)
-def test_outputs_are_written_and_shown(ethos_hil: Call, raw: bool, generator: Generator) -> None:
+def test_outputs_are_written_and_shown(ethos_hil: Run, raw: bool, generator: Generator) -> None:
     Path("net").write_bytes(compile_tflite(maximum(), NPU, generator=generator, raw=raw))
     first, second = maps()
     np.savez("x.npz", a=first, b=second)
@@ -64,7 +65,7 @@ def test_outputs_are_written_and_shown(ethos_hil: Call, raw: bool, generator: Ge
     assert "cycles (modelled)" in out
 
 
-def test_the_report_is_json(ethos_hil: Call) -> None:
+def test_the_report_is_json(ethos_hil: Run) -> None:
     Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
     status, out, _ = ethos_hil("net.tflite", "--json", "-", "--memory-mode", "Sram_Only")
     report = json.loads(out)
@@ -75,7 +76,7 @@ def test_the_report_is_json(ethos_hil: Call) -> None:
     assert sum(op["cycles"] for op in network["operations"]) == network["cycles"] > 0
 
 
-def test_what_is_left_to_the_cpu_is_said_and_each_operator_runs_alone(ethos_hil: Call) -> None:
+def test_what_is_left_to_the_cpu_is_said_and_each_operator_runs_alone(ethos_hil: Run) -> None:
     Path("net.tflite").write_bytes(compile_tflite(maximum(and_a_round=True), NPU, raw=False))
     first, second = maps()
     np.savez("x.npz", tensor0=first, tensor1=second)
@@ -90,7 +91,7 @@ def test_what_is_left_to_the_cpu_is_said_and_each_operator_runs_alone(ethos_hil:
         assert np.array_equal(arrays["tensor2"], np.maximum(first, second))
 
 
-def test_the_blob_that_lower_writes_runs(ethos_hil: Call) -> None:
+def test_the_blob_that_lower_writes_runs(ethos_hil: Run) -> None:
     program = PROGRAMS["add"]
     output = run_vela(program.tosa, flags(NPU, MemoryMode.default(NPU)))
     Path("net.vela").write_bytes(output.blob)
@@ -102,56 +103,63 @@ def test_the_blob_that_lower_writes_runs(ethos_hil: Call) -> None:
         assert arrays["output0"].tobytes() == compile_graph(program.tosa, str(NPU)).run(inputs)[0][0]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is neither an .npz nor a .tflite"),
-        (b"\x7fELF....", "is neither an .npz nor a .tflite"),
-        (b"PK\x03\x04", "is not a usable output of Vela"),
-        (b"\x1c\0\0\0TFL3", "is not a usable output of Vela"),
-        (b"vela_bin_stream\0", "not a usable Ethos-U delegate"),
-        (maximum(), "has no ethos-u operator, but 1 of TensorFlow Lite"),
-    ],
-)
-def test_another_file_is_one_line(ethos_hil: Call, content: bytes, message: str) -> None:
-    Path("net").write_bytes(content)
-    status, out, err = ethos_hil("net")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert message in err
+def test_another_file_is_one_line(ethos_hil: Run) -> None:
+    for name, content in {
+        "empty": b"",
+        "elf": b"\x7fELF....",
+        "npz": b"PK\x03\x04",
+        "tflite": b"\x1c\0\0\0TFL3",
+        "vela": b"vela_bin_stream\0",
+        "before": maximum(),
+    }.items():
+        Path(name).write_bytes(content)
+    check_errors(ethos_hil, "", Snapshot("""
+        empty: 2 ethos-hil: empty is neither an .npz nor a .tflite (give what Vela wrote; a .pte or a model
+            is for `ethos-hil run`)
+        elf: 2 ethos-hil: elf is neither an .npz nor a .tflite (give what Vela wrote; a .pte or a model is
+            for `ethos-hil run`)
+        npz: 2 ethos-hil: npz is not a usable output of Vela: it is not a zip archive: File is not a zip
+            file (compile the network again: vela NETWORK --accelerator-config NPU, with --output-format raw
+            or tflite)
+        tflite: 2 ethos-hil: tflite is not a usable output of Vela: the offset at byte 0 leads to byte 28 of
+            8 (compile the network again: vela NETWORK --accelerator-config NPU, with --output-format raw or
+            tflite)
+        vela: 2 ethos-hil: vela: not a usable Ethos-U delegate: 16 bytes end inside the header of block
+            'vela_bin_stream' at byte 0 (the file is damaged or not made by ExecuTorch's Arm backend; lower
+            the model again)
+        before: 2 ethos-hil: before has no ethos-u operator, but 1 of TensorFlow Lite (give what Vela wrote
+            of it: vela NETWORK --accelerator-config NPU)
+    """))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"a": maps()[0]}, "expected 2 arrays (tensor0 int8[1, 4, 6, 8], tensor1 int8[1, 4, 6, 8]), found 1"),
-        ({"a": maps()[0], "b": maps()[1][0]}, "tensor1 is int8[1, 4, 6, 8], found int8[4, 6, 8]"),
-        ({"tensor1": maps()[0], "tensr0": maps()[1]}, "tensr0: not a name of the program's, where tensor1 does"),
-        ({"a": maps()[0].astype(np.uint8), "b": maps()[1]}, "tensor0 is int8[1, 4, 6, 8], found uint8[1, 4, 6, 8]"),
-    ],
-)
-def test_inputs_that_do_not_fit_are_one_line(ethos_hil: Call, arrays: dict[str, np.ndarray], message: str) -> None:
+def test_files_that_do_not_fit_or_are_not_there_are_one_line(ethos_hil: Run) -> None:
     Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
-    np.savez("x.npz", **arrays)
-    status, out, err = ethos_hil("net.tflite", "--inputs", "x.npz")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert message in err
+    first, second = maps()
+    np.savez("one.npz", a=first)
+    np.savez("shape.npz", a=first, b=second[0])
+    np.savez("misspelt.npz", tensor1=first, tensr0=second)
+    np.savez("type.npz", a=first.astype(np.uint8), b=second)
+    check_errors(ethos_hil, "net.tflite", Snapshot("""
+        --inputs one.npz: 2 ethos-hil: one.npz: expected 2 arrays (tensor0 int8[1, 4, 6, 8], tensor1 int8[1,
+            4, 6, 8]), found 1
+        --inputs shape.npz: 2 ethos-hil: shape.npz: tensor1 is int8[1, 4, 6, 8], found int8[4, 6, 8]
+        --inputs misspelt.npz: 2 ethos-hil: misspelt.npz: tensr0: not a name of the program's, where tensor1
+            does (did you mean tensor0? The names are tensor0, tensor1; give all of them, or none: then the
+            order in the file counts)
+        --inputs type.npz: 2 ethos-hil: type.npz: tensor0 is int8[1, 4, 6, 8], found uint8[1, 4, 6, 8]
+        --inputs none.npz: 2 ethos-hil: no such inputs file: none.npz
+        --outputs no/y.npz: 2 ethos-hil: cannot write no/y.npz: No such file or directory (nothing was
+            written there)
+        --outputs net.tflite: 2 ethos-hil: --outputs and FILE are the same file, net.tflite (name another
+            file for --outputs)
+        --memory-mode Dedicated_Sram: 2 ethos-hil: the memory mode Dedicated_Sram is not for ethos-u55-128:
+            Vela knows no Ethos-U55 that can write to DRAM (use --memory-mode Shared_Sram or Sram_Only, or
+            an Ethos-U65 or -U85)
+    """))  # fmt: skip
+    check_errors(ethos_hil, "", Snapshot('none.npz: 2 ethos-hil: no such file: none.npz'))  # fmt: skip
 
 
-def test_files_that_are_not_there_or_cannot_be_written_are_one_line(ethos_hil: Call) -> None:
-    Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
-    for arguments, message in (
-        (["none.npz"], "no such file: none.npz"),
-        (["net.tflite", "--inputs", "none.npz"], "no such inputs file: none.npz"),
-        (["net.tflite", "--outputs", "no/y.npz"], "cannot write no/y.npz"),
-        (["net.tflite", "--outputs", "net.tflite"], "--outputs and FILE are the same file"),
-        (["net.tflite", "--memory-mode", "Dedicated_Sram"], "no Ethos-U55 that can write to DRAM"),
-    ):
-        status, _, err = ethos_hil(*arguments)
-        assert (status, err.count("\n")) == (2, 1)
-        assert message in err
-
-
-def test_a_fault_of_the_npu_is_a_failure(ethos_hil: Call) -> None:
+def test_a_fault_of_the_npu_is_a_failure(ethos_hil: Run) -> None:
     blob = run_vela(PROGRAMS["add"].tosa, flags(NPU, MemoryMode.default(NPU))).parsed
     stream = blob.command_data[: blob.stream_offset] + b"\xff" * blob.stream_size
     Path("net.vela").write_bytes(pack(stream, blob.weights, blob.scratch_size, blob.inputs, blob.outputs))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from ethos_hil.base.record import Record
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line
+from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.snapshot import Snapshot
 
 
 def test_a_profile_is_shown_kept_and_shown_again(ethos_hil: Run) -> None:
@@ -27,17 +26,17 @@ def test_a_profile_is_shown_kept_and_shown_again(ethos_hil: Run) -> None:
     assert Record.from_json(json.loads(as_json.out)) == record
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), ["give a model, or --from"]),
-        (("net.py:net", "--from", "profile.json"), ["give a model, or --from"]),
-        (("--from", "absent.json"), ["absent.json"]),
-        (("net.py:net", "--by", "colour"), ["--by is 'colour'", "module, line, type, op"]),
-        (("net.py:net", "--sort", "size"), ["--sort is 'size'", "program, cycles"]),
-        (("net.py:net", "--method", "guess"), ["--method is 'guess'", "shares, prefix"]),
-        (("net.py:net", "--events", "mac"), ["--events is 'mac'", "mac_active"]),
-    ],
-)
-def test_what_is_not_understood_is_one_line(ethos_hil: Run, arguments: tuple[str, ...], words: list[str]) -> None:
-    assert_one_clear_line(ethos_hil("profile", *arguments), 2, *words)
+def test_what_is_not_understood_is_one_line(ethos_hil: Run) -> None:
+    check_errors(ethos_hil, "profile", Snapshot("""
+        nothing: 2 ethos-hil: give a model, or --from with a record (ethos-hil profile net.py:net)
+        net.py:net --from profile.json: 2 ethos-hil: give a model, or --from with a record (ethos-hil
+            profile net.py:net)
+        --from absent.json: 2 ethos-hil: absent.json cannot be read: No such file or directory (`ethos-hil
+            runs` lists what run folders have, `ethos-hil history` runs)
+        net.py:net --by colour: 2 ethos-hil: --by is 'colour' (it takes: module, line, type, op, memory)
+        net.py:net --sort size: 2 ethos-hil: --sort is 'size' (it takes: program, cycles)
+        net.py:net --method guess: 2 ethos-hil: --method is 'guess' (valid: shares, prefix, trace)
+        net.py:net --events mac: 2 ethos-hil: --events is 'mac' (valid: npu_active, mac_active,
+            output_active, weight_decoder_active, port0_read_beats, port0_write_beats, port1_read_beats,
+            port1_write_beats, all)
+    """))  # fmt: skip

@@ -12,7 +12,8 @@ import pytest
 
 from ethos_hil.base import files
 from ethos_hil.base.record import Record
-from ethos_hil.harness.cli.tests.conftest import Call
+from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.synthetic_year import nights
@@ -31,7 +32,7 @@ def slower(record: Record) -> Record:
 
 
 @pytest.fixture
-def ethos_hil(command_line: Call) -> Call:
+def ethos_hil(command_line: Run) -> Run:
     """Runs the command line in a folder with two runs, of which the second has a slower test."""
     for name in ("monday", "tuesday"):
         folder = RunFolder(Path("runs"), name=name)
@@ -40,7 +41,7 @@ def ethos_hil(command_line: Call) -> Call:
     return command_line
 
 
-def test_a_run_becomes_one_file(ethos_hil: Call) -> None:
+def test_a_run_becomes_one_file(ethos_hil: Run) -> None:
     status, out, err = ethos_hil("report", "runs/monday")
     assert (status, out) == (0, "report.html\n")
     assert "Writing the report" in err
@@ -50,14 +51,14 @@ def test_a_run_becomes_one_file(ethos_hil: Call) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["report.html", "runs"]
 
 
-def test_it_goes_to_stdout_too(ethos_hil: Call) -> None:
+def test_it_goes_to_stdout_too(ethos_hil: Run) -> None:
     status, out, _ = ethos_hil("report", "runs", "-o", "-")
     assert status == 0
     assert out.startswith("<!doctype html>")
     assert not Path("report.html").exists()
 
 
-def test_against_a_run_a_baseline_and_a_run_of_the_history(ethos_hil: Call) -> None:
+def test_against_a_run_a_baseline_and_a_run_of_the_history(ethos_hil: Run) -> None:
     compact(Path("runs/monday"), Path("past"))
     assert ethos_hil("accept", "runs/monday", "--baseline", "base.jsonl")[0] == 0
     sides = {"runs/monday": "runs/monday", "base.jsonl": "base.jsonl", "monday": "monday"}
@@ -72,25 +73,21 @@ def test_against_a_run_a_baseline_and_a_run_of_the_history(ethos_hil: Call) -> N
     assert "ethos-hil accept" not in page  # nothing reads a baseline there
 
 
-def test_times_are_made_with_the_clock_that_is_asked_for(ethos_hil: Call) -> None:
+def test_times_are_made_with_the_clock_that_is_asked_for(ethos_hil: Run) -> None:
     model = replace(records()[0], test=None, model="net.py:net")
     cycles = model.metric("npu_cycles")
     assert cycles is not None
     Path("one.json").write_text(json.dumps(model.to_json()))
     assert ethos_hil("report", "one.json", "--clock", "1MHz")[0] == 0
     assert f"{cycles.value / 1e6:,.3g} s at 1 MHz" in Path("report.html").read_text()
-    for clock in ("0", "fast"):
-        status, out, err = ethos_hil("report", "one.json", "--clock", clock)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert "--clock: " in err
 
 
-def test_shards_are_one_run(ethos_hil: Call) -> None:
+def test_shards_are_one_run(ethos_hil: Run) -> None:
     assert ethos_hil("report", "runs/monday", "runs/tuesday")[0] == 0
     assert "2 shards" in Path("report.html").read_text()
 
 
-def test_a_single_record_is_a_run_too(ethos_hil: Call) -> None:
+def test_a_single_record_is_a_run_too(ethos_hil: Run) -> None:
     Path("one.json").write_text(json.dumps(records()[0].to_json()))
     assert ethos_hil("report", "one.json")[0] == 0
     page = Path("report.html").read_text()
@@ -98,7 +95,7 @@ def test_a_single_record_is_a_run_too(ethos_hil: Call) -> None:
     assert "ethos-hil bundle" not in page
 
 
-def test_what_cannot_be_a_report_is_one_line(ethos_hil: Call) -> None:
+def test_what_cannot_be_a_report_is_one_line(ethos_hil: Run) -> None:
     Path("foreign.json").write_text('{"schema_version": 1}')
     Path("deep.json").write_text("[" * 100_000)
     Path("cut.json").write_text('{"schema_version": 1, "verdict": "veri')
@@ -109,37 +106,56 @@ def test_what_cannot_be_a_report_is_one_line(ethos_hil: Call) -> None:
     Path("foreign").mkdir()
     Path("foreign/x.parquet").write_bytes(b"PAR1 not at all PAR1")
     Path("policy.toml").write_text("schema_version = 9")
-    for arguments, message in (
-        (["nowhere"], "nowhere cannot be read: No such file"),
-        (["foreign.json"], "record is not as schema version 2 has it"),
-        (["deep.json"], "nested"),
-        (["cut.json"], "Unterminated string"),
-        (["empty"], "empty is not a run folder"),
-        (["broken"], "manifest.json is damaged"),
-        (["runs/monday", "--commit-url", "http://g/{commit}"], "--commit-url: 'http://g/{commit}' does not begin with"),
-        (["runs/monday", "--job-url", "https://g/"], "--job-url: 'https://g/' has no {job} in it"),
-        (["runs/monday", "--history", "no-history"], "no-history has no runs"),
-        (["runs/monday", "--history", "nowhere"], "nowhere cannot be read"),
-        (["runs/monday", "--history", "foreign"], "foreign/x.parquet is not a Parquet file"),
-        (["runs/monday", "--against", "nowhere"], "nowhere is not a run folder, record or baseline"),
-        (["runs/monday", "--against", "foreign.json"], "foreign.json has no record"),
-        (["runs/monday", "--policy", "policy.toml"], "--policy is about a comparison"),
-        (["runs/monday", "--against", "runs/tuesday", "--policy", "policy.toml"], "policy.toml"),
-        (["runs/monday", "-o", "nowhere/report.html"], "cannot write nowhere/report.html: No such file"),
-        (["runs/monday", "-o", "empty"], "cannot write empty: Is a directory"),
-        (["cut.json", "-o", "cut.json"], "are the same file"),
-        (["runs/monday", "--against", "cut.json", "-o", "cut.json"], "are the same file"),
-    ):
-        before = sorted(map(str, Path().rglob("*")))
-        status, out, err = ethos_hil("report", *arguments)
-        assert (status, out) == (2, ""), (arguments, err)
-        last = err.splitlines()[-1]
-        assert last.startswith("ethos-hil: "), err
-        assert message in last
-        assert sorted(map(str, Path().rglob("*"))) == before
+    check_errors(ethos_hil, "report", Snapshot("""
+        nowhere: 2 ethos-hil: nowhere cannot be read: No such file or directory (`ethos-hil runs` lists what
+            run folders have, `ethos-hil history` runs)
+        foreign.json: 2 ethos-hil: foreign.json has no record: record is not as schema version 2 has it:
+            verdict: there is no 'verdict' (give what `ethos-hil run --json FILE` wrote, or a run folder)
+        deep.json: 2 ethos-hil: deep.json has no record: too deeply nested (give what `ethos-hil run --json
+            FILE` wrote, or a run folder)
+        cut.json: 2 ethos-hil: cut.json has no record: Unterminated string starting at: line 1 column 34
+            (char 33) (give what `ethos-hil run --json FILE` wrote, or a run folder)
+        empty: 2 ethos-hil: empty is not a run folder, and has none in it (`ethos-hil runs` lists what run
+            folders have, `ethos-hil history` runs)
+        broken: 2 ethos-hil: broken/manifest.json is damaged: Expecting property name enclosed in double
+            quotes: line 1 column 2 (char 1) (a run folder has to stay as it was written)
+        cut.json -o cut.json: 2 ethos-hil: --output and RUN are the same file, cut.json (name another file
+            for --output)
+    """))  # fmt: skip
+    check_errors(ethos_hil, "report runs/monday", Snapshot("""
+        --commit-url http://g/{commit}: 2 ethos-hil: --commit-url: 'http://g/{commit}' does not begin with
+            https:// (such as https://git.example/commits/{commit})
+        --job-url https://g/: 2 ethos-hil: --job-url: 'https://g/' has no {job} in it (such as
+            https://git.example/jobs/{job})
+        --history no-history: 2 ethos-hil: no-history has no runs (`ethos-hil history add` writes a history
+            from run folders)
+        --history nowhere: 2 ethos-hil: nowhere cannot be read: No such file or directory (`ethos-hil runs`
+            lists what run folders have, `ethos-hil history` runs)
+        --history foreign: 2 ethos-hil: foreign/x.parquet is not a Parquet file: Invalid Input Error: Footer
+            length error in file 'foreign/x.parquet' (move what is not a run's out of the folder)
+        --against nowhere: 2 ethos-hil: nowhere is not a run folder, record or baseline, nor a run of
+            results/history (`ethos-hil runs` lists what run folders have, `ethos-hil history` runs)
+        --against foreign.json: 2 ethos-hil: foreign.json has no record: record is not as schema version 2
+            has it: verdict: there is no 'verdict' (give what `ethos-hil run --json FILE` wrote, or a run
+            folder)
+        --policy policy.toml: 2 ethos-hil: --policy is about a comparison, and there is none (give
+            --against)
+        --against runs/tuesday --policy policy.toml: 2 ethos-hil: policy.toml:1: schema_version: 1 was
+            expected (docs/compare.md explains policies)
+        -o nowhere/report.html: 2 ethos-hil: cannot write nowhere/report.html: No such file or directory
+            (nothing was written there)
+        -o empty: 2 ethos-hil: cannot write empty: Is a directory (nothing was written there)
+        --against cut.json -o cut.json: 2 ethos-hil: --output and --against are the same file, cut.json
+            (name another file for --output)
+        --clock 0: 2 ethos-hil: --clock: a clock of '0' is outside of 1 kHz to 10 GHz (--clock 400MHz)
+        --clock fast: 2 ethos-hil: --clock: 'fast' is not a clock. It takes a frequency (400MHz, 1e9;
+            500MHz/1GHz for NPU and CPU), a system configuration of Vela, or a part: alif-e7-hp, alif-e7-he,
+            alif-e8-hp, alif-e8-he, alif-e8-u85, numaker-m55m1, ek-ra8p1, imx93, psoc-edge-e84, mps3-an547,
+            mps3-an552, mps3-an555, mps4-fi101 (--clock 400MHz)
+    """))  # fmt: skip
 
 
-def test_a_record_that_its_writer_did_not_finish_is_told_in_the_report(ethos_hil: Call) -> None:
+def test_a_record_that_its_writer_did_not_finish_is_told_in_the_report(ethos_hil: Run) -> None:
     (lines,) = Path("runs/monday").glob("records-*.jsonl")
     lines.write_bytes(lines.read_bytes()[:-40])
     assert ethos_hil("report", "runs/monday")[0] == 0
@@ -149,7 +165,7 @@ def test_a_record_that_its_writer_did_not_finish_is_told_in_the_report(ethos_hil
     assert "cannot be read: not a complete record" in page
 
 
-def test_a_full_disk_leaves_the_old_report(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_report(ethos_hil: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("report.html").write_text("of yesterday")
 
     def full(descriptor: int) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
+from ethos_hil.harness.testing.command import Ended, Run, check_errors
+from ethos_hil.harness.testing.snapshot import Snapshot
 
 MODEL = """
 import torch
@@ -26,7 +27,7 @@ def float64():
 
 
 @pytest.fixture
-def ethos_hil(command_line: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
+def ethos_hil(command_line: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs `ethos-hil scan` in a folder with a model, and leaves its progress out; pip knows no wheels but those in
     `wheels`.
     """
@@ -38,42 +39,52 @@ def ethos_hil(command_line: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
     for name, value in only_from(Path("wheels").absolute()).items():
         monkeypatch.setenv(name, value)
 
-    def call(*arguments: str) -> tuple[int, str, str]:
+    def call(*arguments: object) -> Ended:
         status, out, err = command_line("scan", *arguments, "--environments", "kept")
-        return status, out, "\n".join(line for line in err.splitlines() if not line.endswith("..."))
+        return Ended(status, out, "".join(line for line in err.splitlines(keepends=True) if not line.endswith("...\n")))
 
     return call
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    {
-        "net.py:net --over numpy=1.0": "'numpy' is not a package to scan over",
-        "net.py:net --over ethos-u-vela=9.2..9.1": "runs backwards (give the older version first: 9.1..9.2)",
-        "net.py:net --over ethos-u-vela=9.3..9.9": "no release lies in this range (the newest is 9.2.0)",
-        "net.py:net --over ethos-u-vela=9.1.7": "ethos-u-vela has no release 9.1.7 (there are 9.1.0, 9.2.0)",
-        "net.py:net --over ethos-u-vela=9.1 --over ethos-u-vela=9.2": "--over names ethos-u-vela twice",
-        "net.py:net --over ethos-u-vela=9.1 --npu ethos-u99": "'ethos-u99' is not an Ethos-U configuration",
-        "net.py:net --over ethos-u-vela=9.1 --memory-mode Fast": "'Fast' is not a memory mode of Vela",
-        "net.py:net --over ethos-u-vela=9.1 --json - --csv -": "--json and --csv both go to stdout",
-        "net.py:net --over ethos-u-vela=9.1 --json there/x.json": "cannot write there/x.json",
-        "net.py:net --over ethos-u-vela=9.1 --csv net.py": "--csv and MODEL are the same file",
-        "net.py:none --over ethos-u-vela=9.1": "net.py has no function 'none'",
-        "net.py:float64 --over ethos-u-vela=9.1": "ZeroDivisionError",
-        "none.py:net --over ethos-u-vela=9.1": "no such file: none.py",
-        "net.pte --over ethos-u-vela=9.1": "net.pte is compiled already",
-        "x.py::test --over ethos-u-vela=9.1 --scheme a16w8": "is a test of a suite, which says itself how",
-    }.items(),
-)
-def test_what_cannot_be_scanned_is_one_line_and_status_2(ethos_hil: Call, line: str, message: str) -> None:
-    status, out, err = ethos_hil(*line.split())
-    assert (status, out, err.count("\n")) == (2, "", 0)
-    assert err.startswith("ethos-hil: ")
-    assert message in err
-    assert not [path for path in Path().rglob("*") if path.name.startswith(".ethos")]
+def test_what_cannot_be_scanned_is_one_line_and_status_2(ethos_hil: Run) -> None:
+    check_errors(ethos_hil, "net.py:net --over", Snapshot("""
+        numpy=1.0: 2 ethos-hil: --over numpy=1.0: 'numpy' is not a package to scan over (valid:
+            ethos-u-vela, executorch)
+        ethos-u-vela=9.2..9.1: 2 ethos-hil: --over ethos-u-vela=9.2..9.1: 9.2..9.1 runs backwards (give the
+            older version first: 9.1..9.2)
+        ethos-u-vela=9.3..9.9: 2 ethos-hil: --over ethos-u-vela=9.3..9.9: no release lies in this range (the
+            newest is 9.2.0)
+        ethos-u-vela=9.1.7: 2 ethos-hil: ethos-u-vela has no release 9.1.7 (there are 9.1.0, 9.2.0)
+        ethos-u-vela=9.1 --over ethos-u-vela=9.2: 2 ethos-hil: --over names ethos-u-vela twice (separate
+            versions and ranges by commas)
+        ethos-u-vela=9.1 --npu ethos-u99: 2 ethos-hil: 'ethos-u99' is not an Ethos-U configuration (did you
+            mean ethos-u55-64? valid: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256,
+            ethos-u65-256, ethos-u65-512, ethos-u85-128, ethos-u85-256, ethos-u85-512, ethos-u85-1024,
+            ethos-u85-2048)
+        ethos-u-vela=9.1 --memory-mode Fast: 2 ethos-hil: 'Fast' is not a memory mode of Vela (valid:
+            Shared_Sram, Sram_Only, Dedicated_Sram, Dedicated_Sram_256KB, Dedicated_Sram_384KB,
+            Dedicated_Sram_512KB)
+        ethos-u-vela=9.1 --json - --csv -: 2 ethos-hil: --json and --csv both go to stdout (name a file for
+            one of them)
+        ethos-u-vela=9.1 --json there/x.json: 2 ethos-hil: cannot write there/x.json: No such file or
+            directory (nothing was written there)
+        ethos-u-vela=9.1 --csv net.py: 2 ethos-hil: --csv and MODEL are the same file, net.py (name another
+            file for --csv)
+    """))  # fmt: skip
+    check_errors(ethos_hil, "--over ethos-u-vela=9.1", Snapshot("""
+        net.py:none: 2 ethos-hil: net.py has no function 'none' (functions there: float64, net)
+        net.py:float64: 2 ethos-hil: net.py:float64 raised ZeroDivisionError: division by zero (net.py:12)
+            (it must return (module, example_inputs) or (module, example_inputs, calibration_inputs), or a
+            dictionary of these by method name, without arguments)
+        none.py:net: 2 ethos-hil: no such file: none.py (did you mean net.py?)
+        net.pte: 2 ethos-hil: net.pte is compiled already, and has no TOSA to compile again (give the model
+            that it was made from)
+        x.py::test --scheme a16w8: 2 ethos-hil: x.py::test is a test of a suite, which says itself how it is
+            lowered (only --npu and --memory-mode can be chosen for it)
+    """))  # fmt: skip
 
 
-def test_without_an_index_it_ends_with_3(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_index_it_ends_with_3(ethos_hil: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     status, out, err = ethos_hil("net.py:net", "--over", "ethos-u-vela=9.1..9.2")
     assert (status, out) == (3, "")
@@ -81,7 +92,7 @@ def test_without_an_index_it_ends_with_3(ethos_hil: Call, monkeypatch: pytest.Mo
     assert "check the network" in err
 
 
-def test_versions_that_cannot_be_installed_end_with_3(ethos_hil: Call) -> None:
+def test_versions_that_cannot_be_installed_end_with_3(ethos_hil: Run) -> None:
     for version in ("9.1.0", "9.2.0"):
         wheel(Path("wheels"), "ethos-u-vela", version, ["never-there"])
     status, out, err = ethos_hil("net.py:net", "--over", "ethos-u-vela=9.1..9.2")
@@ -90,7 +101,7 @@ def test_versions_that_cannot_be_installed_end_with_3(ethos_hil: Call) -> None:
     assert [path.name for path in Path("kept").iterdir()] == ["locks"]
 
 
-def test_versions_that_make_no_program_are_rows_with_their_reason(ethos_hil: Call) -> None:
+def test_versions_that_make_no_program_are_rows_with_their_reason(ethos_hil: Run) -> None:
     """These wheels have no Vela in them. The scan was made all the same."""
     wheel(Path("wheels"), "ethos-u-vela", "9.2.0", ["never-there"])
     status, out, _ = ethos_hil("net.py:net", "--over", "ethos-u-vela=9.1..9.2", "--npu", "ethos-u85-128")
@@ -110,7 +121,7 @@ def test_versions_that_make_no_program_are_rows_with_their_reason(ethos_hil: Cal
     assert version["cycles"] is None
 
 
-def test_a_scan_is_resumed_divided_and_put_together(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_is_resumed_divided_and_put_together(ethos_hil: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a version said is not asked again."""
     wheel(Path("wheels"), "ethos-u-vela", "9.2.0", ["never-there"])
     command = ("net.py:net", "--over", "ethos-u-vela=9.1.0,9.2.0", "--npu", "ethos-u85-128", "--json", "-")

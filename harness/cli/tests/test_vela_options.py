@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line
+from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.vela.ini import VelaIni
 
 SLOW = "[System_Config.Slow]" + VelaIni.shipped().text.partition("[System_Config.Ethos_U55_High_End_Embedded]")[2]
@@ -56,23 +57,26 @@ def test_a_users_system_is_compiled_for_and_timed(
 
 def test_one_clear_line_before_anything_is_lowered(ethos_hil: Run, here: Path) -> None:
     (here / "my.ini").write_text(SLOW.replace("core_clock=500e6", "core_clock=quick", 1))
-    own = ("--vela-ini", "my.ini", "--system-config", "Slow")
-    for arguments, words in (
-        (own, ["my.ini", "[System_Config.Slow]", "core_clock is 'quick'"]),
-        (("--vela-ini", "absent.ini"), ["absent.ini", "No such file"]),
-        (("--system-config", "Ethos_U85_SYS_DRAM_Mid"), ["another NPU", "Ethos_U55_Deep_Embedded"]),
-        (("--arena-cache-size", "much"), ["--arena-cache-size 'much' is not a size"]),
-        (("--vela-flag=--config=x",), ["--config", "--vela-ini"]),
-    ):
-        for command in ("run", "preflight", "lower"):
-            result = ethos_hil(command, "net.py:net", *arguments)
-            assert_one_clear_line(result, 2, *words)
-    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["my.ini", "net.py"]
-
-
-def test_what_says_nothing_is_refused(ethos_hil: Run) -> None:
-    assert_one_clear_line(
-        ethos_hil("lower", "net.py:net", "--to", "tosa", "--optimise", "Size"), 2, "does not call Vela"
-    )
+    expected = Snapshot("""
+        --vela-ini my.ini --system-config Slow: 2 ethos-hil: my.ini [System_Config.Slow]: core_clock is
+            'quick' (a number from 1 is wanted)
+        --vela-ini absent.ini: 2 ethos-hil: --vela-ini absent.ini cannot be read: No such file or directory
+        --system-config Ethos_U85_SYS_DRAM_Mid: 2 ethos-hil: --system-config Ethos_U85_SYS_DRAM_Mid is a
+            system with another NPU than ethos-u55-128 (use Ethos_U55_Deep_Embedded or
+            Ethos_U55_High_End_Embedded)
+        --arena-cache-size much: 2 ethos-hil: --arena-cache-size 'much' is not a size (give a number and a
+            unit, such as 10GB or 500MB)
+        --vela-flag=--config=x: 2 ethos-hil: --vela-flag --config=x is not for users of ethos-hil (use
+            --vela-ini)
+    """)
+    for command in ("run", "preflight", "lower"):
+        check_errors(ethos_hil, f"{command} net.py:net", expected)
+    check_errors(ethos_hil, "lower net.py:net", Snapshot("""
+        --to tosa --optimise Size: 2 ethos-hil: --to tosa does not call Vela, so --optimise says nothing
+            (leave it out)
+    """))  # fmt: skip
     assert ethos_hil("lower", "net.py:net").status == 0
-    assert_one_clear_line(ethos_hil("run", "net.pte", "--optimise", "Size"), 2, "compiled already", "--optimise=Size")
+    check_errors(ethos_hil, "run net.pte", Snapshot("""
+        --optimise Size: 2 ethos-hil: net.pte is compiled already, so --optimise=Size says nothing (leave it
+            out, or give the model it was made from)
+    """), lowers=True)  # fmt: skip
