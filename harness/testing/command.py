@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import re
+import resource
 import shlex
 import signal
 import sys
@@ -124,6 +125,21 @@ _VARIANT = re.compile(r"(?m)^(\S.*?)(?:: \d+ ethos-hil: .*)?$")
 
 def _files() -> list[Path]:
     return sorted(path for path in Path().rglob("*") if "__pycache__" not in path.parts)
+
+
+@contextlib.contextmanager
+def full_disk(largest: int) -> Iterator[None]:
+    """Let writing to a file fail beyond a number of bytes, half-way, as on a full disk; stderr is to fit in them."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
+    # Python 3.11 does not notice that a file took only a part of its bytecode, and keeps the part.
+    with mock.patch.object(sys, "dont_write_bytecode", True):
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            signal.signal(signal.SIGXFSZ, handler)
 
 
 @contextlib.contextmanager

@@ -187,16 +187,6 @@ def test_bad_input_is_one_line_and_nothing_is_begun(command_line: Run) -> None:
         --npu ethos-u55-129: 2 ethos-hil: 'ethos-u55-129' is not an Ethos-U configuration (did you mean
             ethos-u55-128? valid: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256, ethos-u65-256,
             ethos-u65-512, ethos-u85-128, ethos-u85-256, ethos-u85-512, ethos-u85-1024, ethos-u85-2048)
-        --memory-mode Sram: 2 ethos-hil: 'Sram' is not a memory mode of Vela (did you mean Sram_Only? valid:
-            Shared_Sram, Sram_Only, Dedicated_Sram, Dedicated_Sram_256KB, Dedicated_Sram_384KB,
-            Dedicated_Sram_512KB)
-        --system-config No_Such: 2 ethos-hil: --system-config No_Such: Arm/vela.ini has no section
-            [System_Config.No_Such] (it has: Ethos_U55_Deep_Embedded, Ethos_U55_High_End_Embedded,
-            Ethos_U65_Embedded, Ethos_U65_Mid_End, Ethos_U65_High_End, Ethos_U65_Client_Server,
-            Ethos_U85_SYS_Flash_Low, Ethos_U85_SYS_Flash_High, Ethos_U85_SYS_DRAM_Low,
-            Ethos_U85_SYS_DRAM_Mid, Ethos_U85_SYS_DRAM_High)
-        --target nowhere: 2 ethos-hil: no target is called 'nowhere' (targets: board, corstone-300,
-            corstone-310, corstone-320, virtual)
         --clock 0: 2 ethos-hil: --clock: a clock of '0' is outside of 1 kHz to 10 GHz (--clock 400MHz)
         --repeat 0: 2 ethos-hil: --repeat is 0 (give a number from 1 to 10,000,000, such as 3)
         --warm-up -1: 2 ethos-hil: --warm-up is -1 (give 0 or more)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import resource
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 from ethos_hil.harness.cli import main
 from ethos_hil.harness.dry_run.survey import START_UP
+from ethos_hil.harness.dry_run.runner_checks import START_UP
 from ethos_hil.harness.image.elf_lint import CHECKS
 from ethos_hil.harness.image.firmware_manifest import firmware_path
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, full_disk
 from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.harness.virtual.tests.programs import DATA
 
@@ -291,42 +286,6 @@ def test_json_on_stdout_is_only_json(ethos_hil: Run) -> None:
     assert json.loads(ethos_hil("run", "net.py:net", "--json", "-").out)["verdict"] == "verified"
 
 
-def test_an_end_of_file_inside_is_a_defect_and_no_interruption(capsys: pytest.CaptureFixture[str]) -> None:
-    """typer takes it for the end of a dialogue. Truncated bytecode of a module raises it, too."""
-    app = typer.Typer()
-
-    @app.command()
-    def command() -> None:
-        raise EOFError("marshal data too short")
-
-    with pytest.raises(SystemExit) as ended:
-        main.guard(lambda: app([], standalone_mode=False))
-    assert ended.value.code == 70
-    assert "internal error: EOFError: marshal data too short" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("name", "status", "message"),
-    [
-        ("absent_package.part", 3, "absent_package is not installed (`ethos-hil doctor` lists what is missing)"),
-        ("ethos_hil.absent", 70, "internal error: ModuleNotFoundError: no ethos_hil.absent (a defect in ethos-hil;"),
-        ("json.absent", 70, "internal error: ModuleNotFoundError: no json.absent (a defect in ethos-hil;"),
-    ],
-)
-def test_a_package_that_is_not_installed_is_no_defect(
-    name: str, status: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Such as tosa-tools, where shards are put together and nothing is lowered. A missing part of a package is one."""
-
-    def command() -> None:
-        raise ModuleNotFoundError(f"no {name}", name=name)
-
-    with pytest.raises(SystemExit) as ended:
-        main.guard(command)
-    assert ended.value.code == status
-    assert message in capsys.readouterr().err
-
-
 def test_debug_shows_the_traceback(ethos_hil: Run) -> None:
     assert "Traceback" in ethos_hil("run", "absent.py:net", "--debug").err
     assert "Traceback" not in ethos_hil("run", "absent.py:net").err
@@ -342,27 +301,11 @@ def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(e
     assert ethos_hil("runs").out.count("verified") == 1
 
 
-def in_a_process(arguments: list[str], here: Path, largest: int | None = None) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own; a file beyond `largest` bytes fails half-way, as on a full disk."""
-
-    def small_files() -> None:
-        if largest is not None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
-
-    # -B: Python 3.11 does not notice that a file took only a part of its bytecode, and keeps the part.
-    command = [sys.executable, *(["-B"] if largest is not None else []), "-m", "ethos_hil.harness.cli.main", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(Path(main.__file__).parents[3])}
-    return subprocess.run(
-        command, capture_output=True, text=True, preexec_fn=small_files, env=environment, cwd=here, check=False
-    )
-
-
-def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(here: Path) -> None:
+def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(ethos_hil: Run, here: Path) -> None:
     (here / "r.json").write_text("before")
-    result = in_a_process(["run", "absent.py:net", "--json", "r.json"], here, largest=100)
-    assert result.returncode == 2
-    assert [line for line in result.stderr.splitlines() if line.startswith("ethos-hil: cannot write r.json")]
-    assert "Traceback" not in result.stderr
+    with full_disk(600):
+        ended = ethos_hil("run", "absent.py:net", "--json", "r.json")
+    assert ended.status == 2
+    assert any(line.startswith("ethos-hil: cannot write r.json") for line in ended.err.splitlines())
     assert (here / "r.json").read_text() == "before"
     assert not list(here.glob(".r.json*"))

@@ -12,9 +12,10 @@ from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.base.wording import duration, per_second
+from ethos_hil.base.wording import duration
 from ethos_hil.harness.socs.registry import SOCS
-from ethos_hil.harness.testing.command import Run
+from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.results.latency import PARTS, SYSTEM_CLOCKS, with_latency
 from ethos_hil.results.text.record import latency_rows
@@ -58,25 +59,6 @@ def test_what_has_no_time_is_said() -> None:
     assert rows(dataclasses.replace(RECORD, metrics=())) == {}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (2.5, "2.5 s"),
-        (0.00183, "1.83 ms"),
-        (3.99e-5, "39.9 us"),
-        (4.4e-8, "44 ns"),
-        (0.9996, "1 s"),
-        (1234, "1,234 s"),
-    ],
-)
-def test_durations_have_the_unit_that_people_use(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_rates_have_three_digits() -> None:
-    assert [per_second(rate) for rate in (25045.1, 123.4, 12.34, 0.4242)] == ["25,045", "123", "12.3", "0.424"]
-
-
 def test_known_clocks_are_those_of_vela_and_of_the_boards() -> None:
     ini = VelaIni.shipped()
     npus = {"U55": "ethos-u55-256", "U65": "ethos-u65-256", "U85": "ethos-u85-256"}
@@ -89,15 +71,20 @@ def test_known_clocks_are_those_of_vela_and_of_the_boards() -> None:
     assert {EthosU.parse(part.npu).name for part in PARTS if part.npu} <= set(EthosU.names())
 
 
-@pytest.mark.parametrize("clock", ["0", "-1MHz", "nan", "400 parsecs", "alif", "500MHz/0"])
-@pytest.mark.parametrize("command", ["run", "profile"])
-def test_a_clock_that_is_none_is_one_line_before_anything_is_lowered(
-    command_line: Run, command: str, clock: str
-) -> None:
-    status, out, error = command_line(command, "nowhere.py:net", "--clock", clock)
-    assert (status, out) == (2, "")
-    assert error.startswith("ethos-hil: --clock: ")
-    assert error.count("\n") == 1
+def test_a_clock_that_is_none_is_one_line_before_anything_is_loaded(command_line: Run) -> None:
+    """Which texts are clocks, base/tests/test_clock.py says."""
+    expected = Snapshot("""
+        --clock 0: 2 ethos-hil: --clock: a clock of '0' is outside of 1 kHz to 10 GHz (--clock 400MHz)
+        --clock alif: 2 ethos-hil: --clock: 'alif' is not a clock. Did you mean alif-e7-hp or alif-e7-he or
+            alif-e8-hp or alif-e8-he or alif-e8-u85? It takes a frequency (400MHz, 1e9; 500MHz/1GHz for NPU
+            and CPU), a system configuration of Vela, or a part: alif-e7-hp, alif-e7-he, alif-e8-hp,
+            alif-e8-he, alif-e8-u85, numaker-m55m1, ek-ra8p1, imx93, psoc-edge-e84, mps3-an547, mps3-an552,
+            mps3-an555, mps4-fi101 (--clock 400MHz)
+        --clock 500MHz/0: 2 ethos-hil: --clock: a clock of '0' is outside of 1 kHz to 10 GHz (--clock
+            400MHz)
+    """)
+    for command in ("run", "profile"):
+        check_errors(command_line, f"{command} nowhere.py:net", expected)
 
 
 def test_an_old_profile_is_shown_at_another_clock(command_line: Run, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +14,6 @@ import torch
 
 import ethos_hil as api
 from ethos_hil.harness.cli.tests import upstream_programs
-from ethos_hil.harness.cli.tests.test_cli import in_a_process
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.lowering.formats.array_archive import packed_arrays
 from ethos_hil.lowering.formats.pte_model import archive_names
@@ -56,7 +57,8 @@ def test_a_quantised_module_is_not_quantised_again(ethos_hil: Run, here: Path, p
 @pytest.mark.proof
 def test_a_quantised_file_is_loaded_by_a_fresh_process(here: Path, pt2: Path) -> None:
     """Its operators are registered by a package that nothing else imports."""
-    done = in_a_process(["run", str(pt2)], here)
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", str(pt2)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=here)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("verified")
 

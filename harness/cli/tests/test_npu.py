@@ -152,9 +152,6 @@ def test_files_that_do_not_fit_or_are_not_there_are_one_line(ethos_hil: Run) -> 
             written there)
         --outputs net.tflite: 2 ethos-hil: --outputs and FILE are the same file, net.tflite (name another
             file for --outputs)
-        --memory-mode Dedicated_Sram: 2 ethos-hil: the memory mode Dedicated_Sram is not for ethos-u55-128:
-            Vela knows no Ethos-U55 that can write to DRAM (use --memory-mode Shared_Sram or Sram_Only, or
-            an Ethos-U65 or -U85)
     """))  # fmt: skip
     check_errors(ethos_hil, "", Snapshot('none.npz: 2 ethos-hil: no such file: none.npz'))  # fmt: skip
 

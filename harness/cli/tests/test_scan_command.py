@@ -57,13 +57,6 @@ def test_what_cannot_be_scanned_is_one_line_and_status_2(ethos_hil: Run) -> None
         ethos-u-vela=9.1.7: 2 ethos-hil: ethos-u-vela has no release 9.1.7 (there are 9.1.0, 9.2.0)
         ethos-u-vela=9.1 --over ethos-u-vela=9.2: 2 ethos-hil: --over names ethos-u-vela twice (separate
             versions and ranges by commas)
-        ethos-u-vela=9.1 --npu ethos-u99: 2 ethos-hil: 'ethos-u99' is not an Ethos-U configuration (did you
-            mean ethos-u55-64? valid: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256,
-            ethos-u65-256, ethos-u65-512, ethos-u85-128, ethos-u85-256, ethos-u85-512, ethos-u85-1024,
-            ethos-u85-2048)
-        ethos-u-vela=9.1 --memory-mode Fast: 2 ethos-hil: 'Fast' is not a memory mode of Vela (valid:
-            Shared_Sram, Sram_Only, Dedicated_Sram, Dedicated_Sram_256KB, Dedicated_Sram_384KB,
-            Dedicated_Sram_512KB)
         ethos-u-vela=9.1 --json - --csv -: 2 ethos-hil: --json and --csv both go to stdout (name a file for
             one of them)
         ethos-u-vela=9.1 --json there/x.json: 2 ethos-hil: cannot write there/x.json: No such file or
