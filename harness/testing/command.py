@@ -123,8 +123,11 @@ def check_errors(run: Run, command: str, table: Snapshot, *, lowers: bool = Fals
 _VARIANT = re.compile(r"(?m)^(\S.*?)(?:: \d+ ethos-hil: .*)?$")
 
 
-def _files() -> list[Path]:
-    return sorted(path for path in Path().rglob("*") if "__pycache__" not in path.parts)
+def _files() -> list[tuple[Path, int, int]]:
+    """All files here but bytecode, and what tells whether one was written."""
+    files = (path for path in Path().rglob("*") if "__pycache__" not in path.parts)
+    states = ((path, path.lstat()) for path in files)
+    return sorted((path, state.st_ino, 0 if path.is_dir() else state.st_mtime_ns) for path, state in states)
 
 
 @contextlib.contextmanager

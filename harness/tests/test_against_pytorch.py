@@ -135,21 +135,11 @@ def failure(result: ethos_hil.Result) -> tuple[FailureKind, str]:
     return result.failure.kind, result.failure.message
 
 
-@pytest.mark.parametrize(
-    ("function", "text"),
-    [
-        (lambda x: x * float("nan"), "output 0: PyTorch answers nan at [0, 0], the program 0.0"),
-        (lambda x: x / 0.0, "output 0: PyTorch answers inf at [0, 0]"),
-        (lambda x: torch.stack((x, torch.log(x - 0.1))), "output 0: PyTorch answers -inf at [1, 0, 0]"),
-        (lambda x: (x + 1, torch.exp(x * 300)), "output 1: PyTorch answers inf at [0, 2]"),
-    ],
-)
-def test_nan_and_infinity_are_not_answered_by_a_number(
-    board: OpenTarget, function: Callable[[Tensor], Any], text: str
-) -> None:
-    kind, message = failure(board.run(Of(function), X))
+def test_nan_and_infinity_are_not_answered_by_a_number(board: OpenTarget) -> None:
+    """Which numbers are told from which, harness/verdict/tests/test_against_pytorch.py says."""
+    kind, message = failure(board.run(Of(lambda x: (x + 1, torch.exp(x * 300))), X))
     assert kind is FailureKind.ACCURACY
-    assert text in message
+    assert "output 1: PyTorch answers inf at [0, 2]" in message
 
 
 def test_a_user_s_own_inputs_are_held_against_pytorch_too(board: OpenTarget) -> None:
@@ -164,18 +154,14 @@ def test_an_integer_that_does_not_fit_is_an_overflow(board: OpenTarget) -> None:
     kind, message = failure(board.run(Of(lambda x: x + 1), wide))
     assert kind is FailureKind.OVERFLOW
     assert "output 0 is int32, int64 in the model; PyTorch answers 1099511627777 at [0, 0], the program 1" in message
-    kind, message = failure(board.run(Of(lambda x: x > 0), wide))
-    assert kind is FailureKind.OVERFLOW
-    assert message == "input 0 has 1099511627776 at [0, 0]; the program narrows it to int32"
     with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):  # the sum overflows, where the input fits
         board.run(Of(lambda x: x + 1), torch.tensor([[1, 2**31 - 1]]))
 
 
 def test_a_conversion_that_loses_nothing_is_a_note(board: OpenTarget) -> None:
-    for model, x in ((Of(lambda x: x + 1), torch.tensor([[5, -7]])), (Of(lambda x: x.argmax(-1)), X)):
-        result = board.run(model, x, allow_cpu_only=True)
-        assert result.verified
-        assert "output 0 is int32, int64 in the model; the model's values fit" in result.record.notes
+    result = board.run(Of(lambda x: x + 1), torch.tensor([[5, -7]]))
+    assert result.verified
+    assert "output 0 is int32, int64 in the model; the model's values fit" in result.record.notes
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.harness.socs.registry import MODELS
+from ethos_hil.harness.testing.command import Ended, Run, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 FVPS = sorted({model.soc.name for model in MODELS.values()})
@@ -29,7 +30,7 @@ from ethos_hil.suites.declare.case import Operator, case, f32
 
 double = Operator("double", ("add.Tensor",), fp=("ADD",), int=("ADD",), cases=(case("it", lambda a: a + a, f32(1, 5)),))
 """
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Process = Callable[..., subprocess.CompletedProcess[str]]
 _READ = (
     "src/ethos_hil/**/*.py",
     "harness/**/*.py",
@@ -53,7 +54,20 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(installed: Path, tmp_path: Path) -> Run:
+def ethos_hil(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `ethos-hil` in an empty folder, with the examples installed, or what is in other folders."""
+
+    def call(*arguments: object, sites: Sequence[Path] = (installed,), **variables: str) -> Ended:
+        with monkeypatch.context() as patch:
+            for site in reversed(sites):
+                patch.syspath_prepend(str(site))
+            return run_command(*arguments, cwd=tmp_path, environment=variables)
+
+    return call
+
+
+@pytest.fixture
+def run(installed: Path, tmp_path: Path) -> Process:
     """Runs a module of Python in an empty folder, with the examples installed."""
 
     def call(module: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -64,25 +78,25 @@ def run(installed: Path, tmp_path: Path) -> Run:
     return call
 
 
-def test_the_target_is_listed(run: Run, tmp_path: Path) -> None:
-    done = run("ethos_hil.harness.cli.main", "targets", "--json", ETHOS_HIL_WIRETAP=str(tmp_path))
-    assert (done.returncode, done.stderr) == (0, "")
-    targets = {target["name"]: target for target in json.loads(done.stdout)["targets"]}
+def test_the_target_is_listed(ethos_hil: Run, tmp_path: Path) -> None:
+    done = ethos_hil("targets", "--json", ETHOS_HIL_WIRETAP=str(tmp_path))
+    assert (done.status, done.err) == (0, "")
+    targets = {target["name"]: target for target in json.loads(done.out)["targets"]}
     assert set(targets) == {"virtual", *FVPS, "board", "wiretap"}
     assert targets["wiretap"]["distribution"] == "ethos-hil-wiretap"
     assert targets["wiretap"]["available"] == targets["wiretap"]["npus"] == targets["virtual"]["npus"]
-    table = run("ethos_hil.harness.cli.main", "targets", ETHOS_HIL_WIRETAP="absent").stdout
+    table = ethos_hil("targets", ETHOS_HIL_WIRETAP="absent").out
     assert [line.split()[-1] for line in table.splitlines() if line.startswith("wiretap")] == ["folder"], table
     assert "absent is not a folder" in table
 
 
-def test_a_model_runs_on_the_target_and_its_record_is_exported(run: Run, tmp_path: Path) -> None:
+def test_a_model_runs_on_the_target_and_its_record_is_exported(ethos_hil: Run, run: Process, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
     wires = tmp_path / "wires"
     wires.mkdir()
     arguments = ("run", "net.py:net", "--target", "wiretap", "--json", "record.json", "--runs", "runs")
-    done = run("ethos_hil.harness.cli.main", *arguments, ETHOS_HIL_WIRETAP=str(wires))
-    assert done.returncode == 0, done.stderr
+    done = ethos_hil(*arguments, ETHOS_HIL_WIRETAP=str(wires))
+    assert done.status == 0, done.err
     record = json.loads((tmp_path / "record.json").read_text())
     assert record["verdict"] == "verified"
     assert record["target"] == {"name": "wiretap", "kind": "virtual", "soc": "corstone-300", "rules": []}
@@ -91,25 +105,25 @@ def test_a_model_runs_on_the_target_and_its_record_is_exported(run: Run, tmp_pat
     assert listed[0] == str(wire)
     assert [line.split()[0] for line in listed[1:]][:: len(listed) - 2] == ["HELLO", "END"]
 
-    done = run("ethos_hil.harness.cli.main", "export", "runs", "--to", "markdown")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("**verified** net.py:net for ethos-u55-128 on wiretap\n")
-    assert all(f"| {op['npu_op']} | " in done.stdout for op in record["ops"])
+    done = ethos_hil("export", "runs", "--to", "markdown")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("**verified** net.py:net for ethos-u55-128 on wiretap\n")
+    assert all(f"| {op['npu_op']} | " in done.out for op in record["ops"])
 
 
-def test_the_target_refuses_what_it_does_not_honour(run: Run, tmp_path: Path) -> None:
+def test_the_target_refuses_what_it_does_not_honour(ethos_hil: Run, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
-    done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", "wiretap", "--fast")
-    assert done.returncode == 2
-    assert "--fast is for FVPs; --target wiretap has one speed" in done.stderr
-    done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", "wiretap", ETHOS_HIL_WIRETAP="absent")
-    assert done.returncode == 3
-    assert "absent is not a folder (set ETHOS_HIL_WIRETAP to a folder that is there)" in done.stderr
+    done = ethos_hil("run", "net.py:net", "--target", "wiretap", "--fast")
+    assert done.status == 2
+    assert "--fast is for FVPs; --target wiretap has one speed" in done.err
+    done = ethos_hil("run", "net.py:net", "--target", "wiretap", ETHOS_HIL_WIRETAP="absent")
+    assert done.status == 3
+    assert "absent is not a folder (set ETHOS_HIL_WIRETAP to a folder that is there)" in done.err
 
 
 @pytest.mark.slow
 @pytest.mark.proof
-def test_the_target_keeps_the_contract(run: Run) -> None:
+def test_the_target_keeps_the_contract(run: Process) -> None:
     """Its own tests, which are the contract's and one of its own."""
     done = run("pytest", "-q", "-p", "no:cacheprovider", EXAMPLES / "target/test_wiretap.py", "-c", "/dev/null")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -118,7 +132,7 @@ def test_the_target_keeps_the_contract(run: Run) -> None:
 
 
 @pytest.mark.proof
-def test_a_suite_runs_on_the_target(run: Run, tmp_path: Path) -> None:
+def test_a_suite_runs_on_the_target(run: Process, tmp_path: Path) -> None:
     """pytest's plug-in knows it as the command line does, and refuses what is not there."""
     (tmp_path / "test_double.py").write_text(SUITE)
     wires = tmp_path / "wires"
@@ -133,7 +147,7 @@ def test_a_suite_runs_on_the_target(run: Run, tmp_path: Path) -> None:
     assert "no target is called 'wiretrap': did you mean wiretap?" in done.stderr
 
 
-def test_a_plugin_that_cannot_be_imported_hides_nothing(run: Run, installed: Path, tmp_path: Path) -> None:
+def test_a_plugin_that_cannot_be_imported_hides_nothing(ethos_hil: Run, installed: Path, tmp_path: Path) -> None:
     """Only who asks for it by name has an error; a listing has a warning."""
     metadata = tmp_path / "broken-1.0.dist-info"
     metadata.mkdir()
@@ -141,24 +155,23 @@ def test_a_plugin_that_cannot_be_imported_hides_nothing(run: Run, installed: Pat
     (metadata / "entry_points.txt").write_text(
         "[ethos_hil.targets]\nbroken = absent_module:PLUGIN\nwiretap = absent_module:PLUGIN\n"
     )
-    paths = os.pathsep.join([str(installed), str(tmp_path)])
-    done = run("ethos_hil.harness.cli.main", "targets", "--json", PYTHONPATH=paths)
-    assert done.returncode == 0
-    document = json.loads(done.stdout)
+    done = ethos_hil("targets", "--json", sites=(installed, tmp_path))
+    assert done.status == 0
+    document = json.loads(done.out)
     assert [target["name"] for target in document["targets"]] == ["board", *FVPS, "virtual"]
     assert [problem["name"] for problem in document["unusable"]] == ["broken", "wiretap"]
-    assert len(done.stderr.splitlines()) == 2
-    assert "the target 'broken' of broken cannot be imported: ModuleNotFoundError" in done.stderr
+    assert len(done.err.splitlines()) == 2
+    assert "the target 'broken' of broken cannot be imported: ModuleNotFoundError" in done.err
     (tmp_path / "net.py").write_text(NET)
-    done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", "broken", PYTHONPATH=paths)
-    assert done.returncode == 3
-    assert "cannot be imported" in done.stderr
-    assert "Traceback" not in done.stderr
-    done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", "wiretap", PYTHONPATH=paths)
-    assert done.returncode == 3
-    assert "the target 'wiretap' is registered by " in done.stderr
-    assert "ethos-hil-wiretap" in done.stderr
-    assert "broken" in done.stderr
+    done = ethos_hil("run", "net.py:net", "--target", "broken", sites=(installed, tmp_path))
+    assert done.status == 3
+    assert "cannot be imported" in done.err
+    assert "Traceback" not in done.err
+    done = ethos_hil("run", "net.py:net", "--target", "wiretap", sites=(installed, tmp_path))
+    assert done.status == 3
+    assert "the target 'wiretap' is registered by " in done.err
+    assert "ethos-hil-wiretap" in done.err
+    assert "broken" in done.err
 
 
 FAULTY = """
@@ -217,7 +230,7 @@ TOLD = {
 @pytest.mark.parametrize(
     "names", [pytest.param(["silent"], id="one"), pytest.param([*TOLD], id="all", marks=pytest.mark.proof)]
 )
-def test_a_faulty_plugin_is_named_and_nothing_of_it_is_green(run: Run, tmp_path: Path, names: list[str]) -> None:
+def test_a_faulty_plugin_is_named_and_nothing_of_it_is_green(ethos_hil: Run, tmp_path: Path, names: list[str]) -> None:
     site = tmp_path / "site"
     metadata = site / "faulty-1.0.dist-info"
     metadata.mkdir(parents=True)
@@ -227,12 +240,12 @@ def test_a_faulty_plugin_is_named_and_nothing_of_it_is_green(run: Run, tmp_path:
     (tmp_path / "net.py").write_text(NET)
     for name in names:
         status, message = TOLD[name]
-        done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", name, PYTHONPATH=str(site))
-        assert (done.returncode, done.stdout) == (status, ""), done.stderr
-        assert message in done.stderr
-    assert run("ethos_hil.harness.cli.main", "run", "net.py:net", "--json", "r.json").returncode == 0
-    done = run("ethos_hil.harness.cli.main", "export", "r.json", "--to", "rows", PYTHONPATH=str(site))
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "the exporter 'rows' of faulty-dist returned a list in place of text or bytes" in done.stderr
-    done = run("ethos_hil.harness.cli.main", "export", "r.json", "--to", "night", PYTHONPATH=str(site))
-    assert (done.returncode, done.stdout) == (0, "r: {<Verdict.VERIFIED: 'verified'>: 1}"), done.stderr
+        done = ethos_hil("run", "net.py:net", "--target", name, sites=(site,))
+        assert (done.status, done.out) == (status, ""), done.err
+        assert message in done.err
+    assert ethos_hil("run", "net.py:net", "--json", "r.json").status == 0
+    done = ethos_hil("export", "r.json", "--to", "rows", sites=(site,))
+    assert (done.status, done.out) == (3, "")
+    assert "the exporter 'rows' of faulty-dist returned a list in place of text or bytes" in done.err
+    done = ethos_hil("export", "r.json", "--to", "night", sites=(site,))
+    assert (done.status, done.out) == (0, "r: {<Verdict.VERIFIED: 'verified'>: 1}"), done.err

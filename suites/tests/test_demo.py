@@ -9,6 +9,7 @@ import pytest
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.run import run
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.suites import demo
@@ -37,8 +38,13 @@ def line_that_calls(name: str) -> str:
     return f"digits.py:{number}"
 
 
-def test_every_npu_op_is_mapped_to_the_line_and_module_it_came_from() -> None:
-    record = run(Question(load_model(MODEL), npu=str(NPU))).record
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return run(Question(load_model(MODEL), npu=str(NPU), strict=True))
+
+
+def test_every_npu_op_is_mapped_to_the_line_and_module_it_came_from(report: Report) -> None:
+    record = report.record
     assert record.verdict == "verified"
     modules = dict(DigitsNet().named_modules())
     for op in record.ops:
@@ -52,8 +58,7 @@ def test_every_npu_op_is_mapped_to_the_line_and_module_it_came_from() -> None:
         assert operator in next(op.aten_ops for op in record.ops if op.module == module)
 
 
-def test_the_table_covers_every_operation_of_the_stream_and_sums_to_the_total() -> None:
-    report = run(Question(load_model(MODEL), npu=str(NPU), strict=True))
+def test_the_table_covers_every_operation_of_the_stream_and_sums_to_the_total(report: Report) -> None:
     assert not [op for op in report.record.ops if op.id == "unmapped"]
     assert len(report.record.ops) == len(report.artifact.npu_ops)
     total = report.record.metric("npu_cycles")
@@ -65,6 +70,7 @@ def test_the_table_covers_every_operation_of_the_stream_and_sums_to_the_total() 
 
 def test_a_second_lowering_of_the_same_model_comes_from_the_cache() -> None:
     stages: list[str] = []
-    lower(load_model(MODEL), NPU)
-    lower(load_model(MODEL), NPU, progress=stages.append)
+    for _ in range(2):
+        stages.clear()
+        lower(load_model(MODEL), NPU, progress=stages.append)
     assert stages == ["exporting"], "quantising and compiling were not repeated"

@@ -78,10 +78,6 @@ def test_their_options_words_and_summary_stay_theirs(elsewhere: pytest.Pytester,
     result.assert_outcomes(passed=5)
     assert str(result.stdout).count("PASSED") == 5
     assert "verdict" not in str(result.stdout)
-
-
-def test_next_to_nothing_is_imported(elsewhere: pytest.Pytester) -> None:
-    elsewhere.runpytest_subprocess("--target", "mine")
     mine, heavy = json.loads((elsewhere.path / "imported.json").read_text())
     # The words of the question, from which the options are made, take some 10 ms.
     assert {name for name in mine if not name.startswith("ethos_hil.base")} == LIGHT

@@ -44,9 +44,9 @@ def test_what_failed_is_run_again(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_has_a_whole_record_is_not_run_again(tmp_path: Path) -> None:
     night = tmp_path / "runs/night"
-    assert len(resumed(tmp_path, "-n2").tests) == 4
+    assert len(resumed(tmp_path).tests) == 4
     whole = names(night)
-    path = max(night.glob("records-*.jsonl"), key=lambda file: file.stat().st_size)
+    (path,) = night.glob("records-*.jsonl")
     path.write_bytes(path.read_bytes()[:-20])  # as by a process that was killed while it wrote
     assert sum(names(night).values()) == 3
     again = resumed(tmp_path, "-n2")

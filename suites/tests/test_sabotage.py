@@ -26,7 +26,6 @@ from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.run import find_firmware, run, run_artifact
-from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.run_delegate import run_delegate
@@ -283,12 +282,6 @@ def test_an_image_with_another_program_is_red(artifact: Artifact) -> None:
     with pytest.raises(TargetError) as caught:
         execute(artifact, Answering(repacked))
     assert caught.value.kind == "wrong-program"
-
-
-def test_a_target_that_cannot_have_the_npu_says_so() -> None:
-    with pytest.raises(EthosHilError, match="ethos-u85-256") as caught:
-        make_target("corstone-300", EthosU.parse("ethos-u85-256"))
-    assert caught.value.exit_status == 2
 
 
 def test_a_missing_simulator_is_told_before_lowering(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -20,14 +20,8 @@ from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.models.tests.stacks import STACKS
 
 SIZES = (32, 64, 128, 256)
-TESTED_BETTER = {"inverted", "keywords", "autoencoder", "perceptron", "dilated", "batch"}
-"""The networks here and the suites' convolutions cover MobileNetV2, DS-CNN and the autoencoder; each takes seconds."""
 SAMPLE = {"residual", "two_outputs"}
-NAMES = [
-    name if name in SAMPLE else pytest.param(name, marks=pytest.mark.proof)
-    for name in STACKS
-    if name not in TESTED_BETTER
-]
+NAMES = [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.proof) for name in STACKS]
 
 
 def npu_for(name: str) -> EthosU:

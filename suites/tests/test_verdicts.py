@@ -14,6 +14,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.export.runs import junit
 from ethos_hil.results.run_results import read_results
 from ethos_hil.results.store import StoredRecord, read
+from ethos_hil.suites.declare.profile import PROFILES
 from ethos_hil.suites.plugin.pytest_items import line_of
 from ethos_hil.suites.tests.sabotage import VARIABLE
 from ethos_hil.suites.tests.session import SAMPLE, Session, session
@@ -154,10 +155,12 @@ def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fail
 
 def test_a_wrong_answer_is_told_in_a_few_lines_and_all_blobs_are_kept(tmp_path: Path) -> None:
     result = session(
-        tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, "--artifacts", tmp_path / "kept",
+        tmp_path, SAMPLE, "-k", "itself and (u55 or u65 or u85)", *SABOTAGED, "--artifacts", tmp_path / "kept",
         environment={VARIABLE: "wrong-answer"},
     )  # fmt: skip
     assert result.status == FAILED
+    assert result.verdicts == dict.fromkeys((f"test_plus_itself_{npu}_BI" for npu in ("U55", "U65", "U85")), "failed")
+    assert {test.properties["kind"] for test in result.tests.values()} == {"mismatch"}
     folder = tmp_path / "kept/suites/tests/sample/plus_itself_U55_BI"
     lines = explanation(result, "test_plus_itself_U55_BI")
     assert [line.partition(":")[0] for line in lines] == [
@@ -220,7 +223,7 @@ def test_a_worker_that_dies_fails_its_test_and_loses_no_record(tmp_path: Path) -
 
 
 def test_a_replay_needs_neither_torch_nor_qemu(tmp_path: Path) -> None:
-    arguments = (SAMPLE, "-k", "itself and (bi or u55)")
+    arguments = (SAMPLE, "-k", "itself")
     recorded = session(tmp_path, *arguments, "--record", tmp_path / "recordings")
     assert recorded.status == PASSED
     environment = {VARIABLE: "no-torch-no-qemu"}
@@ -228,3 +231,4 @@ def test_a_replay_needs_neither_torch_nor_qemu(tmp_path: Path) -> None:
     assert result.status == PASSED, result.output
     assert result.verdicts == recorded.verdicts
     assert set(result.verdicts.values()) == {"verified"}
+    assert len(result.verdicts) == len(PROFILES)

@@ -139,12 +139,10 @@ def test_slices_of_a_lane_follow_one_another_and_end_with_the_inference(
     assert {part.row for part in profile.timeline} <= ids
 
 
-def test_the_cpu_counts_the_same_instructions_each_time(report: Report, profile: InferenceProfile) -> None:
+def test_the_cpu_counts_instructions(profile: InferenceProfile) -> None:
+    """The same each time: the prefix profile below is another run."""
     assert all(row.count for row in profile.cpu)
     assert {row.unit for row in profile.cpu} == {row.provenance for row in profile.cpu} == {"instructions"}
-    again = profiled(report.record.npu).record.profile
-    assert again is not None
-    assert _work(again) == _work(profile)
 
 
 def test_instructions_grow_with_the_tensor() -> None:

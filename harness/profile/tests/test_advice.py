@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ethos_hil.results.export.exporter import NotExportable
 MODELS = Path(__file__).with_name("advised.py")
 
 
+@functools.cache
 def profiled(model: str, npu: str, memory_mode: str | None = None) -> Record:
     """Profile a model of advised.py on the virtual board."""
     return run(Question(f"{MODELS}:{model}", npu=npu, target="virtual", memory_mode=memory_mode, profile=True)).record

@@ -16,14 +16,12 @@ from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.profile.options import EVENTS, ProfileMethod
-from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.prefix import prefix_rows
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.findings import Report
-from ethos_hil.harness.verdict.metrics import metrics, rows
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
@@ -118,23 +116,6 @@ def test_a_lost_prefix_is_noticed() -> None:
     lost = dataclasses.replace(report.outcome, runs=(dataclasses.replace(run, delegates=(less,)),))
     with pytest.raises(TargetError, match="has none"):
         again(lost, report)
-
-
-def test_a_cycle_counter_that_has_wrapped_is_a_failure() -> None:
-    report = profiled("ethos-u55-128", ProfileMethod.PREFIX, events=("npu_active",))
-    board = make_target("virtual", EthosU.parse("ethos-u55-128"))
-    (run,) = report.outcome.runs
-    (call,) = run.delegates
-    wrapped = dataclasses.replace(call, wrapped=True, op_events=())
-    outcome = dataclasses.replace(report.outcome, runs=(dataclasses.replace(run, delegates=(wrapped,)),))
-    plan = ProfilePlan.of(Question("net", profile=True, found_by=ProfileMethod.PREFIX), board)
-    for compute in (
-        lambda: metrics(report.artifact, board, outcome, report.record.ops),
-        lambda: rows(report.artifact, board, outcome, plan),
-    ):
-        with pytest.raises(TargetError, match=f"wrapped in instruction {call.instruction}, so its cycles") as caught:
-            compute()
-        assert caught.value.kind == "profile"
 
 
 def test_what_cannot_be_profiled_is_refused() -> None:

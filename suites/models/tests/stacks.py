@@ -75,18 +75,6 @@ class TwoOutputs(nn.Module):
         return features, self.head(features)
 
 
-def inverted_residual(channels: int, expansion: int) -> nn.Module:
-    """Return MobileNetV2's block."""
-    wide = channels * expansion
-    return Residual(
-        nn.Sequential(
-            nn.Conv2d(channels, wide, 1), nn.BatchNorm2d(wide), nn.ReLU6(),
-            nn.Conv2d(wide, wide, 3, padding=1, groups=wide), nn.BatchNorm2d(wide), nn.ReLU6(),
-            nn.Conv2d(wide, channels, 1), nn.BatchNorm2d(channels),
-        )
-    )  # fmt: skip
-
-
 def squeeze_excite(channels: int) -> nn.Module:
     """Return channel gates computed from global means."""
     inner = max(channels // 4, 4)
@@ -142,10 +130,6 @@ STACKS: dict[str, Stack] = {
         ),
         ((1, 3, 33, 29),),
     ),
-    "inverted": Stack(
-        lambda: _seq(conv(3, 16, stride=2), inverted_residual(16, 4), inverted_residual(16, 6), Mean()),
-        ((1, 3, 24, 24),),
-    ),
     "hardswish": Stack(
         lambda: _seq(
             nn.Conv2d(3, 16, 5, stride=2, padding=2),
@@ -168,20 +152,6 @@ STACKS: dict[str, Stack] = {
         ),
         ((1, 6, 31, 31),),
     ),
-    "perceptron": Stack(
-        lambda: _seq(nn.Linear(40, 96), nn.ReLU(), nn.Linear(96, 33), nn.ReLU6(), nn.Linear(33, 5), nn.Softmax(-1)),
-        ((4, 40),),
-    ),
-    "dilated": Stack(
-        lambda: _seq(
-            nn.Conv2d(3, 12, 3, padding=2, dilation=2),
-            nn.ReLU(),
-            nn.Conv2d(12, 12, 3, padding=(4, 3), dilation=(4, 3)),
-            nn.ReLU(),
-            nn.Conv2d(12, 12, 3, dilation=2, groups=12, padding=2),
-        ),
-        ((1, 3, 19, 23),),
-    ),
     "asymmetric": Stack(
         lambda: _seq(
             nn.Conv2d(2, 9, (1, 7), padding=(0, 3)),
@@ -194,20 +164,6 @@ STACKS: dict[str, Stack] = {
     ),
     "two_inputs": Stack(TwoInputs, ((1, 3, 10, 14), (1, 5, 10, 14))),
     "two_outputs": Stack(TwoOutputs, ((1, 3, 18, 18),)),
-    "keywords": Stack(
-        lambda: _seq(
-            nn.Conv2d(1, 64, (10, 4), stride=(2, 2), padding=(5, 1)),
-            nn.BatchNorm2d(64),
-            nn.ReLU(),
-            conv(64, 64, groups=64),
-            conv(64, 64, 1),
-            nn.AvgPool2d((25, 5)),
-            nn.Flatten(),
-            nn.Linear(64, 12),
-            nn.Softmax(-1),
-        ),
-        ((1, 1, 49, 10),),
-    ),
     "residual": Stack(
         lambda: _seq(
             conv(3, 16),
@@ -225,18 +181,6 @@ STACKS: dict[str, Stack] = {
         lambda: _seq(conv(128, 256, 1), conv(256, 72, 1), nn.Conv2d(72, 130, 3, padding=1), nn.ReLU6()),
         ((1, 128, 6, 5),),
     ),
-    "autoencoder": Stack(
-        lambda: _seq(
-            nn.Linear(160, 64),
-            nn.ReLU(),
-            nn.Linear(64, 8),
-            nn.Sigmoid(),
-            nn.Linear(8, 64),
-            nn.ReLU(),
-            nn.Linear(64, 160),
-        ),
-        ((1, 160),),
-    ),
     "large_kernels": Stack(
         lambda: _seq(
             conv(3, 24, 7, stride=2),
@@ -247,9 +191,6 @@ STACKS: dict[str, Stack] = {
             nn.Sigmoid(),
         ),
         ((1, 3, 40, 36),),
-    ),
-    "batch": Stack(
-        lambda: _seq(conv(3, 8), nn.MaxPool2d(2), conv(8, 12, 1), Mean(), nn.Linear(12, 4)), ((3, 3, 12, 12),)
     ),
     "large_pools": Stack(
         lambda: _seq(
