@@ -35,7 +35,7 @@ from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE, references_of
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile

@@ -44,8 +44,7 @@ from ethos_hil.harness.virtual.plugin import COMPILERS
 from ethos_hil.harness.virtual.qemu import GUEST_VARIABLE, MACHINE, QEMU_REMEDY, QEMU_VARIABLE, find_qemu
 from ethos_hil.harness.virtual.rules import STRICT_BOARD_VARIABLE
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
-from ethos_hil.lowering.cache.contents import CacheContents
-from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, LIMIT_VARIABLE, cache_folder, cache_limit
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, LIMIT_VARIABLE, CacheContents, cache_folder, cache_limit
 from ethos_hil.results.run_name import DEFAULT_ROOT
 
 

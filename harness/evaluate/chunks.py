@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ethos_hil.base.ending import is_settled
-from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, unforeseen
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.base.shortage import unforeseen
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, PlannedJob, read_more, set_aside

@@ -55,14 +55,15 @@ from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.oracle.intermediates import (
+from ethos_hil.lowering.oracle.reference import (
+    Reference,
+    ReferenceRun,
     activation_tensors,
     compile_with_outputs,
     computed_tensors,
     tensor_values,
 )
-from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.lowering.user_code.source import summary
+from ethos_hil.lowering.user_code.user_function import summary
 
 _LISTED = 4  # most names in a sentence
 

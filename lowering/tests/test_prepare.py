@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.conditions.process import one_torch_thread
-from ethos_hil.lowering.upstream.cpu_calls import picks_alike
 from ethos_hil.lowering.testing.function_module import module_of
-from ethos_hil.lowering.upstream.cpu_only import picks_alike
+from ethos_hil.lowering.upstream.cpu_calls import picks_alike
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.graph_repairs import prepare
 from ethos_hil.lowering.upstream.quantizers import GroupedFinder, grouped_notes

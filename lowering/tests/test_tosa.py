@@ -14,8 +14,8 @@ from ethos_hil.lowering.formats.tosa import TosaGraph, _root, _Texts, content_di
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.repairs.rewrites import add_clamp
 from ethos_hil.lowering.testing.programs.pieces import layer
-from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_program import reference
 
 
 def source(name: str, graph: int, *origins: Any) -> Any:

@@ -12,8 +12,13 @@ import torch
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
-from ethos_hil.lowering.user_code.source import Sources, is_framework_file
-from ethos_hil.lowering.user_code.user_function import check_bytecode, imported_files, load_function
+from ethos_hil.lowering.user_code.user_function import (
+    Sources,
+    check_bytecode,
+    imported_files,
+    is_framework_file,
+    load_function,
+)
 
 CONTAINER = f"{Path(torch.__file__).parent}/nn/modules/container.py"
 TRACE = f"""  File "/home/me/project/net.py", line 12, in forward

@@ -14,7 +14,7 @@ from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
-from ethos_hil.results.gate.compare import compare_runs, words
+from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.gate import Side, gate
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import Policy

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.harness.cli import main
 from ethos_hil.harness.dry_run.survey import START_UP
-from ethos_hil.harness.dry_run.runner_checks import START_UP
 from ethos_hil.harness.image.elf_lint import CHECKS
 from ethos_hil.harness.image.firmware_manifest import firmware_path
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, full_disk

@@ -25,8 +25,6 @@ from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_grap
 from ethos_hil.harness.verdict.run_delegate import POISON
 from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
 from ethos_hil.lowering.testing.programs.networks import NETWORKS
-from ethos_hil.lowering.testing.programs.operators import OPERATORS
-from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import reference
 

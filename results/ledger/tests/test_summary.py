@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow, join
-from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
-from ethos_hil.results.ledger.merge import join, merge
+from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow, join, merge
 from ethos_hil.results.ledger.summary import (
     ALL,
     NO_RULE,

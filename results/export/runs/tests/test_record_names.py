@@ -10,11 +10,7 @@ import pytest
 
 from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
 from ethos_hil.base.record_context import BenchInfo, RunInfo
-from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
 from ethos_hil.results.export.runs.run_exporter import PARTS, distinctions, parts_of
-from ethos_hil.results.export.runs.tests.samples import failed, record, run
-from ethos_hil.results.gate.account import Accounted, account_of
-from ethos_hil.results.export.runs.record_names import PARTS, distinctions, parts_of
 from ethos_hil.results.export.runs.tests.samples import record
 
 
