@@ -197,7 +197,7 @@ def _piece(pieces: Callable[[], dict[str, str]], name: str) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    **{f"operators-{name}": partial(_piece, _operators, name) for name in ("counts", "aten", "tosa", "cpu", "defects")},
+    **{f"operators-{name}": partial(_piece, _operators, name) for name in ("counts", "aten", "cpu", "defects")},
     **{
         f"upstream-{name}": partial(_piece, _upstream, name)
         for name in ("run", "u55", "u65", "u85", "wrong", "unexpectedly-passed", "unusable")

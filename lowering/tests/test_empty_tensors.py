@@ -21,6 +21,9 @@ from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 from ethos_hil.lowering.vela.compiler import VelaCrash
 
 NET = """
+    import torch
+    from torch import nn
+
     class Net(nn.Module):
         def __init__(self, function):
             super().__init__()

@@ -93,8 +93,8 @@ def test_bad_input_is_one_line(ethos_hil: Run) -> None:
             `ethos-hil history` runs)
         absent: 2 ethos-hil: absent cannot be read: No such file or directory (`ethos-hil runs` lists what
             run folders have, `ethos-hil history` runs)
-        folder: 2 ethos-hil: folder is not a run folder, and has no runs and no history in it (`ethos-hil
-            runs` lists what run folders have, `ethos-hil history` runs)
+        folder: 2 ethos-hil: folder is not a run folder, and has no runs in it (`ethos-hil runs` lists what
+            run folders have, `ethos-hil history` runs)
         foreign.json --by colour: 2 ethos-hil: --by is 'colour' (it takes: class, npu, rule, case, source)
         foreign.json --json foreign.json: 2 ethos-hil: --json and FILE_OR_RUN are the same file,
             foreign.json (name another file for --json)
