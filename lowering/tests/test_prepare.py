@@ -162,10 +162,8 @@ from pathlib import Path
 from torch import nn
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.lowering.model import from_module
-from ethos_hil.base.npu.ethos_u import EthosU
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
