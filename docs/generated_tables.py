@@ -181,6 +181,83 @@ def _mutation_scores() -> str:
     return markdown_table(("room", "tests", *counted, "score"), rows, right=("tests", *counted, "score"))
 
 
+def _baselines_run() -> str:
+    kept = data("baselines")
+    booted = sum(point["verdict"] == "verified" for point in kept["points"])
+    versions = ", ".join(f"{name} {version}" for name, version in kept["versions"].items())
+    return (
+        f"- {len(kept['points']):,} points: {booted} booted and verified, the others compiled and timed.\n"
+        f"- Timing model `{kept['timing_model']}`.\n- {versions}.\n"
+    )
+
+
+def _baselines() -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The points by network and NPU; the first of an NPU is in ExecuTorch's default memory mode."""
+    from ethos_hil.base.npu.ethos_u import EthosU
+    from ethos_hil.lowering.vela.memory_mode import MemoryMode
+
+    table: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for point in data("baselines")["points"]:
+        table.setdefault(point["label"], {}).setdefault(point["npu"], []).append(point)
+    for by_npu in table.values():
+        for npu, points in by_npu.items():
+            default = MemoryMode.default(EthosU.parse(npu)).name
+            points.sort(key=lambda point: point["memory_mode"] != default)
+    return table
+
+
+def _baselines_overview() -> str:
+    from ethos_hil.base.npu.ethos_u import EthosU
+
+    def cell(point: dict[str, Any]) -> str:
+        per_second = point["clock_hz"] / point["cycles"]
+        return f"{1e3 / per_second:,.3g} ({per_second:,.{1 if per_second < 10 else 0}f})"
+
+    head = ("network", *(npu.removeprefix("ethos-") for npu in EthosU.names()))
+    rows = [(f"`{name}`", *(cell(by_npu[npu][0]) for npu in EthosU.names())) for name, by_npu in _baselines().items()]
+    return markdown_table(head, rows, right=head[1:])
+
+
+def _baselines_estimates() -> str:
+    from statistics import median
+
+    modes = ("Shared_Sram", "Sram_Only", "Dedicated_Sram_384KB")
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for point in data("baselines")["points"]:
+        place = (point["npu"].split("-")[1].upper(), point["memory_mode"])
+        ratios.setdefault(place, []).append(point["cycles"] / point["vela_cycles"])
+    rows = (
+        (family, *(f"{median(of):.2f} ({min(of):.2f} to {max(of):.2f})" if of else "" for of in spreads))
+        for family in ("U55", "U65", "U85")
+        if (spreads := [ratios.get((family, mode), []) for mode in modes])
+    )
+    return markdown_table(("NPUs", *modes), rows)
+
+
+def _baselines_points() -> str:
+    from ethos_hil.base.npu.ethos_u import EthosU
+
+    head = (
+        *("NPU", "memory mode", "ms", "cycles", "Vela's estimate", "SRAM, KiB", "off chip, KiB", "weights, KiB"),
+        *("MACs used", "held up by", "checked"),
+    )
+    sections = []
+    for name, by_npu in _baselines().items():
+        rows = (
+            (
+                *(npu.removeprefix("ethos-"), point["memory_mode"], f"{1e3 * point['cycles'] / point['clock_hz']:,.3g}"),
+                *(f"{point['cycles']:,}", f"{point['vela_cycles']:,}"),
+                *(f"{point[size] / 1024:,.0f}" for size in ("sram_peak", "dram_bytes", "weight_bytes")),
+                f"{point['macs'] / (point['cycles'] * EthosU.parse(npu).macs):.0%}",
+                *(point["bound_by"], point["verdict"]),
+            )
+            for npu, points in by_npu.items()
+            for point in points
+        )
+        sections.append(f"### {name}\n\n{markdown_table(head, rows, right=head[2:9])}")
+    return "\n\n".join(sections)
+
+
 @cache
 def _defects() -> dict[str, str]:
     import defect_pages
@@ -230,6 +307,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "fuzzing-boots": _fuzzing_boots,
     "mutation-scores": _mutation_scores,
     "tiers": _tiers,
+    "baselines-run": _baselines_run,
+    "baselines-overview": _baselines_overview,
+    "baselines-estimates": _baselines_estimates,
+    "baselines-points": _baselines_points,
 }
 
 

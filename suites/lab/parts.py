@@ -61,7 +61,7 @@ PARTS: Mapping[str, Part] = {
     "bench": Part("a bench board, until its standard input ends", "bench.command:main"),
     "campaign": Part("what may happen to a board and its users", "bench.campaign.command:main"),
     "self-bench": Part("sizes, times and ratios of our own code", "measure.cost.command:main"),
-    "baselines": Part("known networks on all NPUs in all memory modes", "measure.baselines.command:main"),
+    "baselines": Part("known networks on all NPUs in all memory modes", "measure.baselines:main"),
     "picture": Part("the pictures of reports that the documents show", "measure.report_picture:main"),
     "check": Part("lint, types and the fast tests of what changed: `make check`", "changed:main"),
     "run-locks": Part("write the locks that users install: `make lock`", "run_locks:main"),

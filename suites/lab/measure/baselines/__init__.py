@@ -1,1 +1,0 @@
-"""The published baselines: known networks on every Ethos-U, in every memory mode (docs/baselines.md)."""
