@@ -39,7 +39,7 @@ test: setup lint ## All tests of the product but the proofs, with a sample of th
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not proof and not lab" --one-in 32 \
 	  --strict-board --if-changed --longest-first
 
-check: setup ## Lint, types, and the fast tests of what changed since the last commit on main: a minute at most
+check: setup ## Lint, types, and the fast tests of what changed since the last commit on main
 	@$(BIN)/python -m ethos_hil.suites.lab check
 
 suites: setup ## Every operator and model in every profile, on the virtual target, with a table of verdicts
@@ -65,7 +65,6 @@ conformance: setup build/tflite-micro/.installed ## Compare every operator on ev
 
 fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes, SECONDS=1200 MUTANTS=5000 for an hour
 	@$(BIN)/python -m ethos_hil.suites.lab streams -j $(JOBS)
-	@$(BIN)/python -m ethos_hil.suites.lab odd-models -j $(JOBS)
 	@$(BIN)/python -m ethos_hil.suites.lab servers -n $(SERVERS) -j $(JOBS)
 	@cd firmware && cmake --preset host >/dev/null && cmake --build --preset fuzz -- --quiet
 	@$(BIN)/python -m ethos_hil.suites.lab fuzzers --seconds $(SECONDS)

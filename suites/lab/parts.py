@@ -53,7 +53,6 @@ PARTS: Mapping[str, Part] = {
         "programs, tests and cycles on an FVP of Arm's, in a file to send", "prove.fvp_check.command:main"
     ),
     "streams": Part("damaged command streams, weights and memory", "damage.streams:main"),
-    "odd-models": Part("models that are odd in one way", "damage.models:main"),
     "servers": Part("GDB servers that play tricks", "damage.servers:main"),
     "fuzzers": Part("the firmware's libFuzzer programs", "damage.libfuzzer:main"),
     "programs": Part("damaged programs in the real image, on the virtual boards", "damage.programs:main"),
@@ -62,7 +61,6 @@ PARTS: Mapping[str, Part] = {
     "campaign": Part("what may happen to a board and its users", "bench.campaign.command:main"),
     "self-bench": Part("sizes, times and ratios of our own code", "measure.cost.command:main"),
     "baselines": Part("known networks on all NPUs in all memory modes", "measure.baselines:main"),
-    "picture": Part("the pictures of reports that the documents show", "measure.report_picture:main"),
     "check": Part("lint, types and the fast tests of what changed: `make check`", "changed:main"),
     "run-locks": Part("write the locks that users install: `make lock`", "run_locks:main"),
     "materials": Part("write the wheel's list of parts: `make wheel`", "bill_of_materials:main"),
@@ -80,7 +78,6 @@ LAB: Mapping[str, tuple[str, ...]] = {
     "networks": ("random --count 60 --seed {seed} -j {jobs}",),
     "fuzz": (
         "streams --seed {seed} -j {jobs}",
-        "odd-models -j {jobs}",
         "servers -n 1000 --seed {seed} -j {jobs}",
         "sh -c 'cd firmware && cmake --preset host --log-level WARNING && cmake --build --preset fuzz -- --quiet'",
         "fuzzers --seconds 60 --seed {seed}",

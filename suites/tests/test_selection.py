@@ -53,7 +53,7 @@ def probed(folder: Path, *arguments: str | Path) -> tuple[list[str], list[str]]:
 
 
 def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -> None:
-    """This keeps it below 1.5 seconds; `make bench` prints the time itself."""
+    """This keeps it below 1.5 seconds."""
     loaded, tests = probed(tmp_path, "suites")
     assert not loaded
     assert {test.split("/")[1] for test in tests} == {"ops", "models"}

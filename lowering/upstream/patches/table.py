@@ -1,8 +1,7 @@
 """All patches of upstream. CONTRIBUTING.md says how to add a row, and how to renew a fingerprint.
 
 The gains compare the CPU time of a whole lowering for an Ethos-U55-128 with all patches and with all but these: medians
-of seven lowerings that alternate in one process. `python -m ethos_hil.suites.lab self-bench patches` measures it
-again.
+of seven lowerings that alternate in one process.
 """
 
 from __future__ import annotations

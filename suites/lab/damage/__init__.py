@@ -1,1 +1,1 @@
-"""Damages streams, programs and frames, plays tricks on the loader, makes odd models, and watches what happens."""
+"""Damages streams, programs and frames, plays tricks on the loader, and watches what happens."""

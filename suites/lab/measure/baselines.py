@@ -1,4 +1,4 @@
-"""The published baselines: `ethos-hil bench` on known networks (baselines.toml), and what docs/data keeps of its answer.
+"""The published baselines: `ethos-hil bench` on known networks (baselines.toml), and what docs/data keeps of it.
 
 Every network is compiled and timed on all NPUs, in a memory mode of each kind, and booted on one NPU of each generation
 in ExecuTorch's default memory mode. Exit status: 0 written, or as it is written; 1 `--check` saw something else; 2
@@ -64,7 +64,9 @@ def main(
         return
     written = json.loads(data.read_text("utf-8"))
     lines = differences([point for point in written.pop("points") if not names or point["label"] in names], points)
-    lines += [f"{name} {written.get(name)} -> {value}" for name, value in measured.items() if written.get(name) != value]
+    lines += [
+        f"{name} {written.get(name)} -> {value}" for name, value in measured.items() if written.get(name) != value
+    ]
     show(*lines[:_SHOWN], f"what is not as it is written: {len(lines):,}" if lines else "all is as it is written")
     raise typer.Exit(int(bool(lines)))
 

@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 
 from ethos_hil.suites.lab.damage.loop import CRASHED, DamageEnding, damage, report, smallest
-from ethos_hil.suites.lab.damage.models import TARGETS, OddModels
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,3 @@ def test_findings_that_differ_in_numbers_are_one(text: str, kind: str) -> None:
     with terminal.capture() as shown:
         terminal.print(report(Numbers(), [DamageEnding(1, "it", "all", "odd", finding=text)], 1.0))
     assert f"1 x {kind}\n" in shown.get()
-
-
-def test_odd_models_are_numbered_through_all_targets() -> None:
-    subject = OddModels(tuple("abc"))
-    assert [subject.place(number) for number in (0, 4, 11)] == [(TARGETS[0], "a"), (TARGETS[1], "b"), (TARGETS[3], "c")]
-    assert [subject.lost(4, reason).outcome for reason in ("no end within 2 s", "it died")] == ["hang", CRASHED]

@@ -1,4 +1,4 @@
-"""`make bench`: what the harness costs, how fast the suites and the NPU's model are, and how good its timing is.
+"""`make bench`: what the harness costs, how fast the NPU's model is, and how good its timing is.
 
 Everything is measured now, on this machine. Ratios compare two things that are timed in turn in this run; they mean
 more than seconds, which depend on the machine and on what else it is doing. Exit status: 0 every figure meets its
@@ -18,18 +18,10 @@ from rich.text import Text
 from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.suites.lab.measure.cost import history, host, npu_speed, patches, suites_time, timing
+from ethos_hil.suites.lab.measure.cost import host, npu_speed, timing
 from ethos_hil.suites.lab.measure.cost.figure import Figure, Measure, table, to_json
 
-PARTS: Mapping[str, Measure] = {
-    "host": host.measure,
-    "suites": suites_time.measure,
-    "npu": npu_speed.measure,
-    "timing": timing.measure,
-    "published": timing.measure_published,
-    "patches": patches.measure,
-    "history": history.measure,
-}
+PARTS: Mapping[str, Measure] = {"host": host.measure, "npu": npu_speed.measure, "timing": timing.measure}
 
 
 def main(

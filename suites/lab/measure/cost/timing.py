@@ -1,8 +1,8 @@
-"""The timing model, compared with Vela's estimate by class of operation, and with what FVPs counted.
+"""The timing model, compared with Vela's estimate by class of operation.
 
 The networks are those of the conformance run, compiled here for every configuration in its default memory mode. Vela
 estimates the operations that it schedules (table `perf` of its debug database). The model's cycles of everything in the
-command stream that belongs to such an operation are compared with that. Published runs are those of `published`.
+command stream that belongs to such an operation are compared with that. `published` compares it with runs of FVPs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ from ethos_hil.lowering.map.delegate_map import read_tables
 from ethos_hil.lowering.testing.programs.networks import NETWORKS
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS
 from ethos_hil.suites.lab.measure.cost.figure import Figure
-from ethos_hil.suites.lab.prove.published import comparison
-from ethos_hil.suites.lab.prove.published.published_point import PointKind, published_points
-from ethos_hil.suites.lab.prove.published.stream_archive import kept_streams
-from ethos_hil.suites.lab.prove.published.tables import group, point_table, spread_table
 
 # How near to Vela's estimate the model must be, either way, where published runs say that the estimate is good: for
 # these classes, on Ethos-U55 (docs/npu.md).
@@ -128,28 +124,3 @@ def figures(classes: list[CycleComparison]) -> Iterator[Figure]:
             what = f"{row.what}, {row.npu}: modelled and Vela's cycles, larger / smaller"
             apart = max(row.ratio, 1 / max(row.ratio, 1e-9))
             yield Figure(what, apart, "times", "modelled, vela", at_most=CLOSE[row.what])
-
-
-def measure_published(live: Live) -> Iterator[Figure | RenderableType]:
-    """Model the command streams of all published runs.
-
-    On networks that no fit has seen the model must be nearer than Vela's own estimate, for every family of NPUs.
-    """
-    points = published_points()
-    live.stage(f"Modelling {len(points)} published runs")
-    rows = comparison.compare(points, kept_streams(), live.step)
-    networks = [row for row in rows if row.point.kind in (PointKind.NETWORK, PointKind.OFF)]
-    yield point_table(networks)
-    yield spread_table(rows)
-    for spread in comparison.spreads(networks, group):
-        yield from published_figures(spread)
-
-
-def published_figures(spread: comparison.GroupSpread) -> Iterator[Figure]:
-    """Yield how far the model is from published runs of a group."""
-    what = f"{spread.name}, {'held out' if spread.held_out else 'fit'}"
-    provenance = f"modelled / published, {spread.model.count} runs"
-    vela = spread.vela_npu if "no adapters" in spread.name else spread.vela_op  # without memories, where there are none
-    limit = 100 * vela.error if spread.held_out else None
-    yield Figure(f"{what}: median error", 100 * spread.model.error, "%", provenance, at_most=limit)
-    yield Figure(f"{what}: worst error", 100 * spread.model.worst, "%", f"{provenance}; {spread.model.worst_name}")

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import typer
-from rich.console import Console
 
-from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.suites.lab.measure.cost import command, history, npu_speed, suites_time, timing
-from ethos_hil.suites.lab.measure.cost.figure import SHORT, Figure, table
+from ethos_hil.base.errors import UsageError
+from ethos_hil.suites.lab.measure.cost import command, npu_speed, timing
+from ethos_hil.suites.lab.measure.cost.figure import SHORT, Figure
 from ethos_hil.suites.lab.measure.cost.npu_speed import Speed
 from ethos_hil.suites.lab.measure.cost.timing import CycleComparison
 
@@ -92,15 +86,6 @@ def test_programs_get_the_same_as_json(monkeypatch: pytest.MonkeyPatch, capfd: p
     }
 
 
-def test_a_terminal_shows_it_in_colour() -> None:
-    terminal = Console(force_terminal=True, color_system="standard", width=150)
-    with terminal.capture() as text:
-        terminal.print(table("part", (GOOD, BAD)))
-    good, bad = text.get().splitlines()[1:]
-    assert "\x1b[1;31m" in bad
-    assert "\x1b[1;31m" not in good
-
-
 FAST = Speed("network", "ethos-u55-128", reference=1.0, cold=0.5, warm=0.1)
 MOBILENET = replace(FAST, program="MobileNetV2", cold=0.06, warm=0.05)
 THAN = "tosa_reference_model's time / NPU model's"
@@ -128,58 +113,7 @@ def test_each_part_has_the_thresholds_it_must_have(figures: Iterator[Figure], sh
     assert [figure.what for figure in figures if figure.short] == ([short] if short else [])
 
 
-@pytest.mark.parametrize(
-    ("seconds", "short"),
-    [
-        ((100, 52, 1.0, 200, 100), ""),
-        ((100, 60, 1.0, 200, 100), "a session: time with one worker / with two"),
-        ((100, 52, 1.6, 200, 100), "pytest suites --collect-only"),
-        ((100, 52, 1.0, 200, 181), "all operators in all profiles, 2 workers, cached"),
-    ],
-)
-def test_sessions_have_thresholds(monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], short: str) -> None:
-    one, two, listing, filling, cached = seconds
-    times = iter((one, two, *[listing] * 5, filling, cached))
-    monkeypatch.setattr(suites_time, "session", lambda *_: next(times))
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    with Live() as live:
-        figures = list(suites_time.measure(live))
-    assert [figure.what for figure in figures if figure.short] == ([short] if short else [])
-
-
-def test_every_figure_of_a_short_year_is_measured_and_is_small() -> None:
-    """A year of 365 nights takes two minutes; what may be in a history is the same for four."""
-    with Live() as live:
-        figures = list(history.measure(live, count=4, tests=240))
-    assert len(figures) == 7
-    assert not [figure.what for figure in figures if figure.unit == "MB" and figure.short]
-    assert any(figure.what.startswith("compare a night with the one before (240 tests)") for figure in figures)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["def test_fails():\n assert False\n", "", "def test_leaves():\n raise SystemExit(3)\n"],
-    ids=["failing", "none", "ended"],
-)
-def test_what_was_not_all_run_and_right_gives_no_figure(tmp_path: Path, text: str) -> None:
-    (tmp_path / "test_it.py").write_text(text)
-    arguments = ["-c", os.devnull, "--rootdir", str(tmp_path), "-p", "no:cacheprovider", "test_it.py"]
-    with pytest.raises(ToolError, match="pytest ended with status"):
-        suites_time.session(arguments, {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, tmp_path)
-
-
 def test_an_unknown_part_is_named() -> None:
     with pytest.raises(UsageError, match="the benchmark has no part 'speed'") as error:
         command.main(["speed"])
-    assert error.value.hint == "there are host, suites, npu, timing, published, patches, history"
-
-
-@pytest.mark.proof
-def test_a_part_runs_from_the_command_line() -> None:
-    """The published totals', which take seconds."""
-    command = [sys.executable, "-m", "ethos_hil.suites.lab", "self-bench", "published", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
-    figures = json.loads(done.stdout)["figures"]
-    assert {figure["part"] for figure in figures} == {"published"}
-    assert done.returncode == int(any(figure["short"] for figure in figures)), done.stderr
-    assert "Modelling" in done.stderr
+    assert error.value.hint == "there are host, npu, timing"
