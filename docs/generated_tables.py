@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 DATA = Path(__file__).parent / "data"
-# One configuration of each generation: the columns of the short table in docs/npu.md.
-_THREE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
 
 def data(name: str) -> Any:
@@ -69,18 +67,11 @@ def _tiers() -> str:
 
 
 def _npu_operations() -> str:
-    """Each operation, without its forms, on one NPU of each generation."""
-    from ethos_hil.suites.lab.prove.conformance import coverage
-
-    whole = {kind: counts for kind, counts in data("npu-coverage")["operations"].items() if "," not in kind}
-    return coverage.table(whole, _THREE)
-
-
-def _npu_forms() -> str:
-    from ethos_hil.suites.lab.prove.conformance import coverage
-
+    """A row for each operation, a column for each NPU: the programs that have it and were exact."""
     covered = data("npu-coverage")
-    return coverage.table(covered["operations"], covered["npus"])
+    short = [npu.removeprefix("ethos-") for npu in covered["npus"]]
+    rows = [(name, *(counts[npu] or "" for npu in covered["npus"])) for name, counts in covered["operations"].items()]
+    return markdown_table(("operation", *short), rows, right=short)
 
 
 @cache
@@ -245,7 +236,11 @@ def _baselines_points() -> str:
     for name, by_npu in _baselines().items():
         rows = (
             (
-                *(npu.removeprefix("ethos-"), point["memory_mode"], f"{1e3 * point['cycles'] / point['clock_hz']:,.3g}"),
+                *(
+                    npu.removeprefix("ethos-"),
+                    point["memory_mode"],
+                    f"{1e3 * point['cycles'] / point['clock_hz']:,.3g}",
+                ),
                 *(f"{point['cycles']:,}", f"{point['vela_cycles']:,}"),
                 *(f"{point[size] / 1024:,.0f}" for size in ("sram_peak", "dram_bytes", "weight_bytes")),
                 f"{point['macs'] / (point['cycles'] * EthosU.parse(npu).macs):.0%}",
@@ -300,7 +295,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "system-clocks": _system_clocks,
     "kernels": _kernels,
     "npu-operations": _npu_operations,
-    "npu-forms": _npu_forms,
     "npu-outcomes": _npu_outcomes,
     "bench-grid": _bench_grid,
     "fuzzing-sessions": _fuzzing_sessions,
