@@ -41,7 +41,6 @@ from ethos_hil.harness.cli.compare import POLICY, accept, compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history
 from ethos_hil.harness.cli.image import image
-from ethos_hil.harness.cli.ledger import ledger
 from ethos_hil.harness.cli.nightly import nightly
 from ethos_hil.harness.cli.profile import profile
 from ethos_hil.harness.cli.report import report
@@ -75,7 +74,6 @@ app.command()(profile)
 app.command()(bench)
 app.command()(compare)
 app.command()(report)
-app.command()(ledger)
 app.command()(scan)
 app.command()(nightly)
 app.command()(accept)

@@ -45,10 +45,6 @@ def report(
         Path | None, typer.Option(metavar="DIR", help=f"The runs before. Default: {DEFAULT_HISTORY}, if it is there.")
     ] = None,
     policy: POLICY = None,
-    ledger: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE_OR_RUN", help="Counts of FVPs and boards: what `ledger` takes."),
-    ] = None,
     clock: CLOCK = None,
     commit_url: Annotated[
         str, typer.Option(metavar="TEMPLATE", help="Where commits lead: https://... with {commit} in it.")
@@ -61,19 +57,16 @@ def report(
     """Write a report of a run: one HTML file that needs no network and no other file.
 
     It says how the run went, what changed and why, with the commands that show it again and that accept it; it has the
-    matrix of operators and profiles, the plots of a benchmark, a page for each model, estimates beside counts, and the
-    history.
+    matrix of operators and profiles, the tables of a benchmark, a page for each model, and the history.
 
     Exit status: 0 it was written, whatever it says; 2 it cannot be.
 
     Example: ethos-hil report results/runs --against baseline.jsonl -o report.html
     """
-    from ethos_hil.harness.npu.timing.rules import RULES
     from ethos_hil.harness.profile.advice import sentences
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.results.gate.gate import gate, side, side_of
     from ethos_hil.results.history import History
-    from ethos_hil.results.ledger.ledger_row import ledger_source
     from ethos_hil.results.report.report import report as made_of
     from ethos_hil.results.run_name import LISTED
     from ethos_hil.results.run_results import find_results
@@ -95,7 +88,6 @@ def report(
             live.stage(f"Comparing with {one_line(against)}")
             other = side(against, folder)
             comparison = gate(other, side_of(results), policy=policy)
-        counts = [row for path in ledger or () for row in ledger_source(path).rows]
         live.stage("Writing the report")
         content = made_of(
             results,
@@ -103,8 +95,6 @@ def report(
             before,
             output=None if output == STDOUT else output,
             baseline=against or "" if other is not None and other.accepted else "",
-            ledger=counts,
-            rules=RULES,
             clock=stated,
             advise=sentences,
             links=links,

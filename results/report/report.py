@@ -44,12 +44,9 @@ from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import VERDICT, RunComparison
 from ethos_hil.results.history import History
 from ethos_hil.results.latency import with_latency
-from ethos_hil.results.ledger.ledger_row import LedgerRow
-from ethos_hil.results.ledger.summary import Rules
 from ethos_hil.results.report.bench_page import bench_page, heat_step
 from ethos_hil.results.report.bench_point import clock, kibibytes, milliseconds, sample
 from ethos_hil.results.report.chart import MOST_TEXT, safe
-from ethos_hil.results.report.estimates import estimate_errors, estimates, ratio_cells
 from ethos_hil.results.report.failures import divergence_rows, failure_groups, wrong_outputs
 from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now, sides
 from ethos_hil.results.report.links import NO_LINKS, Links
@@ -138,8 +135,6 @@ def report(
     *,
     output: Path | None = None,
     baseline: str = "",
-    ledger: Sequence[LedgerRow] = (),
-    rules: Rules | None = None,
     clock: StatedClock | None = None,
     advise: Advise = lambda record: (),
     links: Links = NO_LINKS,
@@ -153,8 +148,6 @@ def report(
         output: the file that it will be, so that links to the run's files are relative to it.
         baseline: the baseline's file in the commands that accept a change; "" where the run is compared with another
             run, and there is nothing to accept into.
-        ledger: what FVPs and boards of others counted (docs/ledger.md), for operations that are in the run.
-        rules: what is known of the timing model's rules, by their ids.
         clock: the clock of the NPU to make times with, in place of the one that each record has.
         advise: says what to do about where the time of a record goes.
         links: the addresses of commits and of jobs of the CI.
@@ -167,8 +160,7 @@ def report(
         results = replace(results, records=tuple(with_latency(record, clock) for record in results.records))
     try:
         with history.kept_open() if history is not None else nullcontext():
-            content = _content(results, comparison, history, output, baseline, advise, links)
-        return render({**content, "errors": estimate_errors(results.records, ledger, rules or {})})
+            return render(_content(results, comparison, history, output, baseline, advise, links))
     except OverflowError as error:
         raise UsageError(f"a record has a number that nothing counts to: {error}", hint="leave it out") from error
 
@@ -213,7 +205,6 @@ def _content(
         "left_out": max(0, len(_with_page(tests)) - _PAGES),
         "bench": bench_page(tests, results.folders),
         "operators": operators(tests, names),
-        "estimates": estimates(tests, names),
         "trend": before,
         "files": run_files(results.folders, output.parent if output is not None else None, output),
         "versions": _versions(results),
@@ -329,7 +320,7 @@ def _environment() -> jinja2.Environment:
     }  # fmt: skip
     environment.globals |= {"answer_text": answer_text, "intensity": intensity, "op_intensity": op_intensity,
                             "JOB": JOB, "sides": sides, "VERDICT": VERDICT, "divergence_rows": divergence_rows,
-                            "wrong_outputs": wrong_outputs, "ratio_cells": ratio_cells}  # fmt: skip
+                            "wrong_outputs": wrong_outputs}  # fmt: skip
     return environment
 
 

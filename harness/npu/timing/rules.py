@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.family import Family
-from ethos_hil.results.ledger.summary import RuleFacts
+from ethos_hil.results.profile_view import RuleFacts
 
 _REGOR = "Vela's estimators (regor, and npu_performance.py of the wheel)"
 _FVP = f"{_REGOR}, and published FVP runs"

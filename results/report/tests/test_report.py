@@ -336,20 +336,6 @@ def test_pictures_say_in_words_what_they_show(page: bytes) -> None:
     assert any(label.startswith("npu_cycles of suites/ops") and "8 runs: from" in label for label in labels)
 
 
-def test_estimates_stand_beside_counts_and_empty_cells_say_why(text: str) -> None:
-    assert "net.py:net u55-128 1 test 1,180 \N{MULTIPLICATION SIGN}2.00 590 not run on an FVP" in text
-    assert "no estimate of Vela's" in text
-    assert "not run on a board" not in text  # no row was, so that there is no column
-
-
-def test_estimates_are_open_where_something_was_counted_and_closed_where_nothing_was(page: bytes) -> None:
-    assert b'<section id="estimates" aria-labelledby="estimates-h">\n<details open>' in page
-    html = report(RunResults("n", "2026-11-25T02:00:00+00:00", (samples.model(),)))
-    assert b'<section id="estimates" aria-labelledby="estimates-h">\n<details>' in html
-    assert b"nothing was counted by an FVP or a board" in html
-    assert b"not run on" not in html
-
-
 def test_what_is_new_comes_first_with_the_last_good_run(text: str) -> None:
     new = text[text.index("New tonight compared with night007") :]
     assert "new Failing since tonight; last verified on 8 January 2025 in night007, commit 0000000000." in new

@@ -118,13 +118,6 @@ def test_the_pages_of_two_schemes_have_their_names(tmp_path: Path) -> None:
     assert "(a8w8)" not in part(report(RunResults("n", "", (net(),))), "models")
 
 
-def test_two_schemes_are_two_models_in_the_tables_of_estimates() -> None:
-    both = net(), counting(net("a16w8"), 7)
-    text = part(report(RunResults("n", "", both)), "estimates")
-    assert "net.py:net (a8w8)" in text
-    assert "net.py:net (a16w8)" in text
-
-
 @pytest.mark.parametrize("scheme", ["a16w8", "a8w8"])
 def test_two_cases_of_a_model_have_pages_of_their_own(scheme: str) -> None:
     """Of each case the fastest point has a page."""

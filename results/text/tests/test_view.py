@@ -11,8 +11,7 @@ from rich.console import Console
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.record import JOB, Op, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.ledger.summary import RuleFacts
-from ethos_hil.results.profile_view import By, Group, Sort, groups
+from ethos_hil.results.profile_view import By, Group, RuleFacts, Sort, groups
 from ethos_hil.results.tests import profiled
 from ethos_hil.results.text.profile import profile, rule_lines
 

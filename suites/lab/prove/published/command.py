@@ -12,21 +12,14 @@ from typing import Annotated
 import typer
 
 from ethos_hil.base.console import console
-from ethos_hil.harness.npu.timing.rules import RULES
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.results.ledger.summary import summarise
-from ethos_hil.results.text.ledger import ledger as error_ledger
 from ethos_hil.suites.lab.prove.published import tables
 from ethos_hil.suites.lab.prove.published.comparison import compare, rule_errors
 from ethos_hil.suites.lab.prove.published.published_point import published_points
 from ethos_hil.suites.lab.prove.published.stream_archive import kept_streams
-from ethos_hil.suites.lab.prove.published.tables import ledger_rows
 
 
 def main(
-    ledger: Annotated[
-        bool, typer.Option("--ledger", help="Print the table of the error ledger, and no other.")
-    ] = False,
     rules: Annotated[
         bool, typer.Option("--rules", help="Print the errors by the timing model's rules, as its rules.py has them.")
     ] = False,
@@ -43,7 +36,5 @@ def main(
         rows = compare(points, kept_streams(), live.step)
     if as_json:
         sys.stdout.write(json.dumps(tables.to_json(rows), indent=1) + "\n")
-    elif ledger:
-        console().print(error_ledger(summarise(ledger_rows(rows)), RULES, top=60))
     else:
         console().print(tables.point_table(rows), "", tables.beat_table(rows), "", tables.spread_table(rows), sep="\n")
