@@ -1,4 +1,4 @@
-"""A benchmark in the report: which NPU does, what more MACs are worth, how well they are used, and every point."""
+"""A benchmark in the report: which NPU does, how well its MACs are used, and every point."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from ethos_hil.results.bench.figures import figures_of, npus_by_clock, short_nam
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.bench_point import PlottedPoint, describe, mark, memory_modes, milliseconds, npus
 from ethos_hil.results.report.chart import PlotFrame, element, log_axis, steps
-from ethos_hil.results.report.roofline import PlaceRoofline, case_roofline, place_rooflines
-from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines, scaling_plot
 from ethos_hil.results.subject import Names, Subject
 
 _FRAME = PlotFrame(left=52.0)
@@ -123,8 +121,6 @@ class CaseTable:
         label, group, target: see there; the group is "" for a model.
         summary: its fastest point in words.
         pareto: see there.
-        scaling, scaling_lines: the picture and what it shows.
-        roofline: the picture of its points; empty where those of the places have them.
         points: those with cycles, the fastest first, then the others.
         with_config: whether an NPU and memory mode has several system configurations.
     """
@@ -134,9 +130,6 @@ class CaseTable:
     target: str
     summary: str
     pareto: Pareto
-    scaling: Markup
-    scaling_lines: tuple[ScalingLine, ...]
-    roofline: Markup
     points: tuple[PlottedPoint, ...]
     with_config: bool
 
@@ -152,17 +145,11 @@ class RefusedPoints:
     cases: str
 
 
-def case_tables(cases: Iterable[Sequence[PlottedPoint]], *, alone: bool) -> Iterator[CaseTable]:
-    """Yield the tables of all cases.
-
-    Args:
-        cases: the points of each.
-        alone: whether no other picture has its points below their roofs.
-    """
+def case_tables(cases: Iterable[Sequence[PlottedPoint]]) -> Iterator[CaseTable]:
+    """Yield the tables of all cases, of which there are the points."""
     for points in cases:
         first = points[0].figures
         name = first.label
-        tradeoff, lines = pareto(name, points), scaling_lines(points)
         timed = sorted((point for point in points if point.cycles), key=lambda point: (point.millis, point.cycles))
         rest = [point for point in points if not point.cycles]
         yield CaseTable(
@@ -170,10 +157,7 @@ def case_tables(cases: Iterable[Sequence[PlottedPoint]], *, alone: bool) -> Iter
             group=first.group,
             target=first.target,
             summary=_summary(timed, rest),
-            pareto=tradeoff,
-            scaling=scaling_plot(name, lines),
-            scaling_lines=lines,
-            roofline=case_roofline(name, timed) if alone else Markup(),
+            pareto=pareto(name, points),
             points=(*timed, *rest),
             with_config=several_configs(points),
         )
@@ -188,11 +172,6 @@ def several_configs(points: Sequence[PlottedPoint]) -> bool:
 def _summary(timed: Sequence[PlottedPoint], rest: Sequence[PlottedPoint]) -> str:
     refused = f"{len(rest):,} without cycles" if rest else ""
     return "; ".join(part for part in (describe(timed[0]) if timed else "", refused) if part)
-
-
-def costliest(points: Sequence[PlottedPoint], most: int) -> tuple[PlottedPoint, ...]:
-    """Return the points with the longest times, or the most cycles where there are no times."""
-    return tuple(sorted(points, key=lambda point: (-point.millis, -point.cycles))[:most])
 
 
 def refusals(points: Iterable[PlottedPoint]) -> tuple[RefusedPoints, ...]:
@@ -334,7 +313,6 @@ def bench_answers(records: Sequence[Record], folders: Iterable[Path]) -> tuple[t
 
 _PLACES = 3
 """Places, NPU and memory mode, from which on a model's runs are a benchmark."""
-_COSTLIEST = 40
 
 
 @dataclass(frozen=True)
@@ -345,13 +323,9 @@ class BenchPage:
         title: grid and size.
         facts: what is to know before the numbers are read.
         answers: to the budgets that it was asked about.
-        families, modes: those that there are, for the key of the pictures.
+        families: those that there are, for the key of the pictures.
         heat_maps, heat_key: how well the MAC engine is used; number and range of each colour.
-        scaling, scaling_lines: the picture of all cases, and what it shows: a line each.
-        rooflines: by memory mode.
         groups: the cases, by group.
-        costliest, costliest_of: the points with the longest times; "of 3,012".
-        with_config: whether an NPU and memory mode has several system configurations.
         refusals: what was not timed, by reason.
     """
 
@@ -359,16 +333,9 @@ class BenchPage:
     facts: tuple[tuple[str, str], ...]
     answers: tuple[BudgetAnswer, ...]
     families: tuple[str, ...]
-    modes: tuple[str, ...]
     heat_maps: tuple[HeatMap, ...]
     heat_key: tuple[tuple[int, str], ...]
-    scaling: Markup
-    scaling_lines: tuple[ScalingLine, ...]
-    rooflines: tuple[tuple[str, tuple[PlaceRoofline, ...]], ...]
     groups: tuple[tuple[str, tuple[CaseTable, ...]], ...]
-    costliest: tuple[PlottedPoint, ...]
-    with_config: bool
-    costliest_of: str
     refusals: tuple[RefusedPoints, ...]
 
 
@@ -408,12 +375,8 @@ def _place(record: Record) -> tuple[str, str, str]:
 def _page(points: Sequence[PlottedPoint], records: Sequence[Record], folders: Iterable[Path]) -> BenchPage:
     timed = [point for point in points if point.cycles]
     by_case = _by_case(points)
-    medians = median_lines(scaling_lines(mine) for mine in by_case.values()) if len(by_case) > FEW else ()
-    rooflines: dict[str, list[PlaceRoofline]] = {}
-    for plot in place_rooflines(timed):
-        rooflines.setdefault(plot.mode, []).append(plot)
     groups: dict[str, list[CaseTable]] = {}
-    for table in case_tables(by_case.values(), alone=not rooflines):
+    for table in case_tables(by_case.values()):
         groups.setdefault(table.group if len(by_case) > FEW else f"{table.label} {table.target}", []).append(table)
     answers, problem = bench_answers(records, folders)
     grids = dict.fromkeys(record.bench.grid for record in records if record.bench is not None)
@@ -422,16 +385,9 @@ def _page(points: Sequence[PlottedPoint], records: Sequence[Record], folders: It
         facts=(*_facts(points, timed), *((("budgets", problem),) if problem else ())),
         answers=answers,
         families=tuple(dict.fromkeys(point.family for point in sorted(timed, key=lambda point: point.size[1]))),
-        modes=memory_modes(timed),
         heat_maps=heat_maps(points),
         heat_key=key(),
-        scaling=scaling_plot(f"Median of {count_of(len(by_case), 'case')}", medians),
-        scaling_lines=medians,
-        rooflines=tuple((mode, tuple(plots)) for mode, plots in rooflines.items()),
         groups=tuple((name, tuple(tables)) for name, tables in groups.items()),
-        costliest=costliest(timed, _COSTLIEST),
-        with_config=several_configs(timed),
-        costliest_of=f"{min(len(timed), _COSTLIEST):,} of {len(timed):,}",
         refusals=refusals(points),
     )
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.verdict import Standing
-from ethos_hil.results.bench.figures import PointFigures, family_of, macs_of, short_name
+from ethos_hil.results.bench.figures import PointFigures, family_of, macs_of, moved_bytes, short_name
 from ethos_hil.results.report.chart import element, number
 
 _MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
@@ -138,6 +138,16 @@ def describe(point: PlottedPoint) -> str:
 def clock(point: PlottedPoint) -> str:
     """Return the MHz of the clock that a point's time is made with; "" where none is known."""
     return f"{point.figures.clock_hz / 1e6:,.6g}" if point.figures.clock_hz > 0 else ""
+
+
+def intensity(point: PlottedPoint) -> float | None:
+    """Return MACs for each byte of the memory that is used most of what it can do; None where there are none."""
+    figures = point.figures
+    sizes = moved_bytes(figures)
+    busiest = max(sizes, key=lambda name: (figures.bandwidth_share.get(name, 0.0), sizes[name]), default=None)
+    if busiest is None or sizes[busiest] <= 0 or (figures.macs or 0) <= 0:
+        return None
+    return (figures.macs or 0) / sizes[busiest]
 
 
 def milliseconds(value: float) -> str:

@@ -145,11 +145,6 @@ class LogAxis(Axis):
         part = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         return self.begin + part * (self.end - self.begin)
 
-    def powers(self) -> tuple[float, ...]:
-        """Return the powers of ten on the axis."""
-        exponents = range(round(math.log10(self.low)), math.floor(math.log10(self.high) + 1e-9) + 1)
-        return tuple(10.0**power for power in exponents)
-
     def tens(self, most: int) -> tuple[float, ...]:
         """Return round numbers on the axis, about `most`: 1, 2, 5, 10, or every tenth power, or fewer."""
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
@@ -269,11 +264,6 @@ class PlotFrame:
 
 def _grid(lines: Iterable[str]) -> Markup:
     return element("path", d=Markup("".join(lines)), class_="grid")
-
-
-def polyline(points: Iterable[tuple[float, float]], class_: str) -> Markup:
-    """Return a line through points."""
-    return element("path", d=Markup("M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)), class_=class_)
 
 
 def _meet(box: _Box, other: _Box) -> bool:

@@ -1,4 +1,4 @@
-"""The tests of the suites: a matrix of cases by profile and NPU, and a table of each operator."""
+"""The tests of the suites: a matrix of cases by profile and NPU."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ethos_hil.base.npu.ethos_u import FAMILIES
-from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import amount, short_operator
+from ethos_hil.base.wording import amount
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.chart import element, picture, steps
-from ethos_hil.results.report.model_page import has_page
 from ethos_hil.results.subject import Names, Subject
 
 _SPARK_WIDTH, _SPARK_HEIGHT = 90.0, 16.0
@@ -196,62 +194,3 @@ def _row(
     letters = "".join(sorted({cell[0].standing.letter for cell in cells if cell is not None}))
     calm = not any(cell is not None and (cell[0].standing.red or cell[1]) for cell in cells)
     return MatrixRow(operator, case, cells, letters, sparkline(lines) if lines else Markup(), calm)
-
-
-_MOST_OPS = 30
-"""Operations that are named in a row."""
-
-
-@dataclass(frozen=True)
-class OperatorTests:
-    """The tests of one operator.
-
-    Attributes:
-        operator: its name.
-        source: where its cases are declared.
-        tally: how they stand: letter and number.
-        tests: each with its place, and its operations with their cycles and what is on the CPU.
-    """
-
-    operator: str
-    source: str
-    tally: tuple[tuple[str, int], ...]
-    tests: tuple[tuple[Accounted, str, str], ...]
-
-
-def operators(tests: Sequence[Accounted], names: Names) -> tuple[OperatorTests, ...]:
-    """Return the tests of the suites by operator. What has a page of its own is there."""
-    by_operator: dict[str, list[Accounted]] = {}
-    for test in tests:
-        if test.record.test is not None and not has_page(test.record):
-            by_operator.setdefault(test.record.test.operator, []).append(test)
-    return tuple(_operator(name, mine, names) for name, mine in sorted(by_operator.items()))
-
-
-def _operator(name: str, tests: Sequence[Accounted], names: Names) -> OperatorTests:
-    tally = Counter(test.standing for test in tests)
-    source = tests[0].record.test.source.rpartition(":")[0] if tests[0].record.test is not None else ""
-    letters = tuple((standing.letter, tally[standing]) for standing in Standing if tally[standing])
-    return OperatorTests(name, source, letters, tuple(_test_line(test, names) for test in tests))
-
-
-def _test_line(test: Accounted, names: Names) -> tuple[Accounted, str, str]:
-    record = test.record
-    npu = record.npu or record.target.name  # or what computed its answer
-    place = dict.fromkeys((npu, *names.where(test.subject), names.more(test.subject)))
-    return test, " ".join(part.removeprefix("ethos-") for part in place if part), _ops(record)
-
-
-def _ops(record: Record) -> str:
-    """Return the operations with their cycles, then what is on the CPU; of a failure its message."""
-    if record.failure is not None:
-        return f"{record.failure.kind}: {record.failure.message}"
-    ops = [f"{op.npu_op} {amount(op.cycles)}".strip() for op in record.ops[:_MOST_OPS]]
-    if len(record.ops) > _MOST_OPS:
-        ops.append(f"{len(record.ops) - _MOST_OPS} more")
-    lines = dict.fromkeys(op.source for op in record.ops if op.source)
-    where = f" — {', '.join(list(lines)[:3])}" if lines else ""
-    calls = record.artifact.cpu_calls if record.artifact is not None else ()
-    left = dict.fromkeys(short_operator(call.operator) for call in calls if call.kind == "operator")
-    cpu = f"; CPU: {', '.join(left)}" if left else ""
-    return f"{', '.join(ops)}{where}{cpu}"

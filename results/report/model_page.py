@@ -34,7 +34,6 @@ from ethos_hil.results.report.chart import (
     text,
 )
 from ethos_hil.results.report.reproduce import rerun
-from ethos_hil.results.report.roofline import roofline
 
 WIDTH = 240.0
 _HEIGHT = 14.0
@@ -264,6 +263,19 @@ def _place(source: str) -> tuple[str, int]:
 _CHARTS = 3
 
 
+def op_intensity(cost: OpCost) -> float | None:
+    """Return MACs for each byte over the busiest port, None where there are none."""
+    port = max((0, 1), key=lambda number: cost.port_cycles[number])
+    moved = sum(part.read + part.written for part in cost.traffic if part.port == port)
+    return cost.macs / moved if cost.macs > 0 and moved > 0 else None
+
+
+def bound_class(bound: str) -> str:
+    """Return the class of a colour for what bounds an operation."""
+    classes = {"mac": "bound-mac", "output": "bound-output", "weights": "bound-weights", "latency": "bound-latency"}
+    return classes.get(bound, "bound-memory")
+
+
 OpLine = tuple[Op, OpCost | None, Markup, int | None]
 """An operation of the NPU, what it costs, when it runs as a bar, and the bytes that are in use then, of the page's
 memory."""
@@ -285,8 +297,6 @@ class ModelPage:
         cpu_total: the sum of these.
         axis: the scale of their bars, empty without a timeline.
         lines: the lines of the model.
-        roofline: see there; empty without a profile. `roofline_note` is what to know of it.
-        roofline_note: see there.
         memories: its memories over time.
         memory: the memory whose use the rows have; "" for none.
         command: what shows it again.
@@ -306,8 +316,6 @@ class ModelPage:
     cpu_total: str
     axis: Markup
     lines: tuple[tuple[str, SourceLine], ...]
-    roofline: Markup
-    roofline_note: str
     memories: tuple[MemoryChart, ...]
     memory: str
     command: str
@@ -339,7 +347,6 @@ def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPa
     rest = total - sum(op.cycles or 0 for op, *_ in shown)
     charts = sorted(memory_charts(uses, slices), key=lambda chart: -len(chart.tensors))[:_CHARTS]
     where = (record.npu, record.memory_mode, record.target.name)
-    plot, note = roofline(record.ops, profile, most) if profile is not None else (Markup(), "")
     counted = sorted((row for row in (profile.cpu if profile is not None else ()) if row.count),
                      key=lambda row: -(row.count or 0))  # fmt: skip
     return ModelPage(
@@ -355,8 +362,6 @@ def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPa
         cpu_total=_sums(counted),
         axis=time_axis(scale) if scale is not None else Markup(),
         lines=source_lines(record, most),
-        roofline=plot,
-        roofline_note=note,
         memories=tuple(charts),
         memory=memory,
         command=rerun(record),

@@ -45,14 +45,13 @@ from ethos_hil.results.gate.change import VERDICT, RunComparison
 from ethos_hil.results.history import History
 from ethos_hil.results.latency import with_latency
 from ethos_hil.results.report.bench_page import bench_page, heat_step
-from ethos_hil.results.report.bench_point import clock, kibibytes, milliseconds, sample
+from ethos_hil.results.report.bench_point import clock, intensity, kibibytes, milliseconds, sample
 from ethos_hil.results.report.chart import MOST_TEXT, safe
 from ethos_hil.results.report.failures import divergence_rows, failure_groups, wrong_outputs
 from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now, sides
 from ethos_hil.results.report.links import NO_LINKS, Links
-from ethos_hil.results.report.matrix import matrix, operators
-from ethos_hil.results.report.model_page import Advise, ModelPage, has_page, model_page
-from ethos_hil.results.report.roofline import bound_class, intensity, op_intensity
+from ethos_hil.results.report.matrix import matrix
+from ethos_hil.results.report.model_page import Advise, ModelPage, bound_class, has_page, model_page, op_intensity
 from ethos_hil.results.report.summary import SMALL, facts, origins, summary
 from ethos_hil.results.report.trend import trend
 from ethos_hil.results.run_results import RunResults
@@ -204,7 +203,6 @@ def _content(
         "models": _model_pages(tests, advise, names),
         "left_out": max(0, len(_with_page(tests)) - _PAGES),
         "bench": bench_page(tests, results.folders),
-        "operators": operators(tests, names),
         "trend": before,
         "files": run_files(results.folders, output.parent if output is not None else None, output),
         "versions": _versions(results),

@@ -62,11 +62,11 @@ def test_the_exporters_are_listed(ethos_hil: Run) -> None:
     assert (status, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [
         ["advice", ".advice.json"], ["csv", ".csv"], ["etdump", ".etdp"],
-        ["folded", ".folded"], ["json", ".json"],
+        ["json", ".json"],
         ["model-explorer", ".graph.json"], ["model-explorer-cycles", ".cycles.json"],
         ["model-explorer-vela", ".vela.json"], ["parquet", ".parquet"], ["perfetto", ".pftrace"],
         ["bench-csv", ".csv"], ["bench-parquet", ".parquet"],
-        ["github-benchmark", ".json"], ["junit", ".xml"], ["openmetrics", ".txt"], ["points-csv", ".csv"],
+        ["junit", ".xml"], ["openmetrics", ".txt"], ["points-csv", ".csv"],
         ["points-parquet", ".parquet"], ["summary", ".md"],
     ]  # fmt: skip
 
@@ -79,13 +79,10 @@ def test_what_cannot_be_written_is_one_line(ethos_hil: Run) -> None:
     Path("out").write_text("before")
     check_errors(ethos_hil, "export record.json", Snapshot("""
         --to cvs: 2 ethos-hil: no exporter is called 'cvs' (did you mean csv? exporters: advice, csv,
-            etdump, folded, json, model-explorer, model-explorer-cycles, model-explorer-vela, parquet,
-            perfetto; of whole runs: bench-csv, bench-parquet, github-benchmark, junit, openmetrics,
-            points-csv, points-parquet, summary)
-        --to chrome: 2 ethos-hil: there is no exporter 'chrome' any more (use perfetto, which
-            ui.perfetto.dev opens, or folded, which speedscope opens)
-        --to pytorch-benchmark: 2 ethos-hil: there is no exporter 'pytorch-benchmark' any more (use
-            github-benchmark, or points-parquet with all numbers)
+            etdump, json, model-explorer, model-explorer-cycles, model-explorer-vela, parquet, perfetto; of
+            whole runs: bench-csv, bench-parquet, junit, openmetrics, points-csv, points-parquet, summary)
+        --to folded: 2 ethos-hil: there is no exporter 'folded' any more (use perfetto, which
+            ui.perfetto.dev opens, or parquet, for a table of your own)
         --to perfetto -o out: 2 ethos-hil: the record of net.py:net has no timeline (`ethos-hil profile
             MODEL --json FILE` makes a record with one, on a target that counts cycles)
         --to csv -o absent/x.csv: 2 ethos-hil: cannot write absent/x.csv: No such file or directory (nothing
@@ -124,7 +121,7 @@ def test_what_cannot_be_written_is_one_line(ethos_hil: Run) -> None:
     """))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["folded", "parquet"])
+@pytest.mark.parametrize("name", ["csv", "parquet"])
 def test_a_file_is_whole_or_not_there(ethos_hil: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert ethos_hil("export", "record.json", "--to", name, "-o", "whole") == (0, "", "")
     content = EXPORTERS.get(name).write(RECORD)

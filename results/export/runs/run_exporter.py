@@ -42,8 +42,10 @@ class RunExporter:
 
 
 _GONE = {
-    "chrome": "use perfetto, which ui.perfetto.dev opens, or folded, which speedscope opens",
-    "pytorch-benchmark": "use github-benchmark, or points-parquet with all numbers",
+    "chrome": "use perfetto, which ui.perfetto.dev opens",
+    "folded": "use perfetto, which ui.perfetto.dev opens, or parquet, for a table of your own",
+    "github-benchmark": "use points-csv, or openmetrics",
+    "pytorch-benchmark": "use points-parquet, with all numbers",
 }
 """Formats that there were, and what to use instead."""
 RUN_EXPORTERS = PluginGroup("ethos_hil.run_exporters", RunExporter, "exporter of runs")

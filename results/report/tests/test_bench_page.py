@@ -22,11 +22,9 @@ from ethos_hil.base.wording import percent
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.report import bench_page
 from ethos_hil.results.report.bench_page import STEPS, heat_maps, heat_step, pareto
-from ethos_hil.results.report.bench_point import PlottedPoint
+from ethos_hil.results.report.bench_point import PlottedPoint, intensity
 from ethos_hil.results.report.chart import LogAxis, log_axis
 from ethos_hil.results.report.report import report
-from ethos_hil.results.report.roofline import case_roofline, intensity, place_rooflines
-from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines
 from ethos_hil.results.report.tests import bench_samples, samples
 from ethos_hil.results.report.tests.test_report import Reader, make_absurd, stood
 
@@ -160,39 +158,6 @@ def test_names_on_the_front_do_not_cover_one_another() -> None:
             assert not (abs(y1 - y2) < 9 and x1 < x2 + w2 and x2 < x1 + w1)
 
 
-# Scaling.
-
-
-def test_a_speed_up_is_over_the_smallest_of_the_family_in_the_same_mode() -> None:
-    (line,) = scaling_lines(plotted(FRONT[:4]))
-    assert (line.family, line.mode) == ("u55", "Sram_Only")
-    assert line.speed_ups == {32: 1.0, 64: 900 / 700, 128: 900 / 800, 256: 3.0}
-    assert scaling_lines(plotted(FRONT[4:5])) == ()
-
-
-@pytest.mark.parametrize(
-    ("speed_ups", "knee"),
-    [
-        ({32: 1, 64: 2, 128: 4, 256: 8}, 256),
-        ({32: 1, 64: 1.9, 128: 2.0, 256: 4.0}, 64),
-        ({32: 1, 64: 1.4}, 32),
-        ({32: 1, 64: 1.5}, 64),
-        ({128: 1, 512: 2.3}, 512),
-        ({128: 1, 512: 2.2}, 128),
-    ],
-)
-def test_the_knee_is_where_twice_the_macs_stop_being_worth_it(speed_ups: dict[int, float], knee: int) -> None:
-    assert ScalingLine("u55", "Sram_Only", 0, speed_ups).knee == knee
-
-
-def test_the_median_is_of_the_cases_that_have_all_sizes() -> None:
-    def line(value: float, sizes: tuple[int, ...] = (32, 64)) -> tuple[ScalingLine, ...]:
-        return (ScalingLine("u55", "Sram_Only", 0, {macs: value ** (macs // 32 - 1) for macs in sizes}),)
-
-    (median,) = median_lines([line(1.2), line(1.4), line(1.9), line(9, (32, 128))])
-    assert median.speed_ups == {32: 1.0, 64: 1.4}
-
-
 # The use of the MAC engine.
 
 
@@ -229,39 +194,9 @@ def test_few_cases_have_one_map_with_a_row_for_each_mode() -> None:
     assert (heat_map.mode, [name for name, _ in heat_map.cases]) == ("", list(bench_samples.MODES))
 
 
-# Roofs.
-
-
-def test_a_point_is_below_its_memory_s_roof_and_the_mac_engine_s() -> None:
-    first = point("a", "ethos-u55-32", "Sram_Only", 10_000, macs=160_000, moved=80_000)
-    second = point("b", "ethos-u55-32", "Sram_Only", 10_000, macs=320_000, moved=40_000)
-    points = plotted([first, second, replace(second, model="c", bench=replace(second.bench, case="c"))])  # type: ignore[type-var]
-    assert intensity(points[0]) == 2.0  # half of SRAM's 16 bytes a cycle, a twentieth of DRAM's 4
-    (roofline,) = place_rooflines(points)
-    assert "MAC engine: 32" in roofline.plot
-    assert "Sram: 16 B/cycle" in roofline.plot
-    assert "16 MACs per cycle, 2 MACs per byte" in roofline.plot
-
-
-def test_points_of_a_case_have_their_npu_beside_them() -> None:
-    """A picture that is printed, or looked at without a mouse, says which NPU is which."""
-    picture = case_roofline("a", plotted(bench_samples.grid(cases=1)))
-    named = re.findall(r'class="strong"[^>]*>([^<]+)<', picture)
-    assert set(named) <= {npu.removeprefix("ethos-") for npu in bench_samples.NPUS}
-    assert len(named) > 5
-
-
-def test_every_memory_mode_has_dashes_of_its_own() -> None:
-    """All six modes of an NPU at once, in lines and in the key: no two look alike."""
-    modes = ("Sram_Only", "Shared_Sram", *(f"Dedicated_Sram{limit}" for limit in ("", "_256KB", "_384KB", "_512KB")))
-    records = [point("a", npu, mode, 900 + at) for npu in bench_samples.NPUS[6:8] for at, mode in enumerate(modes)]
-    html = report(bench_samples.results(tuple(records))).decode()
-    styles = set(re.findall(r'class="scaling (mode-\d+)"', html))
-    assert len(styles) == len(modes) == 6
-    assert set(re.findall(r'class="scaling (mode-\d+) family-2"', html)) == styles
-    dashes = dict(re.findall(r"\.(mode-\d+) \{ stroke-dasharray: ([\d. ]+); \}", html))
-    assert set(dashes) == styles - {"mode-0"}
-    assert len(set(dashes.values())) == len(modes) - 1
+def test_intensity_is_of_the_memory_that_is_used_most_of_what_it_can_do() -> None:
+    (mine,) = plotted([point("a", "ethos-u55-32", "Sram_Only", 10_000, macs=160_000, moved=80_000)])
+    assert intensity(mine) == 2.0  # half of SRAM's 16 bytes a cycle, a twentieth of DRAM's 4
 
 
 # The section.
@@ -352,7 +287,6 @@ def test_what_was_refused_is_grouped_by_reason_with_the_most_first() -> None:
         (1, "mismatch: 3 of 8", Standing.FAILED),
     ]
     assert page.heat_maps == ()
-    assert page.costliest == ()
 
 
 def test_points_of_a_benchmark_have_no_pages_but_the_fastest_of_a_model() -> None:
@@ -420,6 +354,5 @@ def test_few_cases_stand_alone_and_the_first_is_open() -> None:
         page = bench_page.bench_page(stood(*bench_samples.grid(cases=cases)))
         assert page is not None
         assert len(page.groups) == groups
-        assert bool(page.scaling) == (cases > 3)
     html = report(bench_samples.results(bench_samples.grid(cases=2))).decode()
     assert '<details class="item" open><summary><span class="label">stem_000</span>' in html

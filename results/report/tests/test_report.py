@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.inference_profile import Slice
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.record_context import BenchInfo, RunInfo
@@ -289,28 +288,6 @@ def test_instructions_of_the_cpu_are_on_no_axis_of_cycles(page: bytes, text: str
     assert "quantize 1,000 instructions" in text
 
 
-def rated(macs: int, cycles: int, ran: int) -> bytes:
-    """A model with an operation of so many products, to which so many cycles are counted, and which ran for more."""
-    net = samples.model()
-    assert net.profile is not None
-    cost = replace(net.profile.costs["npu00000"], macs=macs)
-    ops = (replace(net.ops[1], cycles=cycles),)
-    timeline = (Slice("npu", "Conv0", 0, ran, "npu00000"),)
-    profile = replace(net.profile, costs={"npu00000": cost}, timeline=timeline, buffers=(), cpu=(), macs_per_cycle=256)
-    return report(RunResults("n", "", (replace(net, ops=ops, profile=profile),)))
-
-
-def test_an_operation_that_overlaps_the_one_before_is_not_above_the_roof() -> None:
-    """1,327,104 products in 4,361 cycles would be 304 in a cycle, of an engine that does 256."""
-    right = rated(macs=1_327_104, cycles=4361, ran=5300)
-    assert b"1 operation overlaps the one before" in right
-    assert b"250 MACs per cycle" in right
-    assert b"mark bound-memory hollow" not in right
-    above = rated(macs=1_327_104, cycles=4361, ran=4361)
-    assert b"mark bound-memory hollow" in above
-    assert b"Hollow: above the roof" in above
-
-
 def test_advice_stands_in_the_models_page() -> None:
     results = RunResults("n", "", (samples.model(),))
     assert "What to do about it" not in Reader(report(results)).text
@@ -497,7 +474,6 @@ def test_a_profile_without_a_timeline_or_costs_has_a_table_all_the_same() -> Non
     bare = replace(net, profile=replace(net.profile, timeline=(), costs={}, buffers=(), cpu=(), clock_hz=0.0))
     reader = Reader(report(RunResults("n", "", (bare,))))
     assert "Conv3" in reader.text
-    assert "Roofline" not in reader.text
 
 
 def test_an_empty_history_line_or_a_time_that_is_none_is_no_error() -> None:

@@ -16,8 +16,7 @@ from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.testing.quarantine import in_quarantine
 
-NAMES = ("bench-csv", "bench-parquet", "github-benchmark", "junit", "openmetrics", "points-csv", "points-parquet",
-         "summary")  # fmt: skip
+NAMES = ("bench-csv", "bench-parquet", "junit", "openmetrics", "points-csv", "points-parquet", "summary")
 Write = Callable[..., bytes]
 
 
@@ -60,7 +59,7 @@ def test_the_same_run_makes_the_same_bytes(write: Write) -> None:
     assert write(results) == write(results)
 
 
-@pytest.mark.parametrize("name", ["github-benchmark", "points-csv", "points-parquet"])
+@pytest.mark.parametrize("name", ["points-csv", "points-parquet"])
 def test_a_run_without_numbers_is_refused_where_only_numbers_are_shown(name: str) -> None:
     with pytest.raises(NotExportable, match="no record of"):
         RUN_EXPORTERS.get(name).write(samples.run(samples.record(metrics=())), None)
