@@ -33,7 +33,14 @@ from ethos_hil.results.compaction.columns import (
     metrics_of,
 )
 from ethos_hil.results.compaction.database import create_records, errors_of_files, execute, open_database
-from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, compact, compact_records, lacking
+from ethos_hil.results.compaction.run_file import (
+    BadHistory,
+    Compacted,
+    EmptyRun,
+    compact,
+    compact_records,
+    require_columns,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -124,7 +131,7 @@ class History:
         self.files = sorted(path for path in folder.iterdir() if path.suffix == ".parquet")
         if not self.files:
             raise BadHistory(f"{folder} has no runs")
-        self._lacking = lacking(self.files)
+        require_columns(self.files)
 
     def of_runs(self, names: Collection[str]) -> History:
         """Return the history of some runs only; of all where a file has another name than its run."""
@@ -156,7 +163,7 @@ class History:
                 yield self._kept
             return
         with open_database() as database:
-            create_records(database, {path: self._lacking[path] for path in self.files})
+            create_records(database, self.files)
             database.execute(f"CREATE VIEW points AS {POINTS}")
             yield database
 
@@ -173,8 +180,7 @@ class History:
     def runs(self) -> list[dict[str, Any]]:
         """Return a row for each run, oldest first: run, created, commit, records, and how many have which verdict.
 
-        Of several attempts at a test one counts. `plan`, `branch` and `whole` say which night it is; `whole` is None
-        where the file does not say so.
+        Of several attempts at a test one counts. `plan`, `branch` and `whole` say which night it is.
         """
         return self.rows(
             "SELECT run, min(created) AS created, any_value(commit) AS commit, count(*) FILTER (counts) AS records, "

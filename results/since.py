@@ -16,7 +16,7 @@ from ethos_hil.base.verdict import NOT_ATTEMPTED, RED
 from ethos_hil.results.compaction.columns import moment_of
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.subject import ALWAYS, COLUMNS, EARLY, FIELDS, UNKNOWN, Subject, subject_of
+from ethos_hil.results.subject import COLUMNS, EARLY, FIELDS, UNKNOWN, Subject, subject_of
 
 FACTS = ("question", "inputs", "tosa", "weights", "stream", "lowering", "timing_model", "firmware", "fvp", "versions",
          "commit")  # fmt: skip
@@ -120,13 +120,12 @@ def _may_be(name: str) -> str:
     """Return in SQL whether a row may be the subject that is asked for, as far as one field says."""
     same = f"{COLUMNS[name]} = asked_{name}"
     either = f"{COLUMNS[name]} IN ({_UNKNOWN}) OR asked_{name} IN ({_UNKNOWN})"
-    return f"({same} OR {either})" if name in (*EARLY, *ALWAYS) else same
+    return f"({same} OR {either})" if name in EARLY else same
 
 
 _MAY_BE = " AND ".join(_may_be(name) for name in FIELDS if name not in _ANY)
 _NIGHT = "struct_pack(created := created, run := run, number := number, job := job, commit := commit)"
-_NEAR = (*dict.fromkeys((*EARLY, *ALWAYS)),)
-_NEARNESS = " + ".join(f"({COLUMNS[name]} = asked_{name})::INTEGER" for name in _NEAR)
+_NEARNESS = " + ".join(f"({COLUMNS[name]} = asked_{name})::INTEGER" for name in EARLY)
 _TEXT = f"concat_ws(chr(31), {', '.join(COLUMNS.values())})"
 
 
@@ -147,7 +146,7 @@ def _stretches(
     counting = f"{_VALUE} IS NOT NULL" if numbers else "true"
     others = _others(tonight, subjects)
     if others:
-        counting += f" AND ({_NEARNESS} = {len(_NEAR)} OR NOT list_contains(?::VARCHAR[], {_TEXT}))"
+        counting += f" AND ({_NEARNESS} = {len(EARLY)} OR NOT list_contains(?::VARCHAR[], {_TEXT}))"
     rows = history.rows(
         f"""WITH asked AS MATERIALIZED (
             SELECT {columns}, unnest(?::DOUBLE[]) AS value, unnest(range({len(subjects)})) AS place),
@@ -201,13 +200,12 @@ def _others(tonight: RunResults, subjects: Iterable[Subject]) -> list[str]:
 def _that_count(history: History, tonight: RunResults) -> tuple[str, list[str]]:
     """Return the condition, with its values, for records that count in whole nights like tonight's.
 
-    What a file of before does not say does not exclude it. Where tonight is not a night of a plan, others that are
-    count too.
+    Where tonight is not a night of a plan, whole nights of any plan count too.
     """
     plan, branch = _plan_and_branch(history, tonight.name)
     if plan:
-        return "counts AND (plan IS NULL OR plan = ? AND branch = ? AND whole)", [plan, branch]
-    return "counts AND (coalesce(whole, true) OR coalesce(plan, '') = '')", []
+        return "counts AND plan = ? AND branch = ? AND whole", [plan, branch]
+    return "counts AND (whole OR plan = '')", []
 
 
 @lru_cache(maxsize=1)  # one report asks for it several times

@@ -15,7 +15,7 @@ UNKNOWN = ("", NOWHERE)
 EARLY = ("memory_mode", "system_config", "target", "soc", "runner", "scheme")
 """What a run that failed early may not know."""
 ALWAYS = ("case", "scheme")
-"""What histories and baselines of earlier versions do not say of any run."""
+"""What baselines of earlier versions do not say of any run."""
 
 
 @dataclass(frozen=True, order=True)
@@ -61,8 +61,7 @@ _COLUMNS = {"case": "bench_case", "scheme": f"CASE WHEN {IS_MODEL} THEN scheme E
 COLUMNS = {name: _COLUMNS.get(name, name) for name in FIELDS}
 """The subject of a row of a history's view `records`, field by field, as SQL."""
 KEY = f"struct_pack({', '.join(f'{chr(34)}{name}{chr(34)} := {column}' for name, column in COLUMNS.items())})"
-"""The same as one value of SQL: `Subject(**row["key"])` is the subject. The largest of a series knows most: files of
-earlier versions have neither case nor scheme."""
+"""The same as one value of SQL: `Subject(**row["key"])` is the subject."""
 
 
 def subject_of(record: Record) -> Subject:

@@ -27,10 +27,10 @@ from ethos_hil.harness.campaign.run_folder import OpenCampaign
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
-from ethos_hil.results.bench.answer_text import headline
-from ethos_hil.results.bench.budget import Budget, keep_budget
+from ethos_hil.results.bench.budget import Budget
 from ethos_hil.results.bench.figures import PointFigures, bench_table, figures_of
-from ethos_hil.results.text.bench import BenchBy, bench_text, budget_text
+from ethos_hil.results.text.bench import BenchBy, bench_text
+from ethos_hil.results.text.budget import budget_text, headline
 
 SCHEMA_VERSION = 1
 
@@ -70,14 +70,12 @@ class BenchOutput:
 
         Raises:
             UsageError: a file cannot be written.
-            OSError: the budget cannot be kept in the run folder.
         """
         table = bench_table(records)
         figures = [figures_of(record) for record in records]
         choice = None
         if self.budget is not None:
             choice = answer(figures, self.budget)
-            keep_budget(folder, self.budget)
         if self.json_file is not None:
             write_json(self.json_file, _document(records, list(table.records()), folder.name, grid, choice))
         if self.csv is not None:

@@ -93,7 +93,6 @@ def report(
             results,
             comparison,
             before,
-            output=None if output == STDOUT else output,
             baseline=against or "" if other is not None and other.accepted else "",
             clock=stated,
             advise=sentences,

@@ -128,7 +128,6 @@ def _report(config: NightlyConfig, results: RunResults, comparison: RunCompariso
             results,
             comparison,
             history_of(config),
-            output=config.report,
             baseline=baseline,
             advise=sentences,
             links=config.links,

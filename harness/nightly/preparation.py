@@ -206,12 +206,7 @@ def _counts(folder: Path, config: NightlyConfig, branch: str) -> bool:
 
 
 def _is_night(run: Mapping[str, Any], config: NightlyConfig, branch: str | None = None) -> bool:
-    """Return whether a run of the history is a whole night of this plan's file, on a branch if one is given.
-
-    A file that was written before these were kept does not say so, and counts.
-    """
-    if run["whole"] is None:
-        return True
+    """Return whether a run of the history is a whole night of this plan's file, on a branch if one is given."""
     return bool(run["whole"]) and run["plan"] == config.path.name and branch in (None, run["branch"])
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from ethos_hil.base.clock import MOST_HZ
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import write_whole
-from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.results.bench.figures import PointFigures
 
@@ -172,52 +167,3 @@ def _limit(part: str, begin: int, quantity: Quantity, text: str) -> float:
 
 def _wrong(part: str, begin: int, what: str) -> UsageError:
     return UsageError(f"--which: at character {begin}, {part.strip()!r:.60}: {what}", hint=_EXAMPLE)
-
-
-STATE = "bench.json"
-_WHICH = "which"
-
-
-def keep_budget(folder: Path, budget: Budget) -> None:
-    """Add a budget to those that a run folder with a benchmark was asked about.
-
-    Raises:
-        OSError: its file cannot be read or written.
-        UsageError: its file is damaged.
-    """
-    data: dict[str, Any] = _state(folder) if (folder / STATE).exists() else {"schema_version": 1}
-    entry = {"budget": str(budget)}
-    before = data.get(_WHICH, [])
-    if entry not in before:
-        write_whole(folder / STATE, json.dumps({**data, _WHICH: [*before, entry]}, indent=2) + "\n")
-
-
-def budgets_of(folder: Path) -> tuple[Budget, ...]:
-    """Return the budgets that a run folder's benchmark was asked about.
-
-    Earlier versions could judge by a user's table of energies; a budget with one is left out.
-
-    Raises:
-        OSError: its file cannot be read.
-        UsageError: its file is damaged.
-    """
-    if not (folder / STATE).exists():
-        return ()
-    entries = _state(folder).get(_WHICH, [])
-    try:
-        texts = dict.fromkeys(entry["budget"] for entry in entries if entry.get("energy") is None)
-        return tuple(map(Budget.parse, texts))
-    except UsageError as error:
-        raise UsageError(f"{folder / STATE} is damaged: {error}") from error
-    except (TypeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{folder / STATE} is damaged: its budgets cannot be read: {error!r:.100}") from error
-
-
-def _state(folder: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(read_text(folder / STATE))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{folder / STATE} is damaged: {error!s:.200}") from error
-    if not isinstance(data, dict) or not isinstance(data.get(_WHICH, []), list):
-        raise UsageError(f"{folder / STATE} is damaged: its budgets are not a list")
-    return data

@@ -41,13 +41,8 @@ COLUMNS: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 """The columns with DuckDB's types. What a record does not say is "" or null."""
 
-ADDED: Mapping[str, str] = MappingProxyType({
-    "bench_case": "''", "scheme": "''",
-    **dict.fromkeys(("job", "plan", "branch", "whole"), "NULL"),
-    "counts": "true",
-})  # fmt: skip
-"""Columns that older files do not have, with what stands for them there, as SQL. A file says which it has: one that is
-added to `COLUMNS` is added here."""
+ADDED = ("bench_case", "scheme", "job", "plan", "branch", "whole", "counts")
+"""Columns that the first histories did not have. A file says which of them it has; one that lacks some is refused."""
 EDITED = "edited"
 """The cause of a change where the question or the inputs are other ones: it comes before all of `CAUSES`."""
 CAUSES = ("tosa", "weights", "stream", "timing_model", "firmware", "fvp")

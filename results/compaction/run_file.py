@@ -25,7 +25,7 @@ SCHEMA_VERSION = "1"
 _MARK = "ethos_hil_history"
 """Key in a file's metadata that says that it is one of ours; its value is the version of the columns."""
 _ADDED = "ethos_hil_columns"
-"""Key in a file's metadata with those of the columns `ADDED` that it has. Older files do not say so."""
+"""Key in a file's metadata with those of the columns `ADDED` that it has."""
 _SOURCE = "ethos_hil_records"
 """Key in a file's metadata with the digest of the records that it was made of."""
 _NIGHT = "ethos_hil_night"
@@ -200,17 +200,15 @@ def _write_anew(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> No
         table.replace(path)
 
 
-def lacking(paths: Sequence[Path]) -> dict[Path, frozenset[str]]:
-    """Return which of the columns `ADDED` each file does not have. Errors are those of `all_marks`."""
-    marks = all_marks(paths)
-    columns = {path: frozenset(ADDED).difference(marks[path].get(_ADDED, "").split()) for path in paths}
-    silent = [literal(path) for path in paths if columns[path]]
-    if silent:
-        query = "SELECT file_name, name FROM parquet_schema(?) WHERE list_contains(?, name)"
-        with open_database() as database:
-            for name, column in database.execute(query, [silent, list(ADDED)]).fetchall():
-                columns[Path(name)] -= {column}
-    return columns
+def require_columns(paths: Sequence[Path]) -> None:
+    """Raise BadHistory where a file has not all columns. Other errors are those of `all_marks`."""
+    for path, marks in all_marks(paths).items():
+        missing = set(ADDED).difference(marks.get(_ADDED, "").split())
+        if missing:
+            raise BadHistory(
+                f"{path} lacks {', '.join(sorted(missing))}: an earlier version wrote it",
+                "`ethos-hil history add` writes it again from its run folder; else move it out of the history",
+            )
 
 
 def _marks_of(path: Path) -> dict[str, str]:

@@ -7,16 +7,12 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from markupsafe import Markup
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.base.wording import amount, count_of, list_of, memory_size
-from ethos_hil.results.bench.answer import BudgetAnswer, answer
-from ethos_hil.results.bench.budget import Budget, budgets_of
 from ethos_hil.results.bench.figures import figures_of, npus_by_clock, short_name
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.bench_point import PlottedPoint, describe, mark, memory_modes, milliseconds, npus
@@ -293,24 +289,6 @@ def key() -> tuple[tuple[int, str], ...]:
     return tuple((at + 1, f"{begin} to {end} %") for at, (begin, end) in enumerate(zip(begins, ends, strict=True)))
 
 
-def bench_answers(records: Sequence[Record], folders: Iterable[Path]) -> tuple[tuple[BudgetAnswer, ...], str]:
-    """Return the answers that the points of a run's folders give, and why some budgets cannot be read, or "".
-
-    Raises:
-        OSError: a folder cannot be read.
-    """
-    budgets: list[Budget] = []
-    problem = ""
-    for folder in folders:
-        try:
-            budgets += [budget for budget in budgets_of(folder) if budget not in budgets]
-        except UsageError as error:
-            problem = str(error)
-    points = [record for record in records if record.bench is not None]
-    figures = [figures_of(record) for record in points]
-    return tuple(answer(figures, budget) for budget in budgets if points), problem
-
-
 _PLACES = 3
 """Places, NPU and memory mode, from which on a model's runs are a benchmark."""
 
@@ -322,7 +300,6 @@ class BenchPage:
     Attributes:
         title: grid and size.
         facts: what is to know before the numbers are read.
-        answers: to the budgets that it was asked about.
         families: those that there are, for the key of the pictures.
         heat_maps, heat_key: how well the MAC engine is used; number and range of each colour.
         groups: the cases, by group.
@@ -331,7 +308,6 @@ class BenchPage:
 
     title: str
     facts: tuple[tuple[str, str], ...]
-    answers: tuple[BudgetAnswer, ...]
     families: tuple[str, ...]
     heat_maps: tuple[HeatMap, ...]
     heat_key: tuple[tuple[int, str], ...]
@@ -339,15 +315,10 @@ class BenchPage:
     refusals: tuple[RefusedPoints, ...]
 
 
-def bench_page(tests: Sequence[Accounted], folders: Iterable[Path] = ()) -> BenchPage | None:
-    """Return the section of a run's benchmark; None where the run has none. Raises OSError.
-
-    Args:
-        tests: what was asked in the run.
-        folders: of the run, which say which budgets it was asked about.
-    """
+def bench_page(tests: Sequence[Accounted]) -> BenchPage | None:
+    """Return the section of a run's benchmark, of what was asked in the run; None where it has none."""
     points = plot(tests)
-    return _page(points, [test.record for test in tests], folders) if points else None
+    return _page(points, [test.record for test in tests]) if points else None
 
 
 def plot(tests: Sequence[Accounted]) -> tuple[PlottedPoint, ...]:
@@ -372,18 +343,16 @@ def _place(record: Record) -> tuple[str, str, str]:
     return record.npu, record.memory_mode, record.system_config
 
 
-def _page(points: Sequence[PlottedPoint], records: Sequence[Record], folders: Iterable[Path]) -> BenchPage:
+def _page(points: Sequence[PlottedPoint], records: Sequence[Record]) -> BenchPage:
     timed = [point for point in points if point.cycles]
     by_case = _by_case(points)
     groups: dict[str, list[CaseTable]] = {}
     for table in case_tables(by_case.values()):
         groups.setdefault(table.group if len(by_case) > FEW else f"{table.label} {table.target}", []).append(table)
-    answers, problem = bench_answers(records, folders)
     grids = dict.fromkeys(record.bench.grid for record in records if record.bench is not None)
     return BenchPage(
         title=f"{f'grid {list_of(grids)}, ' if grids else ''}{count_of(len(points), 'point')}",
-        facts=(*_facts(points, timed), *((("budgets", problem),) if problem else ())),
-        answers=answers,
+        facts=tuple(_facts(points, timed)),
         families=tuple(dict.fromkeys(point.family for point in sorted(timed, key=lambda point: point.size[1]))),
         heat_maps=heat_maps(points),
         heat_key=key(),

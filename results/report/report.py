@@ -11,14 +11,12 @@ import base64
 import functools
 import hashlib
 import math
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
@@ -26,20 +24,17 @@ from ethos_hil.base.clock import StatedClock, of_system
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import cut
 from ethos_hil.base.record import JOB, Record
-from ethos_hil.base.regular_file import digest_of_file
 from ethos_hil.base.wording import (
     amount,
     change,
     day,
     list_of,
-    memory_size,
     moment,
     per_second,
     percent,
     share,
     short_operator,
 )
-from ethos_hil.results.bench import answer_text
 from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import VERDICT, RunComparison
 from ethos_hil.results.history import History
@@ -61,62 +56,6 @@ from ethos_hil.results.subject import Names, Subject
 if TYPE_CHECKING:
     import jinja2
 
-_MOST = 200
-
-
-@dataclass(frozen=True)
-class RunFile:
-    """A file of a run: its name, a link relative to the report, its size and SHA-256. `problem` says why it was not
-    read.
-    """
-
-    name: str
-    link: str
-    size: str
-    sha256: str
-    problem: str = ""
-
-
-def run_files(folders: Iterable[Path], beside: Path | None, without: Path | None) -> tuple[RunFile, ...]:
-    """Return the files of a run's folders.
-
-    Args:
-        folders: where the run is.
-        beside: the folder that the report is written to; None where it is not known, and links are absolute.
-        without: the report itself.
-    """
-    files: list[RunFile] = []
-    for folder in folders:
-        for path in _files(folder):
-            if len(files) == _MOST:
-                return tuple(files)
-            if without is None or path.resolve() != without.resolve():
-                files.append(_file(path, folder, beside))
-    return tuple(files)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and the folders in it, in order; links and hidden ones are left alone."""
-    for root, inside, names in os.walk(folder):
-        inside[:] = sorted(name for name in inside if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(root, name)
-            if not name.startswith(".") and path.is_file() and not path.is_symlink():
-                yield path
-
-
-def _file(path: Path, folder: Path, beside: Path | None) -> RunFile:
-    name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
-    where = os.path.relpath(path.resolve(), beside.resolve()) if beside is not None else path.resolve().as_posix()
-    link = quote(os.fsencode(where.replace(os.sep, "/")))
-    try:
-        count, digest = path.stat().st_size, digest_of_file(path)
-    except OSError as error:
-        return RunFile(name, link, "", "", error.strerror or str(error))
-    # "./" keeps a name with a colon from being taken for a scheme, such as javascript:.
-    return RunFile(name, link if link.startswith(("/", "../")) else f"./{link}", memory_size(count), digest)
-
-
 _ELEMENTS = 32_000
 """Elements of the file that rows of model pages may be, so that a browser opens it at once."""
 _OF_ROW, _OF_PROFILED_ROW = 15, 24
@@ -132,7 +71,6 @@ def report(
     comparison: RunComparison | None = None,
     history: History | None = None,
     *,
-    output: Path | None = None,
     baseline: str = "",
     clock: StatedClock | None = None,
     advise: Advise = lambda record: (),
@@ -144,7 +82,6 @@ def report(
         results: the run, as `ethos_hil.results.run_results.read_results` reads it.
         comparison: what is different from another run or a baseline.
         history: the runs before, and perhaps this one.
-        output: the file that it will be, so that links to the run's files are relative to it.
         baseline: the baseline's file in the commands that accept a change; "" where the run is compared with another
             run, and there is nothing to accept into.
         clock: the clock of the NPU to make times with, in place of the one that each record has.
@@ -159,13 +96,13 @@ def report(
         results = replace(results, records=tuple(with_latency(record, clock) for record in results.records))
     try:
         with history.kept_open() if history is not None else nullcontext():
-            return render(_content(results, comparison, history, output, baseline, advise, links))
+            return render(_content(results, comparison, history, baseline, advise, links))
     except OverflowError as error:
         raise UsageError(f"a record has a number that nothing counts to: {error}", hint="leave it out") from error
 
 
 def _content(
-    results: RunResults, comparison: RunComparison | None, history: History | None, output: Path | None, baseline: str,
+    results: RunResults, comparison: RunComparison | None, history: History | None, baseline: str,
     advise: Advise, links: Links,
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the template shows, by name."""
@@ -202,9 +139,8 @@ def _content(
                          moved_cells(comparison) if comparison is not None else {}, names),
         "models": _model_pages(tests, advise, names),
         "left_out": max(0, len(_with_page(tests)) - _PAGES),
-        "bench": bench_page(tests, results.folders),
+        "bench": bench_page(tests),
         "trend": before,
-        "files": run_files(results.folders, output.parent if output is not None else None, output),
         "versions": _versions(results),
         "origins": origins(results),
     }  # fmt: skip
@@ -316,7 +252,7 @@ def _environment() -> jinja2.Environment:
         "per_second": per_second, "operator": short_operator, "share": share, "listed": list_of, "change": change,
         "day": day,
     }  # fmt: skip
-    environment.globals |= {"answer_text": answer_text, "intensity": intensity, "op_intensity": op_intensity,
+    environment.globals |= {"intensity": intensity, "op_intensity": op_intensity,
                             "JOB": JOB, "sides": sides, "VERDICT": VERDICT, "divergence_rows": divergence_rows,
                             "wrong_outputs": wrong_outputs}  # fmt: skip
     return environment

@@ -144,23 +144,18 @@ def test_some_runs_of_a_history_are_a_history(tmp_path: Path) -> None:
         whole.runs()
 
 
-def test_a_file_of_before_a_column_was_added_is_read_beside_newer_ones(tmp_path: Path) -> None:
-    """The columns of an older version, before the CI's job was one of them."""
-    for name in ("old", "new"):
-        compact_records([StoredRecord(name, "2026-11-25T02:00:00+00:00", RECORD)], tmp_path)
-    with duckdb.connect() as database:
-        query = "SELECT decode(key), decode(value) FROM parquet_kv_metadata(?)"
-        marks = dict(database.execute(query, [str(tmp_path / "old.parquet")]).fetchall())
-        metadata = ", ".join(f"{key}: '{value}'" for key, value in marks.items() if key != "ethos_hil_columns")
-        since = "job, plan, branch, whole, counts"
-        database.execute(f"COPY (SELECT * EXCLUDE ({since}) FROM '{tmp_path}/old.parquet') TO '{tmp_path}/cut' "
-                         f"(FORMAT parquet, KV_METADATA {{{metadata}}})")  # fmt: skip
-    (tmp_path / "cut").replace(tmp_path / "old.parquet")
-    rows = History(tmp_path).rows("SELECT run, job FROM records ORDER BY run")
-    assert rows == [{"run": "new", "job": ""}, {"run": "old", "job": None}]
-    (tmp_path / "new.parquet").unlink()
-    (old,) = History(tmp_path).runs()
-    assert (old["run"], old["records"], old["plan"], old["whole"]) == ("old", 1, None, None)
+def test_a_file_of_before_a_column_was_added_is_refused_until_it_is_added_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs", name="old")
+    folder.append(record())
+    path = compact(folder.path, tmp_path / "history").path
+    marks = "ethos_hil_history: '1', ethos_hil_columns: 'bench_case scheme', ethos_hil_records: 'x'"
+    duckdb.sql(f"COPY (SELECT * EXCLUDE (job, plan, branch, whole, counts) FROM '{path}') TO '{tmp_path}/cut' "
+               f"(FORMAT parquet, KV_METADATA {{{marks}}})")  # fmt: skip
+    (tmp_path / "cut").replace(path)
+    with pytest.raises(BadHistory, match=r"old\.parquet lacks branch, counts, job, plan, whole: an earlier version"):
+        History(tmp_path / "history")
+    assert compact(folder.path, tmp_path / "history").fresh
+    assert [row["records"] for row in History(tmp_path / "history").runs()] == [1]
 
 
 @pytest.mark.parametrize("name", ["it's", "lab[12]", "[!l]*", "l?b1", "**", "{lab1,x}", "run=1", "a]b[", "\\\\"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import random
 import shutil
@@ -80,24 +79,9 @@ def model(cycles: float, day: int, *, scheme: str = "a8w8", case: str = "", ques
     return record(cycles, day=day, test=None, model="net.py:net", artifact=artifact, bench=bench)
 
 
-def night(folder: Path, day: int, *records: Record, before: bool = False) -> None:
-    """Put a night into a history; as a version did it that knew neither cases nor schemes."""
-    file = compact_records([StoredRecord(f"night{day}", record.created, record) for record in records], folder)
-    if before:
-        as_before(file.path)
-
-
-def as_before(path: Path) -> None:
-    names = ("label", "npu", "memory_mode", "system_config", "target_kind", "target", "soc", "runner", "method",
-             "question", "inputs")  # fmt: skip
-    rows = duckdb.execute(f"SELECT {', '.join(names)} FROM '{path}' ORDER BY number").fetchall()
-    subjects = [int(hashlib.sha256("\0".join(row).encode()).hexdigest()[:16], 16) for row in rows]
-    subject = f"{subjects}[number + 1]::UBIGINT AS subject"
-    duckdb.sql(
-        f"COPY (SELECT * EXCLUDE ({', '.join(ADDED)}) REPLACE ({subject}) FROM '{path}') "
-        f"TO '{path}.old' (FORMAT parquet, KV_METADATA {{ethos_hil_history: '1', ethos_hil_records: ''}})"
-    )
-    path.with_name(f"{path.name}.old").replace(path)
+def night(folder: Path, day: int, *records: Record) -> None:
+    """Put a night into a history."""
+    compact_records([StoredRecord(f"night{day}", record.created, record) for record in records], folder)
 
 
 def changes_in(folder: Path) -> list[tuple[str, float, float, str]]:
@@ -113,43 +97,7 @@ def test_two_schemes_and_two_cases_of_a_model_are_series_of_their_own(tmp_path: 
     assert len(History(tmp_path).rows("SELECT DISTINCT series FROM points WHERE metric = 'npu_cycles'")) == 3
 
 
-def test_the_series_of_an_older_history_go_on(tmp_path: Path) -> None:
-    """A test's, and a model's: what later runs know of it is the same."""
-    night(tmp_path, 1, record(1), model(5, 1), before=True)
-    night(tmp_path, 2, record(2, day=2), model(6, 2, question="2"), before=True)
-    night(tmp_path, 3, record(3, day=3), model(7, 3, question="2", case="wide"))
-    changes = {
-        (change.run, change.label): (change.old, change.new, change.cause) for change in History(tmp_path).changes()
-    }
-    assert changes == {
-        ("night2", LABEL): (1, 2, ""), ("night2", "net.py:net"): (5, 6, EDITED),
-        ("night3", LABEL): (2, 3, ""), ("night3", "net.py:net"): (6, 7, ""),
-    }  # fmt: skip
-    assert [point.value for point in History(tmp_path).points("net.py")] == [5, 6, 7]
-    row = History(tmp_path).rows("FROM records WHERE run = 'night1'")[0]
-    assert row.keys() == set(COLUMNS)
-    assert (row["bench_case"], row["scheme"]) == ("", "")
-
-
-def test_an_older_history_by_itself_is_read(tmp_path: Path) -> None:
-    night(tmp_path, 1, record(1), model(5, 1), before=True)
-    night(tmp_path, 2, record(2, day=2), model(6, 2, question="2"), before=True)
-    assert sorted(changes_in(tmp_path)) == [("night2", 1, 2, ""), ("night2", 5, 6, EDITED)]
-
-
-@pytest.mark.parametrize("later", [True, False])
-def test_what_nothing_tells_apart_in_an_older_history_is_followed_by_its_question(tmp_path: Path, later: bool) -> None:
-    """Two cases of one model would be one series that jumps each night."""
-    for day in (1, 2):
-        cases = [model(10 * number, day, question=str(number)) for number in (1, 2)]
-        night(tmp_path, day, *(cases[:1] if later else cases), before=True)
-    if later:
-        night(tmp_path, 3, *(model(30 * number, 3, case=f"case{number}", question=str(number)) for number in (1, 2)))
-    assert changes_in(tmp_path) == []
-
-
-def test_a_column_that_a_file_does_not_say_it_has_is_not_read_there(tmp_path: Path) -> None:
-    """Files of a later version have more columns, and those of an earlier one fewer."""
+def test_files_of_a_later_version_have_more_columns(tmp_path: Path) -> None:
     night(tmp_path, 1, record(1))
     path = tmp_path / "night1.parquet"
     marks = f"ethos_hil_history: '1', ethos_hil_columns: '{' '.join(ADDED)} weather'"
@@ -158,9 +106,8 @@ def test_a_column_that_a_file_does_not_say_it_has_is_not_read_there(tmp_path: Pa
     )
     path.with_name(f"{path.name}.new").replace(path)
     night(tmp_path, 2, record(2, day=2))
-    night(tmp_path, 3, record(3, day=3), before=True)
-    assert [row.keys() for row in History(tmp_path).rows("FROM records")] == [dict.fromkeys(COLUMNS).keys()] * 3
-    assert [change[:3] for change in changes_in(tmp_path)] == [("night3", 2, 3), ("night2", 1, 2)]
+    assert [row.keys() for row in History(tmp_path).rows("FROM records")] == [dict.fromkeys(COLUMNS).keys()] * 2
+    assert [change[:3] for change in changes_in(tmp_path)] == [("night2", 1, 2)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, red_since, value_since
 from ethos_hil.results.subject import Subject, subject_of
 from ethos_hil.results.testing.synthetic_year import keep, nights
-from ethos_hil.results.tests.test_history_series import as_before
 
 _FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
 
@@ -147,11 +146,9 @@ def early(record: Record) -> Record:
     return replace(lost, artifact=None, memory_mode="", target=TargetInfo("none", "none", ""))
 
 
-def followed(folder: Path, *nights_of: list[Record], older: int = 0) -> tuple[History, RunResults]:
-    """A history of nights with these records, the first of them as an earlier version wrote them."""
+def followed(folder: Path, *nights_of: list[Record]) -> tuple[History, RunResults]:
+    """A history of nights with these records."""
     results = keep(folder, *nights_of, first=_FIRST)
-    for night in results[:older]:
-        as_before(folder / f"{night.name}.parquet")
     return History(folder), results[-1]
 
 
@@ -203,22 +200,3 @@ def test_a_runner_that_is_built_each_night_is_one_series(tmp_path: Path) -> None
     history, tonight = followed(tmp_path, [records[0]], [failed(records[1])], [failed(records[2])])
     subject = subject_of(records[2])
     assert names(red_since(history, tonight, [subject])[subject]) == ("night1", "night0", 1)
-
-
-def test_the_series_of_an_older_history_go_on(tmp_path: Path) -> None:
-    """An older history knows neither cases nor schemes."""
-    record = net("a16w8", bench=BenchInfo("grid", "wide", "nets"))
-    history, tonight = followed(tmp_path, [record], [failed(record)], [failed(record)], [failed(record)], older=2)
-    assert names(red_since(history, tonight, [subject_of(record)])[subject_of(record)]) == ("night1", "night0", 2)
-
-
-@pytest.mark.parametrize("kind", ["scheme", "case"])
-def test_what_an_older_history_does_not_tell_apart_does_not_count(tmp_path: Path, kind: str) -> None:
-    first, other = (replace(record, inputs_sha256=digit * 64) for record, digit in zip(BOTH[kind], "ab", strict=True))
-    assert first.artifact is not None
-    first = replace(first, artifact=replace(first.artifact, question="c" * 64))
-    nights_of = [[first, other], [failed(first), other], [failed(first), other], [failed(first), failed(other)]]
-    history, tonight = followed(tmp_path, *nights_of, older=2)
-    subjects = [subject_of(first), subject_of(other)]
-    since = red_since(history, tonight, subjects)
-    assert [names(since[subject]) for subject in subjects] == [("night2", "night0", 1), ("", "night2", 0)]

@@ -9,7 +9,6 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from functools import partial
 
 from rich.console import Group as Parts
 from rich.console import RenderableType
@@ -20,8 +19,6 @@ from ethos_hil.base.console import add_row, clipped, plain, right, table_of
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.base.wording import count_of, duration, percent
-from ethos_hil.results.bench import answer_text
-from ethos_hil.results.bench.answer import BudgetAnswer, BudgetPlace
 from ethos_hil.results.bench.figures import (
     PointFigures,
     clocks_of,
@@ -289,37 +286,3 @@ _TABLES: dict[BenchBy, tuple[str, Callable[[Sequence[PointFigures], int], Table]
     BenchBy.NPU: ("NPUs and memory modes", _by_npu),
 }
 """What a table shows, and what makes it."""
-
-
-_REFUSAL, _PLACES_NAMED = 120, 3
-
-
-def budget_text(answer: BudgetAnswer, *, top: int = 40) -> RenderableType:
-    """Return the text of an answer.
-
-    Args:
-        answer: the answer.
-        top: the most rows to show.
-    """
-    able = [place for place in answer.places if not place.refused]
-    several = len({point.verdict for place in able for point in place.points}) > 1
-    columns: list[TableColumn[BudgetPlace]] = [
-        TableColumn("NPU", lambda place: place.npu, fit=Fit.WHOLE),
-        TableColumn("memory mode", lambda place: place.memory_mode, fit=Fit.WHOLE),
-        TableColumn("clock", answer_text.clock, fit=Fit.NUMBER),
-        *(TableColumn(quantity.name, partial(answer_text.worst, quantity=quantity), fit=Fit.NUMBER)
-          for quantity in answer_text.shown_quantities(answer)),
-        *([TableColumn("verdict", answer_text.verdicts)] if several else ()),
-        TableColumn("", answer_text.remark),
-    ]  # fmt: skip
-    parts: list[RenderableType] = [_first_line(answer), *map(plain, answer_text.explain(answer))]
-    if able:
-        parts += ["", ResultTable(columns, able).to_text(top, padding=_WIDE)]
-    refused = answer_text.refused_places(answer, _PLACES_NAMED)
-    return Parts(*parts, *(plain(f"refused: {places}: {cut(why, _REFUSAL)}") for places, why in refused))
-
-
-def _first_line(answer: BudgetAnswer) -> Text:
-    best = answer.best
-    style = "bold red" if best is None else "bold yellow" if best.doubtful else "bold green"
-    return Text(escape(answer_text.headline(answer)), style)

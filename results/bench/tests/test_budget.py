@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.bench.answer import answer, model_error
-from ethos_hil.results.bench.budget import STATE, Budget, budgets_of, keep_budget
+from ethos_hil.results.bench.budget import Budget
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.bench.tests.samples import point, refused
 
@@ -162,26 +161,6 @@ def test_a_place_that_meets_it_whatever_the_error_is_named_beside_one_that_may_n
     assert result.best is not None
     assert result.best.doubtful
     assert result.certain is result.places[1]
-
-
-def test_budgets_are_kept_once_each_and_damage_is_told(tmp_path: Path) -> None:
-    (tmp_path / STATE).write_text('{"grid": "mine"}')
-    budgets = [Budget.parse("fps>=30, sram<=512KB"), Budget.parse("cycles<=1M")]
-    for budget in (*budgets, *budgets):
-        keep_budget(tmp_path, budget)
-    assert budgets_of(tmp_path) == tuple(budgets)
-    assert json.loads((tmp_path / STATE).read_text())["grid"] == "mine"
-    for damaged in ('{"which": 3}', '{"which": [3]}', '{"which": [{"budget": "fps", "energy": null}]}', "[", "[]"):
-        (tmp_path / STATE).write_text(damaged)
-        with pytest.raises(UsageError, match=STATE):
-            budgets_of(tmp_path)
-
-
-def test_budgets_of_earlier_versions_are_read_but_those_with_energies(tmp_path: Path) -> None:
-    entries = [{"budget": "fps>=30", "energy": None}, {"budget": "energy<=1mJ", "energy": {"of": "a bench"}}]
-    (tmp_path / STATE).write_text(json.dumps({"which": entries}))
-    keep_budget(tmp_path, Budget.parse("fps>=30"))
-    assert budgets_of(tmp_path) == (Budget.parse("fps>=30"),)
 
 
 def test_less_sram_comes_first_where_the_macs_are_equal_and_fewer_cycles_after_that() -> None:

@@ -1,16 +1,23 @@
-"""The answer to a budget in words, for the terminal and the report."""
+"""The answer to a budget in words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
+
+from rich.console import Group as Parts
+from rich.console import RenderableType
+from rich.text import Text
 
 from ethos_hil.base.clock import frequency
-from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.console import plain
+from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.wording import duration, list_of, per_second
 from ethos_hil.results.bench.answer import BudgetAnswer, BudgetPlace, Margin
 from ethos_hil.results.bench.budget import QUANTITIES, Quantity
 from ethos_hil.results.bench.figures import clocks_of, npus_by_clock, short_name
+from ethos_hil.results.table import Fit, ResultTable, TableColumn
 
 SRAM = (
     "sram is what the NPU's program takes: its scratch with its inputs and outputs, the cache of Dedicated_Sram, and "
@@ -176,3 +183,37 @@ def shown_quantity(quantity: Quantity, value: float) -> str:
         return f"{value:,.0f}"
     return next(f"{value / size:,.3g} {unit}" if value < 1000 * size else f"{value / size:,.0f} {unit}"
                 for unit, size in _BYTES if value >= size or unit == "B")  # fmt: skip
+
+
+_REFUSAL, _PLACES_NAMED = 120, 3
+
+
+def budget_text(answer: BudgetAnswer, *, top: int = 40) -> RenderableType:
+    """Return the text of an answer.
+
+    Args:
+        answer: the answer.
+        top: the most rows to show.
+    """
+    able = [place for place in answer.places if not place.refused]
+    several = len({point.verdict for place in able for point in place.points}) > 1
+    columns: list[TableColumn[BudgetPlace]] = [
+        TableColumn("NPU", lambda place: place.npu, fit=Fit.WHOLE),
+        TableColumn("memory mode", lambda place: place.memory_mode, fit=Fit.WHOLE),
+        TableColumn("clock", clock, fit=Fit.NUMBER),
+        *(TableColumn(quantity.name, partial(worst, quantity=quantity), fit=Fit.NUMBER)
+          for quantity in shown_quantities(answer)),
+        *([TableColumn("verdict", verdicts)] if several else ()),
+        TableColumn("", remark),
+    ]  # fmt: skip
+    parts: list[RenderableType] = [_first_line(answer), *map(plain, explain(answer))]
+    if able:
+        parts += ["", ResultTable(columns, able).to_text(top, padding=(0, 2, 0, 0))]
+    refused = refused_places(answer, _PLACES_NAMED)
+    return Parts(*parts, *(plain(f"refused: {places}: {cut(why, _REFUSAL)}") for places, why in refused))
+
+
+def _first_line(answer: BudgetAnswer) -> Text:
+    best = answer.best
+    style = "bold red" if best is None else "bold yellow" if best.doubtful else "bold green"
+    return Text(escape(headline(answer)), style)
