@@ -1,4 +1,4 @@
-"""A profile as a graph for Google's Model Explorer, and as its overlays ("node data").
+"""A profile as a graph for Google's Model Explorer, and its cycles as an overlay ("node data").
 
 The graph has the compiled program's operations, with the user's modules as boxes and edges that are read from the bytes
 which operations read and write. An overlay colours the same nodes. The layout is the one that the front end of
@@ -57,15 +57,6 @@ def cycles(record: Record) -> str:
     """
     profile_of(record)
     return _overlay(record, {op.id: op.cycles for op in record.ops}, _provenance(record))
-
-
-def vela(record: Record) -> str:
-    """Return Vela's estimate of each operation's cycles as an overlay.
-
-    Raises:
-        NotExportable: the record has no profile, or Vela says nothing of its operations.
-    """
-    return _overlay(record, {name: cost.vela_cycles for name, cost in profile_of(record).costs.items()}, "vela")
 
 
 def _provenance(record: Record) -> str:
@@ -148,4 +139,3 @@ def _shape(shape: Sequence[int]) -> str:
 
 GRAPH = Exporter("model-explorer", ".graph.json", "a graph of the operations, for Model Explorer", graph)
 CYCLES = Exporter("model-explorer-cycles", ".cycles.json", "their cycles, an overlay of that graph", cycles)
-VELA = Exporter("model-explorer-vela", ".vela.json", "Vela's estimates, an overlay of that graph", vela)

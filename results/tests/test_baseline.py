@@ -15,7 +15,6 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.baseline import accept, dumps, is_baseline, read_baseline
-from ethos_hil.results.gate.change import Effect, Word
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import Number, observations
@@ -202,21 +201,6 @@ def test_a_damaged_baseline_is_refused_by_its_line(tmp_path: Path, what: str) ->
     assert str(path) in str(caught.value)
 
 
-def test_a_policy_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "gate.toml"
-    path.write_text(
-        'schema_version = 1\n[gate]\nimproved = "fail"\nedited = "accept"\n[[rule]]\nmetric = "npu_cycles"\n'
-        'allowed_percent = 0.5\neffects = {new = "ignore"}\n[aliases]\n"a" = "b"\n'
-    )
-    policy = read_policy(path)
-    assert policy.effects[Word.IMPROVED] is Effect.FAIL
-    assert (policy.effects[Word.REGRESSED], policy.effects[Word.EDITED]) == (Effect.FAIL, Effect.ACCEPT)
-    assert policy.of("npu_cycles", "modelled", "x", "y").allowed_percent == 0.5
-    assert policy.of("npu_cycles", "modelled", "x", "y").effects[Word.NEW] is Effect.IGNORE
-    assert policy.of("sram_used", "reported", "x", "y").allowed_percent == 0
-    assert policy.aliases == {"a": "b"}
-
-
 BAD_POLICIES = {
     "schema_version = 1\n[[rule]]\nmetrics = 'a'": r"gate.toml:3: rule\[1\].metrics is not known: did you mean metric",
     "schema_version = 1\n[gate]\nworse = 'fail'": "gate: .*'worse'",
@@ -287,35 +271,3 @@ def test_all_kinds_of_sides_say_the_same(tmp_path: Path) -> None:
                 before.name,
                 after.name,
             )
-
-
-def test_a_side_says_what_it_is_and_last_is_the_newest(tmp_path: Path) -> None:
-    for name, count in (("night1", 3), ("night2", 2)):
-        folder = RunFolder(tmp_path / "runs", name=name)
-        for record in NIGHT[:count]:
-            folder.append(record)
-        compact(folder.path, tmp_path / "history")
-    newest = side("last", tmp_path / "history")
-    assert (newest.name, len(newest.observations), newest.accepted) == ("night2", 2, False)
-    lines = next((tmp_path / "runs/night1").glob("*.jsonl"))
-    assert (side(str(lines)).name, side(str(tmp_path / "runs/night1")).name) == (str(lines), "night1")
-    baseline = side(str(written(tmp_path, NIGHT)))
-    assert (baseline.name, baseline.accepted) == (str(written(tmp_path, NIGHT)), True)
-
-
-def test_a_side_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"nix is not a run folder, record or baseline\n"):
-        side("nix")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="empty is not a run folder, and has none in it"):
-        side(str(tmp_path / "empty"))
-    (tmp_path / "notes.json").write_text("[1]")
-    with pytest.raises(UsageError, match=r"notes.json has no record"):
-        side(str(tmp_path / "notes.json"))
-    folder = RunFolder(tmp_path / "runs", name="night1")
-    folder.append(NIGHT[0])
-    compact(folder.path, tmp_path / "history")
-    with pytest.raises(UsageError, match="has no run night2"):
-        side("night2", tmp_path / "history")
-    with pytest.raises(UsageError):
-        read_baseline(tmp_path / "notes.json")

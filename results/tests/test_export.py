@@ -8,9 +8,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Op, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter
@@ -113,27 +110,3 @@ def test_a_record_in_a_file_is_found(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text(text_of("json", record()))
     assert find_record(path) == record()
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "Expecting value"),
-        (b"[1]", "a record is a JSON object, not a list"),
-        (b'{"schema_version": 9}', "schema version 9"),
-        (b"[" * 100_000, "too deeply nested"),
-        (b"\xff\xfe\x00", "utf-8"),
-    ],
-)
-def test_what_is_no_record_is_said_to_be_none(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "record.json"
-    path.write_bytes(content)
-    with pytest.raises(UsageError, match=message):
-        find_record(path)
-
-
-def test_a_folder_without_records_has_none(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no run in it has a record"):
-        find_record(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        find_record(tmp_path / "absent")

@@ -12,7 +12,6 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.gate import Side, gate
@@ -20,7 +19,7 @@ from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import Policy
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.testing.seeded_changes import EARLY, EDITS, KEYWORDS, REGRESSIONS, with_models
+from ethos_hil.results.testing.seeded_changes import EDITS, KEYWORDS, REGRESSIONS, with_models
 from ethos_hil.results.testing.synthetic_year import nights
 
 TESTS = 90
@@ -75,11 +74,6 @@ def check_values(comparison: RunComparison, before: Sequence[Record], after: Seq
         fails = change.word in FAILING and not moved
         assert change.effect is (Effect.FAIL if fails else Effect.WARN)
     assert comparison.passed == all(change.effect is Effect.WARN for change in comparison.changes)
-
-
-def test_there_are_enough_of_them() -> None:
-    assert len(REGRESSIONS) >= 20
-    assert len(EDITS) >= 10
 
 
 def test_a_number_that_an_edit_brings_is_part_of_the_edit() -> None:
@@ -176,34 +170,6 @@ def test_a_declared_defect_is_worse_than_an_answer_that_is_right_and_than_nothin
         assert only(compared([declared], [other])).word is Word.CHANGED
 
 
-def test_what_failed_early_and_may_be_one_of_several_is_paired_with_none() -> None:
-    """A model in two schemes could not be exported: its failures are one, and the repair is not a lost test."""
-    schemes = [record for record in NIGHT if record.label == KEYWORDS]
-    early = replace(schemes[0], **EARLY)
-    comparison = compared([early], schemes)
-    assert sorted(change.word for change in comparison.changes) == [Word.MISSING, Word.NEW, Word.NEW]
-    assert comparison.passed
-    broken = compared(schemes, [early])
-    assert sorted(change.word for change in broken.changes) == [Word.MISSING, Word.MISSING, Word.NEW]
-    assert not broken.passed
-
-
-def test_a_run_of_an_earlier_version_knows_neither_scheme_nor_case() -> None:
-    """Histories and baselines that were written before do not have them; each goes on where it can be only one."""
-    new = observations(NIGHT)
-    old = [replace(observation, subject=replace(observation.subject, case="", scheme="")) for observation in new]
-    of_two = {KEYWORDS, "nets/net.py:net"}
-    for before, after in ((old, new), (new, old)):
-        chosen = [[record for record in side if record.subject.label not in of_two] for side in (before, after)]
-        assert compare_runs(*chosen).changes == ()
-    for number in range(2):  # of several, the question tells which
-        (was,) = (observation for observation in old[number : number + 1])
-        assert compare_runs([was], new[number : number + 1]).changes == ()
-    models = [observation for observation in new if observation.subject.label == KEYWORDS]
-    was = replace(models[1], subject=replace(models[1].subject, scheme=""))
-    assert {change.word for change in compare_runs([was], models).changes} == {Word.NEW}
-
-
 def test_the_accuracy_of_an_unedited_model_warns_and_its_last_digits_do_not_count() -> None:
     (model, *_) = (record for record in NIGHT if record.label == KEYWORDS)
     digits = replace(model, accuracy=tuple(replace(entry, sqnr_db=entry.sqnr_db + 1e-9) for entry in model.accuracy))  # type: ignore[operator]
@@ -263,20 +229,6 @@ def _later(record: Record, chance: random.Random) -> Iterator[Metric]:
         yield replace(metric, value=metric.value * chance.uniform(0.2, 5)) if host else metric
 
 
-def test_the_operation_that_moved_is_named_with_its_line() -> None:
-    _, bad, _ = REGRESSIONS["one operator slower in the timing model"](list(NIGHT), random.Random(3))
-    for change in compared(NIGHT, bad).changes:
-        (row,) = change.rows
-        assert (row.change, row.name, row.source) == (RowChange.SLOWER, "Conv2D", f"{operator(change)}.py:7")
-        assert isinstance(change.before, int | float)
-        assert isinstance(change.after, int | float)
-        assert row.delta == change.after - change.before
-
-
-def operator(change: Change) -> str:
-    return change.subject.label.split("test_")[-1].rsplit("_case", 1)[0]
-
-
 def test_a_subject_is_called_by_what_tells_it_from_others() -> None:
     subject = observations(NIGHT[:1])[0].subject
     names = [replace(subject, label="net", case=case, scheme=scheme).name
@@ -296,14 +248,6 @@ def test_numbers_of_a_wrong_answer_do_not_count() -> None:
     broken = replace(NIGHT[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.FAULT, "a fault"))
     slower = replace(broken, metrics=(Metric("npu_cycles", 1, "cycles", "modelled"),))
     assert compared([broken], [slower]).changes == ()
-
-
-def test_an_attempt_that_was_not_made_does_not_count() -> None:
-    first = replace(NIGHT[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.NOT_LAUNCHED, "no"), metrics=())
-    assert compared(NIGHT, [first, *NIGHT]).changes == ()
-    wrong = replace(first, failure=Failure(FailureKind.MISMATCH, "1 of 4"))
-    assert only(compared(NIGHT, [wrong, *NIGHT])).word is Word.UNSTABLE
-    assert only(compared(NIGHT, [*NIGHT, wrong])).word is Word.UNSTABLE
 
 
 def test_a_renamed_test_has_its_own_change_and_those_of_its_numbers() -> None:

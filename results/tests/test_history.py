@@ -124,11 +124,6 @@ def test_a_record_cut_short_is_told_and_the_others_are_kept(tmp_path: Path) -> N
     assert (result.records, [line.where for line in result.skipped]) == (1, [f"{path}:2"])
 
 
-def test_text_that_unicode_does_not_allow_is_escaped(tmp_path: Path) -> None:
-    archive = history(tmp_path, record(model="net\udc80'; DROP", test=None))
-    assert [point.label for point in archive.points("'; DROP")] == ["net\\udc80'; DROP"]
-
-
 def test_some_runs_of_a_history_are_a_history(tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         compact_records([StoredRecord(name, "2026-11-25T02:00:00+00:00", RECORD)], tmp_path)
@@ -170,12 +165,6 @@ def test_a_folder_has_any_name_and_is_never_taken_for_a_pattern(tmp_path: Path, 
 def test_a_folder_that_duckdb_cannot_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadHistory, match="has a backslash beside one of"):
         history(tmp_path / "a\\[b]", record())
-
-
-@pytest.mark.parametrize("name", ["lab[12]", "lab*", "lab?", "lab[!x]"])
-def test_a_folder_whose_name_is_a_pattern_is_not_the_one_beside_it(tmp_path: Path, name: str) -> None:
-    history(tmp_path / "lab1", record(1), record(2, day=2))
-    assert [point.value for point in history(tmp_path / name, record(3)).points("test_add")] == [3]
 
 
 def foreign(path: Path) -> None:
@@ -287,29 +276,6 @@ def test_a_clock_that_went_back_during_a_run_is_told(tmp_path: Path) -> None:
     folder.append(record())
     (note,) = compact(folder.path, tmp_path / "history").notes
     assert "a record in it was made at 2026-01-01 02:00:00: the clock there went back" in note
-
-
-def test_two_who_add_the_same_runs_at_once_leave_each_whole(tmp_path: Path) -> None:
-    for number in range(8):
-        folder = RunFolder(tmp_path / "runs", name=f"night{number:02}")
-        for cycles in range(5):
-            folder.append(record(cycles))
-    script = """
-import sys
-from pathlib import Path
-from ethos_hil.results.history import History, compact
-for _ in range(2):
-    for run in sorted(Path(sys.argv[1]).iterdir()):
-        compact(run, Path(sys.argv[2]))
-    assert all(row["records"] == 5 for row in History(Path(sys.argv[2])).runs())
-"""
-    command = [sys.executable, "-c", script, str(tmp_path / "runs"), str(tmp_path / "history")]
-    adders = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
-    assert [adder.communicate()[1] for adder in adders] == [b""] * 2
-    assert sorted(path.name for path in (tmp_path / "history").iterdir()) == [
-        f"night{number:02}.parquet" for number in range(8)
-    ]
-    assert len(History(tmp_path / "history").rows("FROM records")) == 40
 
 
 def test_what_killed_writers_left_behind_is_removed_later(tmp_path: Path) -> None:

@@ -23,13 +23,6 @@ from ethos_hil.results.tests.test_history import LABEL, history, record
 SCHEMA_1 = Path(__file__).parent / "data/schema-1"
 
 
-def test_runs_of_several_machines_are_merged_by_being_in_one_folder(tmp_path: Path) -> None:
-    for number, machine in enumerate(("a", "b")):
-        compact_records([StoredRecord(machine, "", record(number + 1, day=number + 1))], tmp_path / machine)
-    (tmp_path / "b" / "b.parquet").rename(tmp_path / "a" / "b.parquet")
-    assert [(change.old, change.new) for change in History(tmp_path / "a").changes()] == [(1, 2)]
-
-
 def test_a_series_is_in_the_order_of_time_whatever_its_runs_are_called(tmp_path: Path) -> None:
     """A clock that went backwards gives a run an earlier name; a record says when it was made."""
     archive = history(tmp_path, record(3, day=3), record(1, day=1), record(2, day=2))

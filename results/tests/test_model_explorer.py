@@ -59,16 +59,14 @@ def test_edges_are_those_of_the_record() -> None:
     assert [edge["targetNodeInputId"] for edge in by_id["npu00003"]["incomingEdges"]] == ["0", "1"]
 
 
-def test_overlays_have_the_records_cycles_and_velas_on_nodes_of_the_graph() -> None:
+def test_the_overlay_has_the_records_cycles_on_nodes_of_the_graph() -> None:
     record = given()
     (graph,) = parsed(model_explorer.graph(record))["graphs"]
     cycles = parsed(model_explorer.cycles(record))[graph["id"]]
     rows = {op.id: op.cycles for op in record.ops if op.id != JOB and op.cycles is not None}
     assert {name: result["value"] for name, result in cycles["results"].items()} == rows
     assert cycles["name"] == "modelled cycles"
-    vela = parsed(model_explorer.vela(record))[graph["id"]]
-    assert vela["results"].keys() <= nodes(record).keys()
-    assert {result["value"] for result in vela["results"].values()} == {22}
+    assert cycles["results"].keys() <= nodes(record).keys()
 
 
 def test_names_cannot_break_out_of_their_boxes() -> None:
@@ -81,6 +79,6 @@ def test_names_cannot_break_out_of_their_boxes() -> None:
 
 def test_a_record_without_a_profile_is_refused() -> None:
     bare = dataclasses.replace(given(), profile=None)
-    for write in (model_explorer.graph, model_explorer.cycles, model_explorer.vela):
+    for write in (model_explorer.graph, model_explorer.cycles):
         with pytest.raises(NotExportable, match="no profile"):
             write(bare)

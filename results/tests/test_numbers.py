@@ -177,15 +177,6 @@ def test_a_share_is_told_of_two_numbers(
     assert ratio is None or change.ratio == ratio
 
 
-def test_a_comparison_as_json_counts_what_is_not_there_as_none() -> None:
-    key = ("npu_cycles", "modelled")
-    comparison = compared(observed({key: 10}), observed({key: 11}))
-    counts = comparison.to_json()["counts"]
-    assert {word: count for word, count in counts.items() if count} == {"unchanged": 1, "unstable": 1}
-    data = comparison.to_json()
-    assert (data["schema_version"], data["passed"], data["subjects"]) == (1, False, 1)
-
-
 def test_the_operations_that_moved_come_with_the_largest_first_and_only_where_both_records_are_at_hand() -> None:
     assert ONE.record is not None
     key, row = ("npu_cycles", "modelled"), ONE.record.ops[0]

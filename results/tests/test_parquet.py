@@ -154,15 +154,6 @@ def test_files_of_several_records_are_one_table(tmp_path: Path) -> None:
     assert count == (len(ops) + len(cpu), cycles)
 
 
-@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
-def test_half_a_file_is_refused_by_readers(tmp_path: Path, reader: Callable[[Path], Rows]) -> None:
-    content = parquet.write(record())
-    path = tmp_path / "half.parquet"
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises((duckdb.Error, TypeError)):  # the other one falls over it
-        reader(path)
-
-
 def test_a_record_without_rows_is_refused() -> None:
     with pytest.raises(NotExportable) as raised:
         parquet.write(dataclasses.replace(record(), ops=(), profile=None))

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from pathlib import Path
 
-import pytest
-
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.tests.test_record import RECORD
-from ethos_hil.results.run_name import MANIFEST
 from ethos_hil.results.run_results import find_results
 from ethos_hil.results.store import RunFolder
 
@@ -52,30 +47,3 @@ def test_a_file_is_a_run_with_its_records(tmp_path: Path) -> None:
     assert [record.model for record in results.records] == ["a", "b"]
     assert [line.where for line in results.skipped] == [f"{lines}:3", f"{lines}:4"]
     assert (results.name, results.created) == ("night", RECORD.created)
-
-
-def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    with pytest.raises(UsageError, match="empty is not a run folder, and has none in it"):
-        find_results([empty])
-    with pytest.raises(FileNotFoundError):
-        find_results([tmp_path / "absent"])
-    run = written(tmp_path / "runs", "night")
-    with pytest.raises(UsageError, match=r"no run in .*runs has a record: .*night has no record"):
-        find_results([tmp_path / "runs"])
-    with pytest.raises(UsageError, match="night has no record"):
-        find_results([run])
-    (run / MANIFEST).write_text("{")
-    with pytest.raises(UsageError, match=r"manifest\.json is damaged"):
-        find_results([run])
-    shutil.rmtree(run)
-    for name, text, words in (
-        ("half.json", RECORD.dumps()[:99], r"half\.json has no record: (Unterminated|Expecting)"),
-        ("list.json", "[]", r"list\.json has no record: a record is a JSON object, not a list"),
-        ("half.jsonl", RECORD.dumps()[:99], r"half\.jsonl has no record: not a complete record"),
-        ("empty.jsonl", "", r"empty\.jsonl has no record"),
-    ):
-        (tmp_path / name).write_text(text)
-        with pytest.raises(UsageError, match=words):
-            find_results([tmp_path / name])

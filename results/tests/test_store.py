@@ -167,12 +167,6 @@ def test_a_writer_killed_in_mid_write_leaves_complete_lines(tmp_path: Path) -> N
     assert all(not isinstance(item, Skipped) for item in read(tmp_path))
 
 
-def test_files_written_whole_have_the_usual_permissions(tmp_path: Path) -> None:
-    write_whole(tmp_path / "a", "text")
-    (tmp_path / "b").write_text("text")
-    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
-
-
 def test_a_pipe_is_written_directly() -> None:
     write_whole(Path("/dev/null"), "text")
     assert not Path("/dev/null").is_file()

@@ -64,9 +64,9 @@ def test_the_exporters_are_listed(ethos_hil: Run) -> None:
         ["advice", ".advice.json"], ["csv", ".csv"], ["etdump", ".etdp"],
         ["json", ".json"],
         ["model-explorer", ".graph.json"], ["model-explorer-cycles", ".cycles.json"],
-        ["model-explorer-vela", ".vela.json"], ["parquet", ".parquet"], ["perfetto", ".pftrace"],
+        ["parquet", ".parquet"], ["perfetto", ".pftrace"],
         ["bench-csv", ".csv"], ["bench-parquet", ".parquet"],
-        ["junit", ".xml"], ["openmetrics", ".txt"], ["points-csv", ".csv"],
+        ["junit", ".xml"], ["points-csv", ".csv"],
         ["points-parquet", ".parquet"], ["summary", ".md"],
     ]  # fmt: skip
 
@@ -79,8 +79,8 @@ def test_what_cannot_be_written_is_one_line(ethos_hil: Run) -> None:
     Path("out").write_text("before")
     check_errors(ethos_hil, "export record.json", Snapshot("""
         --to cvs: 2 ethos-hil: no exporter is called 'cvs' (did you mean csv? exporters: advice, csv,
-            etdump, json, model-explorer, model-explorer-cycles, model-explorer-vela, parquet, perfetto; of
-            whole runs: bench-csv, bench-parquet, junit, openmetrics, points-csv, points-parquet, summary)
+            etdump, json, model-explorer, model-explorer-cycles, parquet, perfetto; of whole runs:
+            bench-csv, bench-parquet, junit, points-csv, points-parquet, summary)
         --to folded: 2 ethos-hil: there is no exporter 'folded' any more (use perfetto, which
             ui.perfetto.dev opens, or parquet, for a table of your own)
         --to perfetto -o out: 2 ethos-hil: the record of net.py:net has no timeline (`ethos-hil profile

@@ -44,7 +44,9 @@ class RunExporter:
 _GONE = {
     "chrome": "use perfetto, which ui.perfetto.dev opens",
     "folded": "use perfetto, which ui.perfetto.dev opens, or parquet, for a table of your own",
-    "github-benchmark": "use points-csv, or openmetrics",
+    "github-benchmark": "use points-csv",
+    "model-explorer-vela": "use model-explorer, whose operations have Vela's cycles",
+    "openmetrics": "use points-csv, or points-parquet",
     "pytorch-benchmark": "use points-parquet, with all numbers",
 }
 """Formats that there were, and what to use instead."""

@@ -15,12 +15,7 @@ from ethos_hil.results.report.tests.test_report_in_browser import OPEN_ALL, open
 from ethos_hil.results.testing.browser import visited
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-CAPTIONS = [
-    "The smallest NPU within a time and an SRAM: the first row with no more than you have",
-    "The fastest within an SRAM",
-]
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="module")
@@ -66,61 +61,6 @@ def test_axe_sees_a_heat_map_that_cannot_be_read(browser: Browser, bench: Path, 
         assert any(
             violation.startswith("color-contrast") and 'class="h' in violation for violation in violations(visit.page)
         )
-
-
-def names_of(page: Page, css: str) -> list[str]:
-    """The text of all elements that are seen."""
-    return [text.strip() for text in page.locator(f"{css}:visible").all_inner_texts()]
-
-
-def test_a_case_is_found_with_the_keyboard(browser: Browser, bench: Path) -> None:
-    with opened(browser, bench) as page:
-        page.locator("nav a[href='#benchmarks']").focus()
-        page.keyboard.press("Enter")
-        assert page.evaluate("location.hash") == "#benchmarks"
-        assert CAPTIONS[0] not in names_of(page, "#benchmarks caption")
-        group = page.locator("#benchmarks > details.item > summary", has_text="conv1x1")
-        group.focus()
-        page.keyboard.press("Enter")
-        page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.innerText").startswith("conv1x1_0")
-        page.keyboard.press("Enter")
-        assert names_of(page, "#benchmarks caption") == CAPTIONS
-        assert (
-            page.evaluate("document.activeElement.parentElement.querySelector('svg').getBoundingClientRect().width")
-            > 200
-        )
-
-
-def test_points_are_sorted_by_their_numbers(browser: Browser, bench: Path) -> None:
-    with opened(browser, bench) as page:
-        page.evaluate(OPEN_ALL)
-        table = page.get_by_role("region", name="Points of stem_000, virtual").locator("table")
-        cells = table.locator("tbody td:nth-child(5)")
-        times = [float(text.replace(",", "")) for text in cells.all_inner_texts()]
-        assert times == sorted(times)
-        table.get_by_role("button", name="ms").click()
-        assert [float(text.replace(",", "")) for text in cells.all_inner_texts()] == sorted(times, reverse=True)
-
-
-def test_without_a_script_and_on_a_small_screen(browser: Browser, bench: Path) -> None:
-    with opened(browser, bench, java_script_enabled=False, viewport={"width": 360, "height": 700}) as page:
-        assert page.locator("#benchmarks .heat").first.is_visible()
-        for name in ("conv1x1", "conv1x1_001"):
-            page.locator("#benchmarks summary", has_text=name).first.click()
-        assert names_of(page, "#benchmarks caption") == CAPTIONS
-    with opened(browser, bench, viewport={"width": 360, "height": 700}) as page:
-        page.evaluate(OPEN_ALL)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
-def test_on_paper_the_heat_map_is_light(browser: Browser, bench: Path) -> None:
-    with opened(browser, bench, color_scheme="dark") as page:
-        page.emulate_media(media="print")
-        page.set_viewport_size({"width": 718, "height": 1000})
-        colour = page.evaluate("getComputedStyle(document.querySelector('.heat .h3')).backgroundColor")
-        assert colour == "rgb(200, 218, 245)"
-        assert page.evaluate("document.documentElement.scrollWidth") <= 718
 
 
 def test_the_default_grid_opens_at_once(browser: Browser, folder: Path) -> None:

@@ -54,17 +54,6 @@ FRONT = (
 )
 
 
-def places(points: Sequence[PlottedPoint]) -> list[tuple[str, str]]:
-    return [(point.npu, point.figures.memory_mode) for point in points]
-
-
-def test_on_the_front_is_what_no_other_point_beats_in_both() -> None:
-    chart = pareto("a", plotted(FRONT))
-    # 600 cycles of U85 at 1 GHz are as long as 300 of U55 at 500 MHz, and need more SRAM.
-    assert places(chart.front) == [("u55-64", "Sram_Only"), ("u55-256", "Shared_Sram"), ("u55-256", "Sram_Only")]
-    assert [chart.time(point) for point in chart.front] == ["0.0014", "0.0013", "0.0006"]
-
-
 def test_a_front_of_random_points_is_the_one_that_comparing_all_pairs_gives() -> None:
     points = plotted(bench_samples.grid(cases=12, seed=9))
     for label in {point.figures.label for point in points}:
@@ -148,16 +137,6 @@ def test_ticks_are_on_the_axis_few_and_in_order(low: float, high: float) -> None
         assert all(-1e-6 <= axis.at(tick) <= 100 + 1e-6 for tick in ticks)
 
 
-def test_names_on_the_front_do_not_cover_one_another() -> None:
-    for mine in bench_page._by_case(plotted(bench_samples.grid(cases=30))).values():
-        plot = pareto("a", mine).plot
-        boxes = [(float(x), float(y), 6.0 * len(name)) for x, y, name in
-                 re.findall(r'<text x="([\d.]+)" y="([\d.]+)" class="strong"[^>]*>([^<]+)<', plot)]  # fmt: skip
-        assert boxes
-        for (x1, y1, w1), (x2, y2, w2) in itertools.combinations(boxes, 2):
-            assert not (abs(y1 - y2) < 9 and x1 < x2 + w2 and x2 < x1 + w1)
-
-
 # The use of the MAC engine.
 
 
@@ -189,23 +168,12 @@ def test_a_group_is_the_median_of_its_cases() -> None:
     assert [percent(uses[0]) for _, uses in heat_map.cases] == ["50", "25", "10", "20", "80"]
 
 
-def test_few_cases_have_one_map_with_a_row_for_each_mode() -> None:
-    (heat_map,) = heat_maps(plotted(bench_samples.grid(cases=1)))
-    assert (heat_map.mode, [name for name, _ in heat_map.cases]) == ("", list(bench_samples.MODES))
-
-
 def test_intensity_is_of_the_memory_that_is_used_most_of_what_it_can_do() -> None:
     (mine,) = plotted([point("a", "ethos-u55-32", "Sram_Only", 10_000, macs=160_000, moved=80_000)])
     assert intensity(mine) == 2.0  # half of SRAM's 16 bytes a cycle, a twentieth of DRAM's 4
 
 
 # The section.
-
-
-def test_nothing_is_drawn_for_a_run_without_a_benchmark() -> None:
-    html = report(samples.night()).decode()
-    assert 'id="benchmarks"' not in html
-    assert 'href="#benchmarks"' not in html
 
 
 def test_two_cases_of_one_model_are_two_however_they_end() -> None:
@@ -235,14 +203,6 @@ def test_the_section_says_what_its_numbers_are() -> None:
     assert "500 MHz (Vela's system configuration Ethos_U55_High_End): u55-32, u55-64, u55-128, u55-256" in text
     assert "unsupported: depthwise is not for Ethos-U55" in text
     assert "measured" not in text.partition("Environment and files")[0]
-
-
-def test_every_point_has_its_provenance_and_how_it_stands() -> None:
-    records = [*FRONT[:3], replace(FRONT[3], verdict=Verdict.VERIFIED), bench_samples.refused(FRONT[4], "no room")]
-    text = section(records)
-    assert "u55-32 Sram_Only 900 modelled, compiled-only 500 0.0018" in text
-    assert "u55-256 Sram_Only 300 modelled, verified 500 0.0006" in text
-    assert "u55-256 Shared_Sram refused: unsupported: no room" in text
 
 
 def test_a_point_that_is_not_verified_is_never_green_and_never_solid() -> None:
@@ -322,14 +282,6 @@ def test_no_mark_is_solid_that_is_not_verified_and_this_test_would_see_it() -> N
     assert len(false_marks(html.replace(' hollow"', '"'))) > 50
 
 
-def test_another_clock_makes_other_times_and_says_whose_it_is() -> None:
-    clock = StatedClock(250e6, "stated with --clock 250MHz")
-    text = Reader(report(bench_samples.results(FRONT), clock=clock)).text
-    assert "250 MHz (stated with --clock 250MHz): u55-32, u55-64, u55-128, u55-256, u85-256, u85-512" in text
-    assert "u55-256 Sram_Only 300 modelled, compiled-only 250 0.0012" in text
-    assert "Vela's system configuration" not in text
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_points_with_absurd_values_are_shown_or_refused(seed: int) -> None:
     chance = random.Random(seed)
@@ -347,12 +299,3 @@ def test_points_with_absurd_values_are_shown_or_refused(seed: int) -> None:
         shown += b'id="benchmarks"' in html
         assert not re.search(rb'(?:x|y|d)="[^"]*(?:nan|inf)', html)
     assert shown > 10
-
-
-def test_few_cases_stand_alone_and_the_first_is_open() -> None:
-    for cases, groups in ((2, 2), (3, 3), (12, 10)):
-        page = bench_page.bench_page(stood(*bench_samples.grid(cases=cases)))
-        assert page is not None
-        assert len(page.groups) == groups
-    html = report(bench_samples.results(bench_samples.grid(cases=2))).decode()
-    assert '<details class="item" open><summary><span class="label">stem_000</span>' in html

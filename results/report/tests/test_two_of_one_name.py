@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.record import Metric, Record, RunnerInfo, TargetInfo
-from ethos_hil.base.record_context import BenchInfo, RunInfo
+from ethos_hil.base.record_context import RunInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
@@ -109,34 +109,6 @@ def test_the_number_of_one_is_not_the_others(tmp_path: Path, kind: str) -> None:
     sparks = " ".join(re.findall(r'aria-label="3 runs: ([^"]*)"', page.decode()))
     assert "1,000 throughout" in sparks
     assert "2,000 to 2,200" in sparks
-
-
-def test_the_pages_of_two_schemes_have_their_names(tmp_path: Path) -> None:
-    page = part(report(RunResults("n", "", (net(), net("a16w8")))), "models")
-    assert "net.py:net (a8w8)" in page
-    assert "net.py:net (a16w8)" in page
-    assert "(a8w8)" not in part(report(RunResults("n", "", (net(),))), "models")
-
-
-@pytest.mark.parametrize("scheme", ["a16w8", "a8w8"])
-def test_two_cases_of_a_model_have_pages_of_their_own(scheme: str) -> None:
-    """Of each case the fastest point has a page."""
-    wide, narrow = (replace(record, bench=BenchInfo("grid", case, "nets"))
-                    for record, case in ((samples.model(ops=9), "wide"), (samples.model(ops=8), "narrow")))  # fmt: skip
-    assert narrow.artifact is not None
-    narrow = replace(narrow, artifact=replace(narrow.artifact, scheme=scheme))
-    text = part(report(RunResults("n", "", (wide, narrow))), "models")
-    assert "wide" in text
-    assert "narrow" in text
-
-
-def test_a_case_of_two_grids_that_is_quantised_in_two_ways_is_two_cases() -> None:
-    points = [replace(counting(net(scheme), cycles), npu=npu, bench=BenchInfo(f"{scheme} grid", "net", "nets"))
-              for scheme, cycles in (("a8w8", 100.0), ("a16w8", 900.0))
-              for npu in ("ethos-u55-128", "ethos-u55-256")]  # fmt: skip
-    text = part(report(RunResults("n", "", tuple(points))), "benchmarks")
-    assert "2 cases on 2 NPUs" in text
-    assert "net (a16w8)" in text
 
 
 def test_two_that_nothing_tells_apart_are_two_rows() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 
 import pytest
@@ -13,7 +12,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import Accuracy, Check, Divergence, Metric, Op, Output, Record, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.export.operations_csv import EXPORTER
-from ethos_hil.results.text.record import checks_table, ops_table, summary
+from ethos_hil.results.text.record import checks_table, summary
 
 BAD = "a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"
 SHOWN = r"a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"
@@ -67,11 +66,6 @@ def test_a_check_of_a_preflight_is_plain() -> None:
     text = printed(Console(file=io.StringIO(), width=2000), checks_table((Check(BAD, BAD, BAD, "fail", BAD),)))
     assert text.count(SHOWN) == 4
     assert "\x1b" not in text
-
-
-def test_a_file_name_with_brackets_is_the_right_name() -> None:
-    op = dataclasses.replace(hostile().ops[0], source="a[bold].py:4", sources=())
-    assert "a[bold].py:4" in printed(Console(file=io.StringIO(), width=2000), ops_table((op,)).to_text())
 
 
 def test_an_exported_table_is_plain_and_a_record_keeps_the_text() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import random
 import re
@@ -18,7 +17,6 @@ from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison, Word
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import Skipped
-from ethos_hil.results.subject import subject_of
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False}).enable("strikethrough")
 OURS = {"h1", "h2", "h3", "p", "strong", "em", "ul", "li", "code", "table", "thead", "tbody", "tr", "th", "td", "br"}
@@ -94,10 +92,6 @@ def test_the_guard_sees_what_is_no_code() -> None:
     assert html.unescape("&#124;") == "|"
 
 
-def test_long_text_is_cut() -> None:
-    assert Page(code("x" * 300)).code == [cut("x" * 300, 200)]
-
-
 def test_it_begins_with_how_the_run_went() -> None:
     lines = summary.write(samples.run(*samples.endings().values()), None).splitlines()
     assert lines[0] == "# ethos-hil: red: 3"
@@ -128,17 +122,6 @@ def test_a_comparison_is_told_by_cause_with_what_moved() -> None:
     assert text.startswith("# ethos-hil: green; the gate passes\n")
     assert "Against `a`: 7 unchanged. The gate passes." in text
     assert "## Changes" not in text
-
-
-def test_two_schemes_of_a_model_are_told_apart() -> None:
-    record = samples.failed(test=None, model="net.py:net")
-    assert record.artifact is not None
-    other = dataclasses.replace(record, artifact=dataclasses.replace(record.artifact, scheme="a16w8"))
-    changed = samples.comparison(changes=1)
-    worse = dataclasses.replace(changed.changes[0], subject=subject_of(other))
-    rows = page(samples.run(record, other), dataclasses.replace(changed, changes=(worse,))).rows
-    assert [cells[0] for cells in rows if "mismatch" in cells] == ["net.py:net (a8w8)", "net.py:net (a16w8)"]
-    assert [cells[1] for cells in rows if cells[0] == "regressed"] == ["net.py:net (a16w8)"]
 
 
 def test_failures_have_kind_message_and_line() -> None:

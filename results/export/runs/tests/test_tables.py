@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import tempfile
 from pathlib import Path
 
 import duckdb
@@ -60,16 +59,6 @@ def test_the_rows_are_those_of_a_history(tmp_path: Path) -> None:
                 else str(value)
             )
             assert row[column] == text, column
-
-
-def test_the_name_of_the_folder_for_temporary_files_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """DuckDB would take `run=1` for a column, and `[12]` for a pattern."""
-    before = table(samples.run(samples.record()))
-    (tmp_path / "run=1[12]").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "run=1[12]"))
-    assert table(samples.run(samples.record())) == before
 
 
 def test_another_reader_of_parquet_finds_the_same() -> None:
