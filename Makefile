@@ -82,7 +82,7 @@ fvp-check: setup ## With an FVP of Arm's: programs, tests and cycles on it, in o
 peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged, on the FVP launchers: its cycles are the NPU model's
 	@$(BIN)/python -m pytest -q suites/lab/prove/peers
 
-zoo: setup build/zoo/.installed ## 68 architectures of torchvision, timm and our own on five NPUs (two hours); FEW="unet resnet18" runs those
+zoo: setup build/zoo/.installed ## 53 architectures of torchvision, timm and our own on five NPUs (two hours); FEW="unet resnet18" runs those
 	@$(BIN)/python -m ethos_hil.suites.lab zoo $(FEW) -j $(JOBS) --resume $(if $(FEW),,--json docs/data/zoo.json)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.scan.origins import map_rows
+from ethos_hil.harness.scan.compilers import map_rows
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.formats.tosa import without_locations
 from ethos_hil.lowering.repairs.defect import DefectFinding

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 from ethos_hil.base import environment
@@ -14,14 +12,13 @@ from ethos_hil.base.record import Record
 from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.bundle.run_bundle import RunBundle, end_alike, end_of
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.recorded import RecordedTarget
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import naming_program
 from ethos_hil.harness.verdict.findings import Answer, Report, report_of
 from ethos_hil.harness.verdict.run_data import RunData
-from ethos_hil.harness.verdict.verify import references_of, same_bits
+from ethos_hil.harness.verdict.verify import references_of
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.program.program_file import ProgramFile
 
@@ -85,10 +82,7 @@ def replay(bundle: RunBundle, reporter: Reporter | None = None) -> Report:
         raise UsageError(
             f"the bundle's answer does not fit its program: {type(error).__name__}: {error}", hint="--debug shows where"
         ) from error
-    notes = (*report.facts.notes, "the answer was recorded when the bundle was made")
-    if references and bundle.references and not _same(references, bundle.references):
-        notes = (*notes, "the reference answers here otherwise than it did when the bundle was made")
-    return report.with_facts(notes=notes)
+    return report.with_facts(notes=(*report.facts.notes, "the answer was recorded when the bundle was made"))
 
 
 def differences(bundle: RunBundle, firmware: bool = True) -> tuple[str, ...]:
@@ -99,13 +93,12 @@ def differences(bundle: RunBundle, firmware: bool = True) -> tuple[str, ...]:
         firmware: whether the firmware matters.
     """
     sentences = []
-    if firmware and bundle.firmware_sha256:
+    there = bundle.record.firmware_sha256
+    if firmware and there:
         here = _firmware_here(bundle)
-        if here and here != bundle.firmware_sha256:
-            sentences.append(
-                f"the firmware here ({here[:12]}) is another than the bundle's ({bundle.firmware_sha256[:12]})"
-            )
-    now, before = environment.versions(), bundle.seen.versions
+        if here and here != there:
+            sentences.append(f"the firmware here ({here[:12]}) is another than the bundle's ({there[:12]})")
+    now, before = environment.versions(), bundle.record.versions
     changed = [f"{name} {text}, here {now[name]}" for name, text in before.items() if now.get(name, text) != text]
     if changed:
         sentences.append(f"versions differ from the bundle's: {', '.join(changed)}")
@@ -122,16 +115,7 @@ def compare_ends(bundle: RunBundle, record: Record, where: str) -> tuple[str, ..
     """
     if end_alike(bundle.record, record):
         return (f"it ended as the run in {where}",)
-    sentences = [f"it did not end as the run in {where}, which is {end_of(bundle.record)}"]
-    if bundle.again is not None and not end_alike(bundle.again, bundle.record):
-        alike = "as here" if end_alike(bundle.again, record) else end_of(bundle.again)
-        sentences.append(f"when the bundle was made, it ended {alike}")
-    return tuple(sentences)
-
-
-def without_times(outcome: Outcome, run_id: bytes) -> Outcome:
-    """Return an outcome without what is another one in each run: wall times, and the id of the run."""
-    return dataclasses.replace(outcome, run_id=run_id, seconds={})
+    return (f"it did not end as the run in {where}, which is {end_of(bundle.record)}",)
 
 
 def _firmware_here(bundle: RunBundle) -> str:
@@ -139,12 +123,3 @@ def _firmware_here(bundle: RunBundle) -> str:
         return hashlib.sha256(find_firmware(bundle.soc)).hexdigest()
     except (ToolError, UsageError):
         return ""
-
-
-def _same(ours: Sequence[ReferenceRun], theirs: Sequence[ReferenceRun]) -> bool:
-    if len(ours) != len(theirs):
-        return False
-    return all(
-        len(run.outputs) == len(other.outputs) and all(map(same_bits, run.outputs, other.outputs))
-        for run, other in zip(ours, theirs, strict=True)
-    )

@@ -22,8 +22,9 @@ from ethos_hil.base.regular_file import opened
 from ethos_hil.lowering.formats.array_archive import BadArchive, ZipMembers, members
 from ethos_hil.lowering.program.program_file import no_file
 
-SCHEMA_VERSION = 2
-_READ = (1, SCHEMA_VERSION)
+SCHEMA_VERSION = 3
+_READ = (2, SCHEMA_VERSION)
+"""2 had an image, the reference's answers and a second record as well: they are left alone."""
 KIND = "ethos-hil bundle"
 MANIFEST = "manifest.json"
 _FORMS = "give a bundle that `ethos-hil bundle` wrote"

@@ -19,42 +19,25 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.base.question import GROUP_OF, GROUPS, MOST_EXECUTIONS, OPTIONS, Question
+from ethos_hil.base.question import GROUPS, MOST_EXECUTIONS, OPTIONS, Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.harness.bundle.archive import json_member, pack, refusal_of, unpack
 from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.link.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
+from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.targets.base import CYCLE_PROVENANCES, Capability
 from ethos_hil.harness.targets.recorded import TargetFacts
-from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
 from ethos_hil.lowering.formats.pte_model import Tensor, archive_names
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.program.program_file import ProgramDelegates
 from ethos_hil.lowering.vela.ini import SHIPPED
 
 ARTIFACT = "artifact/"
-PROGRAM = f"{ARTIFACT}model.pte"
-INPUTS, EXPECTED, IMAGE, RECORD, AGAIN = "inputs.npz", "expected.npz", "image.elf", "record.json", "again.json"
+INPUTS, EXPECTED, RECORD = "inputs.npz", "expected.npz", "record.json"
 README = "README.txt"
-_DEMANDS = ("allow_cpu_only", "require_delegated", "max_cpu_ops")
-_OLD_DEMANDS = ("allow_cpu_only", "require_all", "most")
-_MEMBERS: Mapping[str, str] = {
-    "artifact/model.pte": "the program, as ExecuTorch writes it",
-    "artifact/": "what is known of it: each delegate's TOSA and compiled form, the map to source lines",
-    "inputs.npz": "its inputs, for `ethos-hil run --inputs`",
-    "expected.npz": "the outputs that are right, for `ethos-hil run --expected`",
-    "image.elf": "the firmware with both in it, for a debugger or a board; `ethos-hil run` never boots it",
-    "record.json": "what the run kept: verdict, failure, cycles, versions",
-    "again.json": "the same of the run that was made for this bundle",
-    "recording.json": "what the target answered in that run, with recording.npz",
-    "reference.json": "what the reference answered, with reference.npz",
-    "manifest.json": "the size and SHA-256 of each file, and what was asked",
-}
 
 
 @dataclass(frozen=True)
@@ -75,14 +58,10 @@ class RunBundle:
         soc: name of the target's system on chip.
         artifact: the program, seen from the method that ran, without its ETRecord.
         input_sets: its inputs.
-        image: the firmware with the program and the inputs, as it ran; b"" where it could not be packed. Never run
-            from a bundle.
-        image_hash, firmware_sha256: digests of both, hexadecimal, or "".
         expected: the outputs that are right, where someone beside the reference says so: for each input set, or for
             each execution.
-        again: the record of the run that was made for the bundle, without wall times; None if there was none.
-        answer: what the target answered in that run; None if it did not answer.
-        references: what the reference answered, for each input set.
+        answer: what the target answered in the run that was made for the bundle; None if it did not answer, or there
+            was no such run.
     """
 
     record: Record
@@ -90,23 +69,13 @@ class RunBundle:
     soc: str
     artifact: Artifact
     input_sets: tuple[InputSet, ...]
-    image: bytes = b""
-    image_hash: str = ""
-    firmware_sha256: str = ""
     expected: tuple[InputSet, ...] | None = None
-    again: Record | None = None
     answer: RecordedAnswer | None = None
-    references: tuple[ReferenceRun, ...] = ()
 
     @property
     def repeat(self) -> int:
         """Executions of each input set."""
         return self.question.repeat or 1
-
-    @property
-    def seen(self) -> Record:
-        """The newest record: of the run that was made for the bundle, if there was one."""
-        return self.again or self.record
 
     def pack(self) -> bytes:
         """Return the bundle as a file. Raises UsageError if it is too large."""
@@ -114,10 +83,6 @@ class RunBundle:
         names = [f"input_{index}" for index in range(len(self.artifact.plan.input_tensors))]
         files[INPUTS] = packed_sets(self.input_sets, names)
         files[RECORD] = _json(self.record.to_json())
-        if self.image:
-            files[IMAGE] = self.image
-        if self.again is not None:
-            files[AGAIN] = _json(self.again.to_json())
         if self.expected is not None:
             files[EXPECTED] = packed_sets(self.expected, archive_names(self.artifact.outputs))
         if self.answer is not None:
@@ -126,22 +91,9 @@ class RunBundle:
                 "board": dataclasses.asdict(self.answer.board),
                 "outcome": outcome_to_json(self.answer.outcome, arrays),
             }
-            files |= _with_arrays("recording", document, arrays)
-        if self.references:
-            arrays = {}
-            source = REFERENCE if any(run.delegate_outputs for run in self.references) else HOST
-            answers = references_to_json(self.references, arrays)
-            files |= _with_arrays("reference", {"source": source, "answers": answers}, arrays)
-        files[README] = readme(self.record, self.again, self.question, self.soc, self.artifact, sorted(files)).encode()
-        facts = {
-            "question": self.question.to_json(),
-            "soc": self.soc,
-            "versions": dict(self.seen.versions),
-            "firmware_sha256": self.firmware_sha256,
-            "image_hash": self.image_hash,
-            "program": PROGRAM,
-            "program_sha256": self.artifact.sha256,
-        }
+            files |= {"recording.json": _json(document), "recording.npz": packed_arrays(arrays)}
+        files[README] = readme(self).encode()
+        facts = {"question": self.question.to_json(), "soc": self.soc, "program_sha256": self.artifact.sha256}
         return pack(files, facts)
 
     @classmethod
@@ -169,9 +121,6 @@ def _bundle(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> RunBundl
     artifact = artifact.of(question.method).rename(question.label)
     if artifact.sha256 != manifest["program_sha256"]:
         raise BadArchive("its program is not the one that its manifest names")
-    for name in ("firmware_sha256", "image_hash"):
-        if not isinstance(manifest[name], str):
-            raise BadArchive(f"{name} is not text")
     input_sets = sets_of(_member(files, INPUTS), artifact.plan.input_tensors, INPUTS)
     repeat = 1 if question.repeat is None else question.repeat
     check_executions(artifact, len(input_sets), repeat)
@@ -179,33 +128,20 @@ def _bundle(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> RunBundl
     if EXPECTED in files:
         expected = sets_of(files[EXPECTED], artifact.plan.output_tensors, EXPECTED)
     return RunBundle(
-        record=_record(files, RECORD),
+        record=_record(files),
         question=question,
         soc=soc,
         artifact=artifact,
         input_sets=input_sets,
-        image=files.get(IMAGE, b""),
-        image_hash=manifest["image_hash"],
-        firmware_sha256=manifest["firmware_sha256"],
         expected=expected,
-        again=_record(files, AGAIN) if AGAIN in files else None,
         answer=_answer(files, artifact, len(input_sets), repeat),
-        references=_references(files),
     )
 
 
 def _question(manifest: Mapping[str, Any]) -> tuple[Question, str]:
     """Return the question of a manifest, and the system on chip. Raises BadArchive where it cannot be used."""
     try:
-        if "settings" in manifest:  # of schema 1, which knew a part of the question
-            settings = {**manifest["settings"]}
-            soc, delegation = settings.pop("soc"), settings.pop("delegation")
-            demands = dict(zip(_DEMANDS, (delegation[name] for name in _OLD_DEMANDS), strict=True))
-            document: Any = {group: {} for group in GROUPS}
-            for name, value in {**settings, **demands}.items():
-                document[GROUP_OF[name]][name] = value
-        else:
-            document, soc = manifest["question"], manifest["soc"]
+        document, soc = manifest["question"], manifest["soc"]
         unknown = sorted({name for group in GROUPS for name in document[group]} - {*OPTIONS})
         if unknown or not isinstance(soc, str):
             raise TypeError(f"{unknown[0]} is not known" if unknown else f"soc is {soc!r:.50}")
@@ -247,18 +183,11 @@ def _answer(files: Mapping[str, bytes], artifact: Artifact, input_sets: int, rep
     return recording
 
 
-def _references(files: Mapping[str, bytes]) -> tuple[ReferenceRun, ...]:
-    if "reference.json" not in files:
-        return ()
-    arrays = named_arrays(_member(files, "reference.npz"), "reference.npz")
-    return references_of_json(json_member(files, "reference.json")["answers"], arrays)
-
-
-def _record(files: Mapping[str, bytes], name: str) -> Record:
+def _record(files: Mapping[str, bytes]) -> Record:
     try:
-        return Record.from_json(json_member(files, name))
+        return Record.from_json(json_member(files, RECORD))
     except ValueError as error:
-        raise BadArchive(f"{name}: {error}") from error
+        raise BadArchive(f"{RECORD}: {error}") from error
 
 
 def _member(files: Mapping[str, bytes], name: str) -> bytes:
@@ -267,29 +196,15 @@ def _member(files: Mapping[str, bytes], name: str) -> bytes:
     return files[name]
 
 
-def _with_arrays(name: str, document: Mapping[str, Any], arrays: Arrays) -> dict[str, bytes]:
-    return {f"{name}.json": _json(document), f"{name}.npz": packed_arrays(arrays)}
-
-
 def _json(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
 
-def readme(
-    record: Record, again: Record | None, question: Question, soc: str, artifact: Artifact, names: Sequence[str]
-) -> str:
-    """Return the text.
-
-    Args:
-        record: as the run kept it.
-        again: the record of the run that was made for the bundle, or None.
-        question: what was asked.
-        soc: name of the target's system on chip.
-        artifact: the program.
-        names: of the other members.
-    """
+def readme(bundle: RunBundle) -> str:
+    """Return the text for someone who has never seen a bundle."""
+    record, question = bundle.record, bundle.question
     lines = [
-        f"One run of ethos-hil: {question.label} for {question.npu} on {question.target} {soc}",
+        f"One run of ethos-hil: {question.label} for {question.npu} on {question.target} {bundle.soc}",
         *([f"of the test {record.test.id}"] if record.test is not None else []),
         f"that ended as {one_line(end_of(record))}",
         "",
@@ -300,15 +215,10 @@ def readme(
         "It needs QEMU, and neither the model nor a board. Nothing in this file is executed on your machine itself:",
         "the program runs on the virtual board, with the firmware that you have.",
     ]
-    if "recording.json" in names:
+    if bundle.answer is not None:
         lines += ["Without QEMU, the answer that was recorded is judged again: ethos-hil run failure.zip --replay"]
-    if again is not None and not end_alike(record, again):
-        lines += ["", f"It did not end alike when this file was made: {one_line(end_of(again))}"]
-    lines += ["", f"program  SHA-256 {artifact.sha256}"]
-    lines += [f"versions {', '.join(f'{name} {text}' for name, text in sorted(record.versions.items()))}", ""]
-    for name, what in _MEMBERS.items():
-        if name in names or name == "manifest.json" or (name.endswith("/") and any(name in member for member in names)):
-            lines.append(f"{name:20}{what}")
+    lines += ["", f"program  SHA-256 {bundle.artifact.sha256}"]
+    lines += [f"versions {', '.join(f'{name} {text}' for name, text in sorted(record.versions.items()))}"]
     return "".join(f"{escape(line)}\n" for line in lines)
 
 
@@ -372,31 +282,6 @@ def named_arrays(data: bytes, name: str) -> Arrays:
         return read_arrays(io.BytesIO(data))
     except BadArchive as error:
         raise BadArchive(f"{name}: {error}") from error
-
-
-def references_to_json(references: Sequence[ReferenceRun], arrays: Arrays) -> list[dict[str, Any]]:
-    """Return answers as JSON; their arrays are added to `arrays`."""
-    return [_reference_to_json(reference, f"set{index}.", arrays) for index, reference in enumerate(references)]
-
-
-def references_of_json(data: Sequence[Mapping[str, Any]], arrays: Arrays) -> tuple[ReferenceRun, ...]:
-    """Return the answers of `references_to_json`. Raises KeyError or TypeError where it has another form."""
-    return tuple(_reference(entry, f"set{index}.", arrays) for index, entry in enumerate(data))
-
-
-def _reference_to_json(reference: ReferenceRun, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    own: Arrays = {}
-    document = answer_to_json(reference, own)
-    arrays.update({prefix + name: array for name, array in own.items()})
-    later = [_reference_to_json(run, f"{prefix}later{at}.", arrays) for at, run in enumerate(reference.later)]
-    return {**document, "later": later}
-
-
-def _reference(data: Mapping[str, Any], prefix: str, arrays: Arrays) -> ReferenceRun:
-    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    first = answer(data, own)
-    later = tuple(_reference(entry, f"{prefix}later{at}.", arrays) for at, entry in enumerate(data["later"]))
-    return ReferenceRun(first.outputs, first.delegate_outputs, first.delegate_inputs, later)
 
 
 _MOST_IN_A_ROW = 100_000

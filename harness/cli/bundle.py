@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.harness.cli.asking import DEBUG, given_parameters
-from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
+from ethos_hil.harness.cli.destinations import check_distinct, check_files, write_out
 
 if TYPE_CHECKING:
     from ethos_hil.base.question import Question
@@ -58,10 +57,6 @@ def bundle(
         Path | None,
         typer.Option(metavar="Y.npz", help="The outputs that the run was compared with, if it had --expected."),
     ] = None,
-    artifacts: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="What `pytest --artifacts DIR` kept: for programs that left the cache."),
-    ] = None,
     no_run: Annotated[
         bool,
         typer.Option(
@@ -74,7 +69,6 @@ def bundle(
             min=0.1, metavar="SECONDS", help="Limit for the run on the target.", show_default="what the run had, or 120"
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
     debug: DEBUG = False,
 ) -> None:
     """Write a run into one file, which shows it again elsewhere: `ethos-hil run FILE`. Its name goes to stdout.
@@ -90,28 +84,15 @@ def bundle(
     check_distinct({"--output": output}, {name: path for name, path in read.items() if path is None or path.is_file()})
     with Live() as live:
         live.stage(f"Looking into {run}")
-        from ethos_hil.harness.bundle.make import KeptFiles, choose, make
+        from ethos_hil.harness.bundle.make import choose, make
 
         chosen = choose(run, test)
-        files = KeptFiles(inputs, expected, artifacts)
-        result = make(chosen, files, run=not no_run, timeout=timeout, reporter=live)
+        result = make(chosen, inputs=inputs, expected=expected, run=not no_run, timeout=timeout, reporter=live)
         live.stage("Writing the bundle")
         data = result.bundle.pack()
     write_out(output, data)
     for note in result.notes:
         sys.stderr.write(f"note: {one_line(note)}\n")
-    if as_json:
-        document = {
-            "file": str(output),
-            "sha256": hashlib.sha256(data).hexdigest(),
-            "bytes": len(data),
-            "name": chosen.record.label,
-            "verdict": str(chosen.record.verdict),
-            "again": None if result.bundle.again is None else str(result.bundle.again.verdict),
-            "notes": list(result.notes),
-        }
-        write_json(STDOUT, document)
-        return
     sys.stdout.write(f"{escape(str(output))}\n")
 
 
@@ -160,7 +141,7 @@ def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, r
         )
     if replay and bundle.answer is None:
         raise UsageError(
-            f"{path} has no recorded answer: its run ended as {bundle.seen.verdict} before one",
+            f"{path} has no recorded answer: its run ended before one, or it was made with --no-run",
             hint="leave out --replay",
         )
     able = find_plugin(question.target).options

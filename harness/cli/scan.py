@@ -8,29 +8,26 @@ from typing import Annotated
 import typer
 
 from ethos_hil.base.asking import SCAN
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import DEBUG, MERGE, RESUME, RUN_NAME, RUNS, SHARD, asks, file_option, option_of
-from ethos_hil.harness.cli.destinations import STDOUT, write_json, write_out
+from ethos_hil.harness.cli.destinations import STDOUT, write_json
 
 
 @asks(SCAN)
 def scan(
     question: Question,
     over: Annotated[
-        list[str],
+        str,
         typer.Option(
             "--over",
             metavar="PACKAGE=VERSIONS",
             help="ethos-u-vela=4.4..5.2 for the newest release of each minor version, or "
-            "ethos-u-vela=4.4.1,5.0.0,5.1.0; or the same of executorch. May be repeated with another package.",
+            "ethos-u-vela=4.4.1,5.0.0,5.1.0.",
         ),
     ],
     npu: Annotated[
         list[str] | None,
-        option_of(
-            "npu", help="NPU to compile for; repeatable. Default: ethos-u55-128, or that of the test.", otherwise=""
-        ),
+        option_of("npu", help="NPU to compile for; repeatable. Default: ethos-u55-128.", otherwise=""),
     ] = None,
     memory_mode: Annotated[
         list[str] | None,
@@ -54,12 +51,11 @@ def scan(
     runs: RUNS = Path("results/runs"),
     top: Annotated[int, typer.Option(min=1, metavar="N", help="The most operations to show of each change.")] = 10,
     json_file: Annotated[Path | None, file_option("--json", "the result there", instead="the tables")] = None,
-    csv_file: Annotated[Path | None, file_option("--csv", "a row for each version there", instead="the tables")] = None,
     debug: DEBUG = False,
 ) -> None:
-    """Compile one model or test with several versions of a tool, and show at which version something changed first.
+    """Compile one model with several versions of Vela, and show at which version something changed first.
 
-    For Vela the model is lowered once, and every version compiles the same TOSA. Each version is installed once, in an
+    The model is lowered once, and every version compiles the same TOSA. Each version is installed once, in an
     environment of its own, and kept. Cycles are modelled, and every program's answer is checked bit for bit. A run
     folder is kept where it is named, or where the versions are divided.
 
@@ -74,13 +70,11 @@ def scan(
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.lowering.cache.contents import prepare_torch
 
-    wanted = tuple(WantedVersions.parse(spec) for spec in over)  # before what takes longer to import
-    if json_file == csv_file == STDOUT:
-        raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
-    check_written(question, {"--json": json_file, "--csv": csv_file})
+    wanted = WantedVersions.parse(over)  # before what takes longer to import
+    check_written(question, {"--json": json_file})
     place = RunPlace.of(runs, run_name, resume, shard, merge, always=False)
     prepare_torch()
-    from ethos_hil.harness.scan.report import document, table
+    from ethos_hil.harness.scan.report import document, text
     from ethos_hil.harness.scan.scan import ScanOrder
     from ethos_hil.harness.scan.scan import scan as run_scan
 
@@ -89,10 +83,7 @@ def scan(
         report = run_scan(order, live, place)
     if json_file is not None:
         write_json(json_file, document(report))
-    if csv_file is not None:
-        write_out(csv_file, table(report))
-    if STDOUT not in (json_file, csv_file):
+    if json_file != STDOUT:
         from ethos_hil.base.console import console
-        from ethos_hil.harness.scan.text import scan as text
 
         console().print(text(report, top=top))

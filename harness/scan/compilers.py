@@ -1,50 +1,36 @@
-"""One version's way from a question to programs: Vela's from the frozen TOSA, ExecuTorch's from the model."""
+"""What one version of Vela compiles of the frozen TOSA, and which lines of the model its operations come from.
+
+The frozen TOSA has no locations. What is known of it is the delegate map of the program that was lowered here, which
+says of many of its operators where they come from. An operator that it does not name belongs to what gives its inputs,
+else to what reads its output, as in `ethos_hil.lowering.map.delegate_map`.
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
-import os
-import re
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
-from ethos_hil.base.asking import LOWER, TESTING, words
-from ethos_hil.base.errors import CompileError, ToolError, UsageError
-from ethos_hil.base.plain_text import cut, one_line
-from ethos_hil.base.process import run_module
+from ethos_hil.base.errors import CompileError, UsageError
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import Question
-from ethos_hil.base.regular_file import read_text
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.scan.compiled_version import Answer, CompiledVersion, answers, measure
-from ethos_hil.harness.scan.environment import VersionEnvironment, torch_wanted
-from ethos_hil.harness.scan.origins import map_rows
+from ethos_hil.harness.scan.environment import VersionEnvironment
 from ethos_hil.harness.scan.releases import VELA
-from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, LIMIT_VARIABLE
-from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
+from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator
+from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
 from ethos_hil.lowering.native.worker import NativeTool, ToolRaised
-from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaOutput, run_vela
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.options import VelaSetup
-from ethos_hil.results.store import StoredRecord, read
 
 _ITS_OWN = (UsageError, Fault, ToolRaised)
 """Errors that are a version's: it has no program, and the scan goes on."""
 _FROZEN = "frozen"
 """The name of a configuration file that is given to all versions alike, though it is the one in our Vela's wheel."""
-_LIMIT = "1GB"
-"""Of what is kept of the artifacts of another ExecuTorch."""
-_MOST_REASON = 400
-_OURS = "ethos-hil: "
-_ADVICE = re.compile(r" \(--debug [^()]*\)$")
-"""What is of no use here, at the end of an error of that process."""
 
 
 @dataclass(frozen=True)
@@ -110,36 +96,6 @@ def _delegate(delegate: Delegate, output: VelaOutput, notes: list[str]) -> Deleg
     return replace(delegate, vela=output.blob, npu_ops=rows, summary=output.summary)
 
 
-def by_executorch(environment: VersionEnvironment, points: Sequence[ScanPoint]) -> list[CompiledVersion]:
-    """Lower each point with one version of ExecuTorch, which is laid over the present environment.
-
-    Raises:
-        ToolError: its process, or the cache of what it lowers, does not work.
-    """
-    wanted = torch_wanted(environment.site, environment.package)
-    if wanted is not None:
-        reason = f"it requires torch {wanted}, and torch {importlib.metadata.version('torch')} is installed"
-        return [CompiledVersion(environment.version, reason, environment.packages)] * len(points)
-    return [_lower_by(environment, point) for point in points]
-
-
-def _lower_by(environment: VersionEnvironment, point: ScanPoint) -> CompiledVersion:
-    began = time.monotonic()
-    try:
-        cache = environment.folder.parent / "lowered" / environment.folder.name
-        artifact = lower_elsewhere(point.question, environment.site, cache).of(point.question.method)
-        if not artifact.delegates:
-            raise CompileError("it leaves all operators to the CPU")
-        seconds = time.monotonic() - began
-        packages = {**artifact.versions, **environment.packages}
-        return measure(
-            environment.version, artifact.delegates, point.setup, answers(artifact), packages=packages,
-            notes=artifact.notes, seconds=seconds,
-        )  # fmt: skip
-    except _ITS_OWN as error:
-        return CompiledVersion(environment.version, _reason(error), environment.packages)
-
-
 def _reason(error: Exception) -> str:
     """Return why a version makes no program, as it says itself."""
     lines = [line.strip() for note in getattr(error.__cause__, "__notes__", ()) for line in note.splitlines()]
@@ -147,76 +103,71 @@ def _reason(error: Exception) -> str:
     return one_line(f"{error}".rstrip(": ") + (f": {last}" if last else ""))
 
 
-def lower_elsewhere(question: Question, overlay: Path | None = None, cache: Path | None = None) -> Artifact:
-    """Lower a question in a process of its own, and return the artifact.
+def map_rows(output: VelaOutput, delegate: Delegate) -> tuple[NpuOp, ...]:
+    """Return the delegate map of a program that another version compiled.
 
     Args:
-        question: the question; its model is a text. The NPU of a test may be "", for the one of its profile.
-        overlay: a folder that comes first in Python's path, with another ExecuTorch; then none of our patches of
-            ExecuTorch is applied. None for what is installed.
-        cache: the root of the cache of artifacts; by default the user's.
+        output: the program, with Vela's debug database.
+        delegate: the delegate as it was lowered here; the output is compiled from the same TOSA.
 
     Raises:
-        UsageError: the question names no test, or nothing that can be scanned.
-        CompileError: it cannot be lowered.
-        ToolError: the process or the cache does not work.
+        CompileError: the debug database does not describe the program.
+        LookupError, ValueError: it is not as that of a version whose database is known.
     """
-    model = str(question.model)
-    store = Cache(cache)
-    variables = {CACHE_VARIABLE: str(store.folder)}
-    if overlay is not None:
-        path = os.pathsep.join(filter(None, (str(overlay), os.environ.get("PYTHONPATH", ""))))
-        limit = os.environ.get(LIMIT_VARIABLE, _LIMIT)
-        variables |= {"PYTHONPATH": path, VARIABLE: "off", LIMIT_VARIABLE: limit}
-    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
-        digest = (_of_case if question.is_test else _of_model)(question, Path(folder), variables)
-    artifact = store.find_by_pte(digest)
-    if artifact is None:
-        raise ToolError(
-            f"{model} was lowered, but is no longer in the cache {store.root}", hint="is the cache's limit too small?"
-        )
-    return artifact
+    rows = {row.id: row for row in delegate.npu_ops}
+    calls = {row.id: AtenCall(row.id, row.id, row.module, row.source) for row in delegate.npu_ops}
+    regions = TosaGraph.regions(output.tosa)
+    name, graph = next(iter(regions.items()))
+    new_rows = build_map(
+        {**regions, name: _place(graph, delegate.npu_ops)},
+        output.database,
+        output.parsed.command_stream,
+        Partition(calls, {}, {}),
+        first_id=min((int(row.id.removeprefix("npu")) for row in delegate.npu_ops), default=0),
+        total_cycles=int(float(output.summary.get("cycles_total", 0))),
+    )
+    return tuple(_rename(row, [rows[call] for call in row.aten_ops]) for row in new_rows)
 
 
-def _of_model(question: Question, folder: Path, variables: Mapping[str, str]) -> str:
-    """Return the digest of a MODEL's program."""
-    answer = folder / "lowered.json"
-    program = folder / "program.pte"
-    command = ["ethos_hil.harness.cli.main", "lower", *words(question, LOWER), "--output", str(program), "--json",
-               str(answer)]  # fmt: skip
-    status, lines = _call(command, variables)
-    if status:
-        ours = [_ADVICE.sub("", line.removeprefix(_OURS)) for line in lines if line.startswith(_OURS)]
-        raise CompileError(_short(ours or lines, status))
-    return str(json.loads(read_text(answer))["pte_sha256"])
+def _place(graph: TosaGraph, rows: Sequence[NpuOp]) -> TosaGraph:
+    """Return a graph whose operators have the ids of the rows that are scheduled from them as their origins, and those
+    that are fused into a row the id of that row.
+    """
+    operators = list(graph.operators)
+    producers = graph.producers()
+    known = [row for row in rows if 0 <= row.operator < len(operators) and operators[row.operator].op == row.tosa_op]
+    places: dict[int, NpuOp] = {}
+    for row in known:
+        places.setdefault(row.operator, row)  # the first of the rows that one operator was split into counts
+    first = frozenset(places)
+    for row in known:
+        for index in _fused_operators(row.operator, producers.get(row.tensor), producers, first):
+            places.setdefault(index, row)
+    for index, row in places.items():
+        location = Location(row.id, "", row.module, Ancestor(row.id, row.id, ""))
+        operators[index] = replace(operators[index], location=location)
+    return replace(graph, operators=tuple(operators))
 
 
-def _of_case(question: Question, folder: Path, variables: Mapping[str, str]) -> str:
-    """Return the digest of the program of a suite's test."""
-    case = question.label
-    command = ["pytest", "--quiet", "-p", "no:cacheprovider", "--compile-only", "--runs", str(folder)]
-    command += words(question, TESTING)
-    status, lines = _call(command, variables)
-    records = [item.record for item in read(folder) if isinstance(item, StoredRecord)]
-    if not records:
-        raise UsageError(
-            f"pytest finds no test {case} that is lowered: {_short(lines, status)}",
-            hint="give the id of one test of a suite, as pytest --collect-only prints it",
-        )
-    if len(records) > 1:
-        raise UsageError(f"{case} is {len(records)} tests", hint=f"give one, such as {records[0].label}")
-    record = records[0]
-    if record.verdict is not Verdict.COMPILED_ONLY or record.artifact is None:
-        why = record.failure.message if record.failure is not None else f"it is {record.verdict}"
-        raise CompileError(f"{case} cannot be lowered: {one_line(why)}")
-    return record.artifact.sha256
+def _fused_operators(
+    primary: int, last: TosaOperator | None, producers: Mapping[str, TosaOperator], taken: Set[int]
+) -> frozenset[int]:
+    """Return the indices of the operators behind `primary`, up to `last`, that are on a way between both."""
+    if last is None or last.is_constant or last.index <= primary or last.index in taken:
+        return frozenset()
+    indices: frozenset[int] = frozenset()
+    for before in (producers[name] for name in last.inputs if name in producers):
+        further = _fused_operators(primary, before, producers, taken)
+        if further or before.index == primary:
+            indices |= further | {last.index}
+    return indices
 
 
-def _call(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:
-    """Run a module of Python as a program. Return its status, and the lines that it wrote."""
-    status, output = run_module(command, variables)
-    return status, [line.strip() for line in output.splitlines() if line.strip()]
-
-
-def _short(lines: Sequence[str], status: int) -> str:
-    return cut(one_line(lines[-1]), _MOST_REASON) if lines else f"it ended with status {status}"
+def _rename(row: NpuOp, origins: Sequence[NpuOp]) -> NpuOp:
+    """Return a row with the operators of the model in place of the rows that it was mapped to."""
+    return replace(
+        row,
+        aten_ops=tuple(dict.fromkeys(op for origin in origins for op in origin.aten_ops)),
+        sources=tuple(dict.fromkeys(source for origin in origins for source in origin.sources)),
+        debug_handles=tuple(sorted({handle for origin in origins for handle in origin.debug_handles})),
+    )

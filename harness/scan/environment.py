@@ -25,7 +25,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import ToolError
@@ -34,12 +33,8 @@ from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.process import run_module
 from ethos_hil.base.regular_file import read_text
-from ethos_hil.harness.scan.releases import EXECUTORCH
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.cache.contents import discard
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 SCHEMA_VERSION = 1
 _MANIFEST, _SITE = "environment.json", "site"
@@ -52,9 +47,6 @@ _NETWORK = (
 )
 _MOST_REASON = 400
 _ASK_SECONDS = 120
-_EXTRA = "ethos-u"
-_NEVER = "torch"
-"""What an overlay never replaces: ExecuTorch's libraries are built against one torch, and it is a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +129,7 @@ class KeptEnvironments:
         try:
             site, temporary = fresh / _SITE, fresh / "temporary"
             temporary.mkdir(parents=True)
-            _install(package, version, site, temporary)
+            pip_install(f"{package}=={version}", site, temporary)
             discard(temporary)
             manifest = {
                 "package": package, "version": version, "packages": installed_packages(site), "files": _files(site),
@@ -163,17 +155,6 @@ class KeptEnvironments:
                 f"environments in {self.root} cannot be kept: {error.strerror or one_line(str(error))}",
                 hint="name a folder that you can write with --environments, with 100 MB for each version",
             ) from error
-
-
-def _install(package: str, version: str, site: Path, temporary: Path) -> None:
-    wanted = f"{package}=={version}"
-    if package != EXECUTORCH:
-        pip_install([wanted], site, temporary=temporary, dependencies=True)
-        return
-    pip_install([wanted], site, temporary=temporary, dependencies=False)
-    missing = unmet(site, package)
-    if missing:
-        pip_install(missing, site, temporary=temporary, dependencies=False)
 
 
 def _files(site: Path) -> str:
@@ -212,22 +193,20 @@ def releases(package: str) -> tuple[str, ...]:
     return tuple(release.strip() for release in match[1].split(","))
 
 
-def pip_install(requirements: Sequence[str], folder: Path, *, temporary: Path, dependencies: bool) -> None:
-    """Install wheels into a folder that is nothing but Python's path; nothing is built from source.
+def pip_install(requirement: str, folder: Path, temporary: Path) -> None:
+    """Install a wheel, and those that it requires, into a folder that is nothing but Python's path.
 
     Args:
-        requirements: as pip takes them.
-        folder: where they go.
+        requirement: as pip takes it; nothing is built from source.
+        folder: where it goes.
         temporary: a folder for what pip unpacks meanwhile. If pip is ended, what is in it stays.
-        dependencies: whether what they require is installed, too.
 
     Raises:
         PipFailed: it could not be done.
         ToolError: pip is missing.
     """
-    more = () if dependencies else ("--no-deps",)
     _call_pip(
-        ["install", "--quiet", "--target", str(folder), "--only-binary=:all:", *more, *requirements],
+        ["install", "--quiet", "--target", str(folder), "--only-binary=:all:", requirement],
         variables={"TMPDIR": str(temporary)},
     )
 
@@ -256,40 +235,6 @@ def _reason(output: str, status: int) -> str:
     return cut(one_line(_LISTED.sub("", reason)), _MOST_REASON)
 
 
-def unmet(site: Path, package: str) -> tuple[str, ...]:
-    """Return what a package in a folder requires, and neither the folder nor this environment has; torch excepted."""
-    return tuple(str(need) for need in _requirements_of(site, package) if need.name != _NEVER)
-
-
-def torch_wanted(site: Path, package: str) -> str | None:
-    """Return which torch a package in a folder requires, if it is not the one of this environment; else None."""
-    return next((str(need.specifier) for need in _requirements_of(site, package) if need.name == _NEVER), None)
-
-
 def installed_packages(site: Path) -> dict[str, str]:
     """Return the versions of the packages in a folder, by name."""
     return {package.metadata["Name"]: package.version for package in importlib.metadata.distributions(path=[str(site)])}
-
-
-def _requirements_of(site: Path, package: str) -> Iterator[Requirement]:
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
-    here = {canonicalize_name(name): version for name, version in installed_packages(site).items()}
-    distribution = next(iter(importlib.metadata.distributions(name=package, path=[str(site)])))
-    for text in distribution.requires or ():
-        wanted = Requirement(text)
-        wanted.name = canonicalize_name(wanted.name)
-        if wanted.marker is not None and not wanted.marker.evaluate({"extra": _EXTRA}):
-            continue
-        version = here.get(wanted.name) or _installed_version(wanted.name)
-        if version is None or not wanted.specifier.contains(version, prereleases=True):
-            wanted.marker = None
-            yield wanted
-
-
-def _installed_version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None

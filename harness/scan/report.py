@@ -1,4 +1,4 @@
-"""What a scan found: what changed from one version to the next, in sentences, as JSON and as CSV."""
+"""What a scan found: what changed from one version to the next, in sentences, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.base.console import plain
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanAnswer
+from ethos_hil.harness.scan.releases import VELA
 from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
-from ethos_hil.results.table import as_csv
+from ethos_hil.results.table import Fit, ResultTable, TableColumn
+from ethos_hil.results.text.comparison import row_table
 
 QUANTITIES = {
     "tosa_sha256": "TOSA",
@@ -35,8 +42,22 @@ _DIGESTS = {
 _TOLD = ("cycles", "operations", "transfers", "weights_bytes", "arena_bytes", "fast_bytes")
 """The quantities in a sentence about another command stream."""
 assert set(QUANTITIES) <= {field.name for field in fields(CompiledVersion)}
-SCHEMA_VERSION = 2
-_NOT_IN_CSV = ("packages", "ops", "notes")
+SCHEMA_VERSION = 3
+_DIGITS = 8
+_COLUMNS = {
+    "tosa_sha256": "TOSA",
+    "stream_sha256": "stream",
+    "weights_sha256": "weights",
+    "operations": "operations",
+    "transfers": "DMA",
+    "cycles": "cycles (modelled)",
+    "vela_cycles": "Vela's estimate",
+    "weights_bytes": "weights, bytes",
+    "arena_bytes": "arena, bytes",
+}
+"""What is shown of each version."""
+_CHANGED = "bold yellow"
+_STYLES = {ScanAnswer.EQUAL: "green", ScanAnswer.WRONG: "red", ScanAnswer.UNKNOWN: ""}
 
 
 @dataclass(frozen=True)
@@ -93,39 +114,30 @@ def changes(versions: Sequence[CompiledVersion]) -> tuple[VersionChange, ...]:
     return tuple(steps)
 
 
-def first_changes(changes: Sequence[VersionChange]) -> dict[str, str]:
-    """Return the first version at which each quantity changed, by its name in `QUANTITIES`."""
-    firsts: dict[str, str] = {}
-    for change in changes:
-        for quantity in change.quantities:
-            firsts.setdefault(quantity.name, change.version)
-    return {name: firsts[name] for name in QUANTITIES if name in firsts}
-
-
-def findings(package: str, versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> tuple[str, ...]:
+def findings(versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> tuple[str, ...]:
     """Return a sentence for each thing that a user has to know, the most important one first."""
     return (
-        *_streams(package, versions, changes),
+        *_streams(versions, changes),
         *(
-            f"{package} {version.version} gives a wrong answer: {version.said}"
+            f"{VELA} {version.version} gives a wrong answer: {version.said}"
             for version in versions
             if version.answer is ScanAnswer.WRONG and not version.reason
         ),
-        *(f"{package} {version.version} makes no program: {version.reason}" for version in versions if version.reason),
+        *(f"{VELA} {version.version} makes no program: {version.reason}" for version in versions if version.reason),
     )
 
 
-def _streams(package: str, versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> Iterator[str]:
+def _streams(versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> Iterator[str]:
     compiled = [version for version in versions if not version.reason]
     if not compiled:
-        yield f"no version of {package} makes a program"
+        yield f"no version of {VELA} makes a program"
         return
     streams = [change for change in changes if change.of("stream_sha256") is not None]
     if len(compiled) == 1:
-        yield f"only {package} {compiled[0].version} makes a program, so nothing can have changed"
+        yield f"only {VELA} {compiled[0].version} makes a program, so nothing can have changed"
     elif not streams:
         many = "both versions" if len(compiled) == 2 else f"all {len(compiled)} versions"
-        yield f"{many} of {package} make the same command stream: {_number(compiled[0].cycles)} modelled cycles"
+        yield f"{many} of {VELA} make the same command stream: {_number(compiled[0].cycles)} modelled cycles"
     for number, change in enumerate(streams):
         facts = [str(quantity) for name in _TOLD if (quantity := change.of(name)) is not None]
         at = next(at for at, version in enumerate(compiled) if version.version == change.version)
@@ -139,12 +151,12 @@ def _streams(package: str, versions: Sequence[CompiledVersion], changes: Sequenc
             (other.version for other in compiled[: at - 1] if other.stream_sha256 == compiled[at].stream_sha256), ""
         )
         back = f", to that of {old}" if old else ""
-        yield f"{package} {change.version} {first} {verb}{back}: {'; '.join(facts)}"
+        yield f"{VELA} {change.version} {first} {verb}{back}: {'; '.join(facts)}"
     for change in changes:
         if change in streams:
             continue
         text = "; ".join(str(quantity) for quantity in change.quantities)
-        yield f"{package} {change.version} leaves the command stream as it was in {change.before}: {text}"
+        yield f"{VELA} {change.version} leaves the command stream as it was in {change.before}: {text}"
 
 
 def _number(value: int | str | None) -> str:
@@ -172,17 +184,10 @@ class PointScan:
         """What changed from version to version."""
         return changes(self.versions)
 
-    def findings(self, package: str) -> tuple[str, ...]:
-        """Return what a user has to know."""
-        return findings(package, self.versions, self.changes)
-
-
-@dataclass(frozen=True)
-class PackageScan:
-    """A package's versions, for each NPU and memory mode."""
-
-    package: str
-    points: tuple[PointScan, ...]
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What a user has to know."""
+        return findings(self.versions, self.changes)
 
 
 @dataclass(frozen=True)
@@ -191,12 +196,12 @@ class ScanReport:
 
     Attributes:
         model: the user's name of the question.
-        packages: in the order in which they were asked for.
+        points: each NPU in each memory mode, in the order in which they were asked for.
         timing_model: id of the model that modelled cycles come from.
     """
 
     model: str
-    packages: tuple[PackageScan, ...]
+    points: tuple[PointScan, ...]
     timing_model: str
 
 
@@ -207,48 +212,92 @@ def document(report: ScanReport) -> dict[str, Any]:
         "model": report.model,
         "provenance": MODELLED,
         "timing_model": report.timing_model,
-        "packages": [
-            {"package": package.package, "points": [_point(package.package, point) for point in package.points]}
-            for package in report.packages
-        ],
+        "package": VELA,
+        "points": [_document_of(point) for point in report.points],
     }
 
 
-def _point(package: str, point: PointScan) -> dict[str, Any]:
+def _document_of(point: PointScan) -> dict[str, Any]:
     return {
         "npu": point.npu,
         "memory_mode": point.memory_mode,
         "system_config": point.system_config,
-        "findings": list(point.findings(package)),
+        "findings": list(point.findings),
         "notes": list(point.notes),
-        "first_changes": first_changes(point.changes),
-        "versions": [_version(version) for version in point.versions],
-        "changes": [_change(change) for change in point.changes],
+        "versions": [
+            {**asdict(version), "packages": dict(version.packages), "seconds": round(version.seconds, 3)}
+            for version in point.versions
+        ],
+        "changes": [
+            {
+                "version": change.version,
+                "before": change.before,
+                "quantities": {it.name: {"old": it.old, "new": it.new} for it in change.quantities},
+                "rows": [asdict(row) for row in change.rows],
+            }
+            for change in point.changes
+        ],
     }
 
 
-def _version(version: CompiledVersion) -> dict[str, Any]:
-    return {**asdict(version), "packages": dict(version.packages), "seconds": round(version.seconds, 3)}
+def text(report: ScanReport, *, top: int) -> RenderableType:
+    """Return the text of a scan.
+
+    Args:
+        report: the scan.
+        top: the most rows to show of each change.
+    """
+    return Group(*(part for point in report.points for part in _text_of(point, top)))
 
 
-def _change(change: VersionChange) -> dict[str, Any]:
-    return {
-        "version": change.version,
-        "before": change.before,
-        "quantities": {quantity.name: {"old": quantity.old, "new": quantity.new} for quantity in change.quantities},
-        "rows": [asdict(row) for row in change.rows],
-    }
+def _text_of(point: PointScan, top: int) -> Iterator[RenderableType]:
+    yield Text.assemble((VELA, "bold"), plain(f" on {point.npu}, {point.memory_mode}, {point.system_config}"))
+    for number, line in enumerate(point.findings):
+        yield Text(style="bold" if not number else "").append_text(plain(line))
+    yield ""
+    yield _versions(point)
+    for change in point.changes:
+        if change.rows:
+            yield ""
+            yield plain(f"{VELA} {change.before} -> {change.version}, operations that changed")
+            yield row_table(change.rows, "cycles (modelled)", top)
+    for version in point.versions:
+        for note in version.notes if version.notes != point.notes else ():
+            yield plain(f"note: {version.version}: {note}")
+    for note in point.notes:
+        yield plain(f"note: {note}")
+    yield ""
 
 
-def table(report: ScanReport) -> str:
-    """Return the CSV of a scan: a row for each version of each NPU and memory mode."""
-    named = [field.name for field in fields(CompiledVersion) if field.name not in _NOT_IN_CSV]
-    columns = ["model", "package", "npu", "memory_mode", "system_config", "timing_model", *named]
-    rows = (
-        [report.model, package.package, point.npu, point.memory_mode, point.system_config, report.timing_model,
-         *(getattr(version, name) for name in named)]
-        for package in report.packages
-        for point in package.points
-        for version in point.versions
-    )  # fmt: skip
-    return as_csv(columns, rows)
+def _versions(point: PointScan) -> Table:
+    changed = {change.version: change for change in point.changes}
+
+    def column(name: str, title: str) -> TableColumn[CompiledVersion]:
+        fit = Fit.WHOLE if name.endswith("sha256") else Fit.NUMBER
+        return TableColumn(title, lambda version: _cell(version, name, changed.get(version.version)), fit=fit)
+
+    columns = (*_FIRST_COLUMNS, *(column(name, title) for name, title in _COLUMNS.items()))
+    table = ResultTable(columns, point.versions).to_text()
+    table.caption = "a value in colour, or with a *, is not that of the version before"
+    return table
+
+
+def _answer(version: CompiledVersion) -> Text:
+    if version.reason:
+        return Text("no program", style="red")
+    return Text(version.answer, style=_STYLES[version.answer])
+
+
+_FIRST_COLUMNS: tuple[TableColumn[CompiledVersion], ...] = (
+    TableColumn("version", lambda version: version.version, fit=Fit.WHOLE),
+    TableColumn("answer", _answer, fit=Fit.WHOLE),
+)
+
+
+def _cell(version: CompiledVersion, name: str, change: VersionChange | None) -> Text | str:
+    if version.reason:
+        return ""
+    value = getattr(version, name)
+    text = value[:_DIGITS] if isinstance(value, str) else "none" if value is None else f"{value:,}"
+    moved = change is not None and change.of(name) is not None
+    return Text(f"{text}*" if moved else text, style=_CHANGED if moved else "")

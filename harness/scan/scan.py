@@ -22,17 +22,15 @@ from ethos_hil.harness.campaign.run_folder import SCAN, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion
-from ethos_hil.harness.scan.compilers import ScanPoint, by_executorch, by_vela, lower_elsewhere
+from ethos_hil.harness.scan.compilers import ScanPoint, by_vela
 from ethos_hil.harness.scan.environment import KeptEnvironments, PipFailed, releases
 from ethos_hil.harness.scan.releases import VELA, WantedVersions
-from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
+from ethos_hil.harness.scan.report import PointScan, ScanReport
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.lowering.vela.options import VelaSetup
 
-_OF_A_TEST = {"method", "trust_model", "npu", "memory_mode"}
-"""Fields that may be given for a test; the rest it says itself."""
 _SHOWN = 5
 """How many problems one line names."""
 
@@ -42,15 +40,15 @@ class ScanOrder:
     """What to scan.
 
     Attributes:
-        question: the question: a MODEL, or a test's id; its NPU and memory mode are not used.
-        over: the versions, of one package or of several.
-        npus: the NPUs; empty for the default, or for that of the test.
+        question: the question; its NPU and memory mode are not used.
+        over: the versions.
+        npus: the NPUs; empty for the default.
         memory_modes: the memory modes; empty for ExecuTorch's default for each NPU.
         environments: where environments are kept; None for the user's cache.
     """
 
     question: Question
-    over: tuple[WantedVersions, ...]
+    over: WantedVersions
     npus: tuple[str, ...] = ()
     memory_modes: tuple[str, ...] = ()
     environments: Path | None = None
@@ -59,15 +57,8 @@ class ScanOrder:
         """Check what needs no environment and no lowering.
 
         Raises:
-            UsageError: nothing is to be scanned over, a package is named twice, or an NPU, a mode or an option cannot
-                be used.
+            UsageError: the model, an NPU, a mode or an option cannot be used.
         """
-        if not self.over:
-            raise UsageError("no versions to scan over", hint="give --over ethos-u-vela=4.4..5.2")
-        packages = [wanted.package for wanted in self.over]
-        twice = next((package for package in packages if packages.count(package) > 1), None)
-        if twice is not None:
-            raise UsageError(f"--over names {twice} twice", hint="separate versions and ranges by commas")
         self.question.check()
         if self.question.is_program:
             raise UsageError(
@@ -75,28 +66,20 @@ class ScanOrder:
                 hint="give the model that it was made from",
             )
         for question in self.questions:
-            if question.npu:
-                VelaSetup.of(question)
-        asked = self.question
-        if asked.is_test and set(asked.given) - _OF_A_TEST:
-            raise UsageError(
-                f"{asked.model} is a test of a suite, which says itself how it is lowered",
-                hint="only --npu and --memory-mode can be chosen for it",
-            )
+            VelaSetup.of(question)
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """The question for each NPU in each memory mode."""
-        npus = dict.fromkeys(self.npus or (("",) if self.question.is_test else (DEFAULT_NPU,)))
+        npus = dict.fromkeys(self.npus or (DEFAULT_NPU,))
         modes = dict.fromkeys(self.memory_modes or (None,))
         return tuple(self.question.but(npu=npu, memory_mode=mode) for npu in npus for mode in modes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedVersion(Planned):
-    """A question that a version of a package compiles."""
+    """A question that a version compiles."""
 
-    package: str
     version: str
 
 
@@ -115,11 +98,9 @@ def scan(order: ScanOrder, reporter: Reporter, place: RunPlace = ASIDE) -> ScanR
     """
     order.check()
     environments = KeptEnvironments(order.environments)
-    versions = {wanted.package: _versions(wanted, environments, reporter, bool(place.merge)) for wanted in order.over}
     plan = tuple(
-        PlannedVersion(question, question.label, more=f"{package} {version}", package=package, version=version)
-        for package, of_package in versions.items()
-        for version in of_package
+        PlannedVersion(question, question.label, more=f"{VELA} {version}", version=version)
+        for version in _versions(order.over, environments, reporter, bool(place.merge))
         for question in order.questions
     )
     with place.opened(_subject(order, plan, place.shard)) as run:
@@ -127,28 +108,17 @@ def scan(order: ScanOrder, reporter: Reporter, place: RunPlace = ASIDE) -> ScanR
         if run.campaign is not None:
             folder = run.campaign.run_folder
             write_plan(folder.path, mine, folder.info.shard)
-            counts = {package: sum(it.package == package for it in mine) for package in versions}
-            compiling = _Compiling(environments, reporter, counts)
+            compiling = _Compiling(environments, reporter, len(mine))
             CampaignCrew(folder, 1, reporter).ask_here(mine, compiling.answers, is_settled)
         answers = run.answers(mine)
         kept = {digest: more for place_ in run.folders for digest, more in read_more(place_).items()}
     lost = [planned for planned in mine if planned.digest not in answers.by_digest or planned.digest not in kept]
-    problems = [*answers.problems, *(f"{it.package} {it.version} has no answer for {it.name}" for it in lost)]
+    problems = [*answers.problems, *(f"{it.more} has no answer for {it.name}" for it in lost)]
     if problems:
         raise ToolError(f"the scan is not whole: {'; '.join(problems[:_SHOWN])}", hint="ask again what is missing")
-    points = {question: [planned for planned in mine if planned.question == question] for question in order.questions}
-    packages = tuple(
-        PackageScan(
-            package,
-            tuple(
-                _point([planned for planned in of_point if planned.package == package], answers, kept)
-                for of_point in points.values()
-                if any(planned.package == package for planned in of_point)
-            ),
-        )
-        for package in versions
-    )
-    return ScanReport(order.question.label, packages, timing_model_id())
+    points = [[planned for planned in mine if planned.question == question] for question in order.questions]
+    found = tuple(_point(of_point, answers, kept) for of_point in points if of_point)
+    return ScanReport(order.question.label, found, timing_model_id())
 
 
 def _subject(order: ScanOrder, plan: Sequence[Planned], shard: Shard | None) -> CampaignSubject:
@@ -176,29 +146,20 @@ def _versions(
 ) -> tuple[str, ...]:
     """Return the versions; those that are `known` to exist need no index where they are named in full."""
     named = wanted.named
-    if named is not None and (known or all(environments.find(wanted.package, version) for version in named)):
+    if named is not None and (known or all(environments.find(VELA, version) for version in named)):
         return named  # no index is asked where there is nothing to install
-    reporter.stage(f"Listing the releases of {wanted.package}")
-    return wanted.resolve(releases(wanted.package))
+    reporter.stage(f"Listing the releases of {VELA}")
+    return wanted.resolve(releases(VELA))
 
 
 def _lower(question: Question, reporter: Reporter) -> ScanPoint:
-    what = f"Lowering {question.label}" + (f" for {question.npu}" if question.npu else "")
+    what = f"Lowering {question.label} for {question.npu}"
     reporter.stage(what)
-    if question.is_test:
-        artifact = lower_elsewhere(question)
-        if artifact.npu is None or (question.npu and artifact.npu != question.npu_name):
-            raise UsageError(
-                f"{question.label} is not compiled for {question.npu or 'an NPU'}",
-                hint="give a test whose id ends in the profile of the NPU, such as _U85_BI",
-            )
-    else:
-        artifact = lower_question(question, progress=lambda stage: reporter.stage(f"{what}: {stage}")).artifact
-        artifact = artifact.of(question.method)
-    npu = artifact.npu if artifact.npu is not None else question.npu_name
+    artifact = lower_question(question, progress=lambda stage: reporter.stage(f"{what}: {stage}")).artifact
+    artifact = artifact.of(question.method)
     if not artifact.delegates:
         raise UsageError(f"nothing of {question.label} is on the NPU", hint="`ethos-hil lower` says why")
-    return ScanPoint(question, artifact, VelaSetup.of(question.but(npu=str(npu))))
+    return ScanPoint(question, artifact, VelaSetup.of(question))
 
 
 @dataclass(frozen=True)
@@ -208,42 +169,41 @@ class _Compiling:
     Attributes:
         environments: where versions are installed.
         reporter: receives the progress.
-        counts: how many questions are planned of each package; some may be answered already.
+        count: how many questions are planned; some may be answered already.
     """
 
     environments: KeptEnvironments
     reporter: Reporter
-    counts: Mapping[str, int]
+    count: int
 
     def answers(self, plan: Sequence[PlannedVersion]) -> Iterator[tuple[PlannedVersion, CrewAnswer]]:
         """Yield what the versions made. The model is lowered once for all of them."""
         asked = dict.fromkeys(planned.question for planned in plan)
         points = {question: _lower(question, self.reporter) for question in asked}
-        by_package: dict[str, dict[str, list[PlannedVersion]]] = {}
+        versions: dict[str, list[PlannedVersion]] = {}
         for planned in plan:
-            by_package.setdefault(planned.package, {}).setdefault(planned.version, []).append(planned)
-        for package, versions in by_package.items():
-            failures = 0
-            for number, (version, of_version) in enumerate(versions.items()):
-                mine = [points[planned.question] for planned in of_version]
-                try:
-                    installed = self.environments.get(package, version, self.reporter)
-                except PipFailed as error:
-                    failures += len(mine)
-                    if failures == self.counts[package]:
-                        raise ToolError(
-                            f"no version of {package} can be installed; the last, {version}: {error}",
-                            hint="check the network, `pip config list`, and that there are wheels for this Python",
-                        ) from error
-                    compiled = [CompiledVersion(version, f"pip cannot install it: {error}")] * len(mine)
-                    kind = FailureKind.NOT_AVAILABLE
-                else:
-                    self.reporter.stage(f"Compiling with {package} {version}")
-                    self.reporter.step(number, len(versions))
-                    compiled = (by_vela if package == VELA else by_executorch)(installed, mine)
-                    kind = FailureKind.COMPILE
-                for planned, point, result in zip(of_version, mine, compiled, strict=True):
-                    yield planned, CrewAnswer(_record(point, result, kind), {"compiled": asdict(result)})
+            versions.setdefault(planned.version, []).append(planned)
+        failures = 0
+        for number, (version, of_version) in enumerate(versions.items()):
+            mine = [points[planned.question] for planned in of_version]
+            try:
+                installed = self.environments.get(VELA, version, self.reporter)
+            except PipFailed as error:
+                failures += len(mine)
+                if failures == self.count:
+                    raise ToolError(
+                        f"no version of {VELA} can be installed; the last, {version}: {error}",
+                        hint="check the network, `pip config list`, and that there are wheels for this Python",
+                    ) from error
+                compiled = [CompiledVersion(version, f"pip cannot install it: {error}")] * len(mine)
+                kind = FailureKind.NOT_AVAILABLE
+            else:
+                self.reporter.stage(f"Compiling with {VELA} {version}")
+                self.reporter.step(number, len(versions))
+                compiled = by_vela(installed, mine)
+                kind = FailureKind.COMPILE
+            for planned, point, result in zip(of_version, mine, compiled, strict=True):
+                yield planned, CrewAnswer(_record(point, result, kind), {"compiled": asdict(result)})
 
 
 def _record(point: ScanPoint, compiled: CompiledVersion, kind: FailureKind) -> Record:

@@ -3,7 +3,6 @@
     <folder>/size                          bytes of all entries, as last counted
     <folder>/size.lock                     held while that is read and written, and while entries are removed
     <folder>/torchinductor/                torch's own files (settings.py); usually empty, and not counted
-    <folder>/trained/<name>-<digest>.npz   weights of a model that is trained when it is made; small, and not counted
     <folder>/v<n>/artifacts/<key>/         an entry; its time of modification is when it was last used
     <folder>/v<n>/artifacts/.<key>.<...>   one that is being written or removed, or was when its process died
     <folder>/v<n>/by-pte/<sha256>          the key of the entry that has this program
@@ -36,8 +35,6 @@ from ethos_hil.base.files import DIGESTS
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
 
-TRAINED = "trained"
-"""The folder of trained weights."""
 _BLOCK = 4096
 """Smallest block that file systems allocate, bytes."""
 _KEEP = 0.9
@@ -181,13 +178,12 @@ class CacheContents:
             return self._shrink(self._entries(), limit, None)
 
     def clear(self) -> Removed:
-        """Remove all entries, the memos about them, and trained weights.
+        """Remove all entries and the memos about them.
 
         Raises:
             ToolError: as `trim`.
         """
         removed = self.trim(0)
-        discard(self.folder / TRAINED)
         for version in self._versions():
             for path in _list(version / "cases"):
                 path.unlink(missing_ok=True)

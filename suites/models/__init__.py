@@ -72,13 +72,6 @@ def lstm() -> Method:
     return recurrent.lstm()
 
 
-def tiny_writer() -> Method:
-    """Return a transformer that writes text, with its cache of keys and values as state; trained here, in a minute."""
-    from ethos_hil.suites.models import writer
-
-    return writer.tiny_writer()
-
-
 def _seed() -> None:
     """Seed torch's common generator: layers draw from it when they are made."""
     import torch

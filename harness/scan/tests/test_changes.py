@@ -1,12 +1,15 @@
-"""Which version changed what, in which words; versions that go back, fail, or answer wrong."""
+"""Which version changed what, in which words and in which table; versions that go back, fail, or answer wrong."""
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
+
+from rich.console import Console
 
 from ethos_hil.base.record import Op
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
-from ethos_hil.harness.scan.report import changes, findings, first_changes
+from ethos_hil.harness.scan.report import PointScan, ScanReport, changes, findings, text
 from ethos_hil.results.comparison import RowChange
 
 
@@ -22,7 +25,7 @@ NEW = replace(OLD, version="1.1.0", stream_sha256="s2", operations=1, transfers=
 
 
 def sentences(*versions: CompiledVersion) -> tuple[str, ...]:
-    return findings("tool", versions, changes(versions))
+    return findings(versions, changes(versions))
 
 
 def test_the_first_version_with_another_stream_is_named_with_its_numbers_and_rows() -> None:
@@ -31,40 +34,42 @@ def test_the_first_version_with_another_stream_is_named_with_its_numbers_and_row
     result = changes((OLD, same, NEW, later))
     (change,) = result
     assert (change.before, change.version) == ("1.0.5", "1.1.0")
-    assert first_changes(result) == dict.fromkeys(("stream_sha256", "operations", "transfers", "cycles"), "1.1.0")
+    assert [quantity.name for quantity in change.quantities] == ["stream_sha256", "operations", "transfers", "cycles"]
     (row,) = change.rows
     assert (row.change, row.before, row.after, row.old, row.new) == (
         RowChange.FUSED, ("npu00000", "npu00001"), ("npu00000",), 900, 700
     )  # fmt: skip
     assert sentences(OLD, same, NEW, later) == (
-        "tool 1.1.0 is the first at which the command stream changed: 900 -> 700 modelled cycles; 3 -> 1 operations; "
-        "1 -> 0 DMA transfers",
+        "ethos-u-vela 1.1.0 is the first at which the command stream changed: 900 -> 700 modelled cycles; "
+        "3 -> 1 operations; 1 -> 0 DMA transfers",
     )
 
 
 def test_a_stream_that_goes_back_is_said_to_do_so() -> None:
     back = replace(OLD, version="1.2.0")
     first, second = sentences(OLD, NEW, back)
-    assert "tool 1.1.0 is the first" in first
-    assert second.startswith("tool 1.2.0 is where it changed again, to that of 1.0.0: 700 -> 900 modelled cycles")
+    assert "ethos-u-vela 1.1.0 is the first" in first
+    assert second.startswith(
+        "ethos-u-vela 1.2.0 is where it changed again, to that of 1.0.0: 700 -> 900 modelled cycles"
+    )
 
 
 def test_another_stream_with_the_same_cycles_is_a_change() -> None:
     assert sentences(OLD, replace(OLD, version="1.1.0", stream_sha256="s2")) == (
-        "tool 1.1.0 is the first at which the command stream changed: 900 modelled cycles as before",
+        "ethos-u-vela 1.1.0 is the first at which the command stream changed: 900 modelled cycles as before",
     )
 
 
 def test_weights_alone_are_a_change_of_their_own() -> None:
     assert sentences(OLD, replace(OLD, version="1.1.0", weights_sha256="w2")) == (
-        "both versions of tool make the same command stream: 900 modelled cycles",
-        "tool 1.1.0 leaves the command stream as it was in 1.0.0: other encoded weights",
+        "both versions of ethos-u-vela make the same command stream: 900 modelled cycles",
+        "ethos-u-vela 1.1.0 leaves the command stream as it was in 1.0.0: other encoded weights",
     )
 
 
 def test_equal_versions_are_said_to_be_equal() -> None:
     assert sentences(OLD, replace(OLD, version="1.1.0"), replace(OLD, version="1.2.0")) == (
-        "all 3 versions of tool make the same command stream: 900 modelled cycles",
+        "all 3 versions of ethos-u-vela make the same command stream: 900 modelled cycles",
     )
 
 
@@ -72,12 +77,43 @@ def test_a_version_without_a_program_stands_between_two_that_are_compared() -> N
     broken = CompiledVersion("1.0.5", "it crashed")
     (change,) = changes((OLD, broken, NEW))
     assert (change.before, change.version) == ("1.0.0", "1.1.0")
-    assert sentences(OLD, broken, NEW)[-1] == "tool 1.0.5 makes no program: it crashed"
-    assert sentences(broken) == ("no version of tool makes a program", "tool 1.0.5 makes no program: it crashed")
-    assert sentences(OLD, broken)[0] == "only tool 1.0.0 makes a program, so nothing can have changed"
+    assert sentences(OLD, broken, NEW)[-1] == "ethos-u-vela 1.0.5 makes no program: it crashed"
+    assert sentences(broken) == (
+        "no version of ethos-u-vela makes a program",
+        "ethos-u-vela 1.0.5 makes no program: it crashed",
+    )
+    assert sentences(OLD, broken)[0] == "only ethos-u-vela 1.0.0 makes a program, so nothing can have changed"
 
 
 def test_a_wrong_answer_is_named_though_nothing_else_changed() -> None:
     wrong = replace(OLD, version="1.1.0", answer=ScanAnswer.WRONG, said="3 of 10 elements of output 0 differ")
-    assert sentences(OLD, wrong)[-1] == "tool 1.1.0 gives a wrong answer: 3 of 10 elements of output 0 differ"
-    assert first_changes(changes((OLD, wrong))) == {"answer": "1.1.0"}
+    assert sentences(OLD, wrong)[-1] == "ethos-u-vela 1.1.0 gives a wrong answer: 3 of 10 elements of output 0 differ"
+    (change,) = changes((OLD, wrong))
+    assert [quantity.name for quantity in change.quantities] == ["answer"]
+
+
+BAD = "\x1b[2J[bold]bad"
+
+
+def shown(*versions: CompiledVersion) -> str:
+    point = PointScan("ethos-u85-128", "Sram_Only", "System", versions, (f"a note {BAD}",))
+    report = ScanReport("net.py:net", (point,), "model")
+    console = Console(file=io.StringIO(), width=500)
+    with console.capture() as captured:
+        console.print(text(report, top=3))
+    return captured.get()
+
+
+def test_changed_values_are_marked_() -> None:
+    lines = shown(OLD, NEW).splitlines()
+    assert lines[0] == "ethos-u-vela on ethos-u85-128, Sram_Only, System"
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("1.")}
+    assert rows["1.0.0"] == ["equal", "t", "s1", "w1", "3", "1", "900", "800", "100", "64"]
+    assert rows["1.1.0"] == ["equal", "t", "s2*", "w1", "1*", "0*", "700*", "800", "100", "64"]
+    assert "ethos-u-vela 1.0.0 -> 1.1.0, operations that changed" in lines
+
+
+def test_text_of_a_tool_is_shown_as_it_is() -> None:
+    lines = shown(OLD, CompiledVersion("1.0.5", BAD), CompiledVersion("1.0.6", said=BAD, answer=ScanAnswer.WRONG))
+    assert "\x1b" not in lines
+    assert lines.count("\\x1b[2J[bold]bad") == 3

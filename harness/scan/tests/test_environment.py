@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.harness.scan.environment import KeptEnvironments, PipFailed, VersionEnvironment, releases, torch_wanted
+from ethos_hil.harness.scan.environment import KeptEnvironments, PipFailed, VersionEnvironment, releases
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 from ethos_hil.harness.terminal.progress import Silent
 
-VELA, EXECUTORCH = "ethos-u-vela", "executorch"
+VELA = "ethos-u-vela"
 
 
 @pytest.fixture
@@ -150,16 +150,6 @@ def test_releases_are_those_of_the_index(environments: KeptEnvironments, monkeyp
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(ToolError, match=f"pip cannot list the releases of {VELA}: No matching distribution"):
         releases(VELA)
-
-
-def test_an_overlay_has_what_is_missing_here_and_never_a_torch(environments: KeptEnvironments) -> None:
-    wheels = Path(os.environ["PIP_FIND_LINKS"])
-    wheel(wheels, EXECUTORCH, "9.0.0", [
-        "torch>=99", "numpy>=1", 'small-thing==1.5; extra == "ethos-u"', 'never-there; extra == "vgf"'
-    ])  # fmt: skip
-    environment = environments.get(EXECUTORCH, "9.0.0", Silent())
-    assert environment.packages == {EXECUTORCH: "9.0.0", "small-thing": "1.5"}
-    assert torch_wanted(environment.site, EXECUTORCH) == ">=99"
 
 
 def test_ctrl_c_ends_pip_and_leaves_nothing(environments: KeptEnvironments) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import ethos_hil
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.link.outcome import Outcome, Run
+from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
 from ethos_hil.harness.verdict.model_calls import ModelCalls, state_of, steps_of
+from ethos_hil.harness.virtual.device import JobResult, NpuJob
+from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
@@ -99,3 +104,54 @@ def test_what_the_program_does_not_keep_is_a_failure_or_a_note() -> None:
     assert message_of(frozen, 1) == f"{both} answers like its first call"
     assert message_of(frozen, 2) == f"{both} keeps the values of the first call"
     assert message_of(summing(), 2) == message_of(summing(), 2, later) == "", "it keeps its state"
+
+
+TYPIST = """
+import torch
+
+from ethos_hil.lowering.model import Method
+
+
+class Typist(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(1, 8))
+
+    def forward(self, x):
+        self.mean.mul_(0.5).add_(0.5 * x)
+        return {"letter": self.mean.argmax(-1).to(torch.int32) + 65, "scores": self.mean * 3}
+
+
+def typist():
+    x = (torch.arange(1.0, 9.0)[None] / 8,)
+    return Method(Typist(), x, (x,) * 16, repeat=8, text="letter")
+"""
+
+
+class Forgetful(Engine):
+    """An NPU that finds its memory empty in one of the executions."""
+
+    jobs = 0
+
+    def run(self, job: NpuJob) -> JobResult:
+        self.jobs += 1
+        if self.jobs == 5:  # two in each execution
+            self._memory.write(self._memory.locate(job.bases[1]), bytes(64))
+        return super().run(job)
+
+
+def test_a_quantised_state_is_verified_and_one_that_is_lost_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.py").write_text(TYPIST)
+    model = f"{tmp_path / 'net.py'}:typist"
+    record = ethos_hil.run(model, npu="ethos-u85-256").assert_verified().record
+    assert (record.executions, record.text) == (8, "H" * 8)
+
+    real = VirtualTarget.__init__
+    monkeypatch.setattr(VirtualTarget, "__init__", functools.partialmethod(real, engine=Forgetful))
+    broken = ethos_hil.run(model, npu="ethos-u85-256")
+    assert broken.verdict is Verdict.FAILED
+    assert broken.failure is not None
+    assert broken.failure.kind is FailureKind.MISMATCH
+    assert "repeat 2" in broken.failure.message

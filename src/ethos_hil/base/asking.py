@@ -84,14 +84,7 @@ EVALUATE = Asking(
     ("ethos-hil", "evaluate"), (*_MODEL, *_COMPILE, "target", "timeout"),
     {"timeout": {"help": "Limit for one boot, with up to 64 items."}},
 )  # fmt: skip
-SCAN = Asking(
-    ("ethos-hil", "scan"), tuple(name for name in (*_MODEL, *_COMPILE) if name not in ("npu", "memory_mode")),
-    {"model": {
-        "metavar": "MODEL|CASE",
-        "help": "file.py:function, package.module:function or a .pt2, as for `run`; or the id of a test of a suite, as "
-        "pytest prints it: suites/ops/test_matmul.py::test_linear_row_U85_BI.",
-    }},
-)  # fmt: skip
+SCAN = Asking(("ethos-hil", "scan"), tuple(name for name in (*_MODEL, *_COMPILE) if name not in ("npu", "memory_mode")))
 API = Asking((), tuple(name for name in OPTIONS if name != "allow_unverified"))
 """The functions of `ethos_hil`, which have no exit status."""
 API_LOWER = Asking((), LOWER.fields)

@@ -77,20 +77,6 @@ class Ssd(nn.Module):
         return torch.cat(boxes, 1), torch.softmax(torch.cat(classes, 1), -1)
 
 
-class CenterNet(nn.Module):
-    """A heat map, its peaks kept by a max pool, and sizes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.backbone = nn.Sequential(_block(3, 16, 2), _block(16, 32, 2))
-        self.heat, self.size = nn.Conv2d(32, 4, 1), nn.Conv2d(32, 2, 1)
-
-    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        value = self.backbone(image)
-        heat = torch.sigmoid(self.heat(value))
-        return functional.max_pool2d(heat, 3, 1, 1), self.size(value)
-
-
 class FeaturePyramid(nn.Module):
     """Three maps of one width; the smaller ones are enlarged and added to the larger ones."""
 
@@ -123,38 +109,6 @@ class Espcn(nn.Module):
         return functional.pixel_shuffle(self.last(self.body(image)), 3)
 
 
-class Srcnn(nn.Module):
-    """Enlarges bilinearly, then sharpens."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(1, 24, 9, padding=4), nn.ReLU(), nn.Conv2d(24, 12, 1), nn.ReLU(), nn.Conv2d(12, 1, 5, padding=2)
-        )
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        return self.body(functional.interpolate(image, scale_factor=2.0, mode="bilinear", align_corners=False))
-
-
-class ResidualUpscaler(nn.Module):
-    """Residual blocks without batch norms, as in EDSR, and two outputs of it added."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Conv2d(3, 24, 3, padding=1)
-        self.blocks = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(24, 24, 3, padding=1), nn.PReLU(24), nn.Conv2d(24, 24, 3, padding=1))
-            for _ in range(3)
-        )
-        self.tail = nn.Conv2d(24, 12, 3, padding=1)
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        first = value = self.head(image)
-        for block in self.blocks:
-            value = value + block(value) * 0.1
-        return functional.pixel_shuffle(self.tail(value + first), 2)
-
-
 class StyleTransfer(nn.Module):
     """Instance norms, reflected edges, nearest upsampling."""
 
@@ -168,75 +122,6 @@ class StyleTransfer(nn.Module):
         value = functional.relu(self.down(image))
         value = value + self.body(value)
         return torch.sigmoid(self.up(functional.interpolate(value, scale_factor=2.0)))
-
-
-class ImageAutoencoder(nn.Module):
-    """Strided convolutions down, transposed ones up."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.encoder = nn.Sequential(_block(1, 8, 2), _block(8, 16, 2), _block(16, 16, 2))
-        self.decoder = nn.Sequential(
-            nn.ConvTranspose2d(16, 16, 4, 2, 1),
-            nn.ReLU(),
-            nn.ConvTranspose2d(16, 8, 4, 2, 1),
-            nn.ReLU(),
-            nn.ConvTranspose2d(8, 1, 3, 2, 1, output_padding=1),
-            nn.Sigmoid(),
-        )
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        return self.decoder(self.encoder(image))
-
-
-class Generator(nn.Module):
-    """From a vector of noise to an image, as in DCGAN."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.ConvTranspose2d(32, 32, 4, bias=False),
-            nn.BatchNorm2d(32),
-            nn.ReLU(),
-            nn.ConvTranspose2d(32, 16, 4, 2, 1, bias=False),
-            nn.BatchNorm2d(16),
-            nn.ReLU(),
-            nn.ConvTranspose2d(16, 3, 4, 2, 1),
-            nn.Tanh(),
-        )
-
-    def forward(self, noise: torch.Tensor) -> torch.Tensor:
-        return self.body(noise.view(-1, 32, 1, 1))
-
-
-class Hourglass(nn.Module):
-    """Down and up again with skips, and a heat map after each half."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = _block(3, 16, 2)
-        self.down, self.low, self.side = _block(16, 24, 2), _block(24, 16), _block(16, 16)
-        self.first, self.back, self.second = nn.Conv2d(16, 5, 1), nn.Conv2d(5, 16, 1), nn.Conv2d(16, 5, 1)
-
-    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        stem = self.stem(image)
-        low = self.low(self.down(stem))
-        value = self.side(stem) + functional.interpolate(low, scale_factor=2.0, mode="bilinear", align_corners=False)
-        first = self.first(value)
-        return first, self.second(value + self.back(first))
-
-
-class KeywordCnn(nn.Module):
-    """Key words, with depthwise separable convolutions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(1, 32, (10, 4), 2, (5, 1), bias=False), nn.BatchNorm2d(32), nn.ReLU())
-        self.body = nn.Sequential(*(_separable(32, 32) for _ in range(3)))
-        self.head = nn.Linear(32, 12)
-
-    def forward(self, spectrum: torch.Tensor) -> torch.Tensor:
-        return self.head(self.body(self.stem(spectrum)).mean((2, 3)))
 
 
 class BcResnet(nn.Module):
@@ -257,21 +142,6 @@ class BcResnet(nn.Module):
         kept = self.norm(self.frequency(value))
         value = functional.relu(value + kept + self.time(kept.mean(2, keepdim=True)))
         return self.head(value.mean((2, 3), keepdim=True)).flatten(1)
-
-
-class M5(nn.Module):
-    """One-dimensional convolutions over a waveform."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv1d(1, 16, 80, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.MaxPool1d(4),
-            nn.Conv1d(16, 32, 3), nn.BatchNorm1d(32), nn.ReLU(), nn.MaxPool1d(4),
-        )  # fmt: skip
-        self.head = nn.Linear(32, 8)
-
-    def forward(self, wave: torch.Tensor) -> torch.Tensor:
-        return functional.log_softmax(self.head(self.body(wave).mean(-1)), -1)
 
 
 class WaveSeparator(nn.Module):
@@ -308,18 +178,6 @@ class TemporalCnn(nn.Module):
         return self.head(value[:, :, -1])
 
 
-class RecurrentClassifier(nn.Module):
-    """One recurrent layer over a sequence, and a classifier of its last state."""
-
-    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
-        super().__init__()
-        self.layer, self.head = kind(12, 16, batch_first=True), nn.Linear(16, 5)
-
-    def forward(self, series: torch.Tensor) -> torch.Tensor:
-        values, _ = self.layer(series)
-        return self.head(values[:, -1])
-
-
 class GruCell(nn.Module):
     """One step from a state of zeros."""
 
@@ -329,33 +187,6 @@ class GruCell(nn.Module):
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
         return self.head(self.cell(value))
-
-
-class Crnn(nn.Module):
-    """Reads a line of text: convolutions, then a recurrent layer over the columns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(_block(1, 16), nn.MaxPool2d(2), _block(16, 32), nn.MaxPool2d((4, 2)))
-        self.lstm, self.head = nn.LSTM(128, 24, bidirectional=True, batch_first=True), nn.Linear(48, 20)
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        value = self.body(image)
-        columns = value.flatten(1, 2).permute(0, 2, 1)
-        return torch.log_softmax(self.head(self.lstm(columns)[0]), -1)
-
-
-class EncoderClassifier(nn.Module):
-    """torch's own encoder layers, with GELU."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layer = nn.TransformerEncoderLayer(32, 4, 64, 0.0, "gelu", batch_first=True, norm_first=True)
-        self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = nn.Linear(32, 6)
-
-    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
-        return self.head(self.body(sequence).mean(1))
 
 
 class Conformer(nn.Module):
@@ -409,78 +240,20 @@ class MlpMixer(nn.Module):
         return self.head(value.mean(1))
 
 
-class Siamese(nn.Module):
-    """Two images in one batch, and how far their embeddings are apart."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(_block(1, 8, 2), _block(8, 16, 2), nn.Flatten(), nn.Linear(16 * 49, 16))
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        embedded = self.body(images)
-        return (embedded[:1] - embedded[1:]).abs().sum(-1)
-
-
-class VideoCnn(nn.Module):
-    """Convolutions over time, height and width."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Conv3d(3, 8, 3, (1, 2, 2), 1), nn.BatchNorm3d(8), nn.ReLU(), nn.MaxPool3d(2))
-        self.head = nn.Linear(8, 5)
-
-    def forward(self, clip: torch.Tensor) -> torch.Tensor:
-        return self.head(self.body(clip).mean((2, 3, 4)))
-
-
-class MultiTask(nn.Module):
-    """One backbone; a class, a mask, an age, and the features themselves."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(_block(3, 16, 2), _block(16, 24, 2))
-        self.kind, self.age, self.mask = nn.Linear(24, 4), nn.Linear(24, 1), nn.Conv2d(24, 1, 1)
-
-    def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
-        features = self.body(image)
-        pooled = features.mean((2, 3))
-        return {
-            "class": self.kind(pooled).softmax(-1),
-            "age": self.age(pooled),
-            "mask": torch.sigmoid(self.mask(features)),
-            "features": features,
-        }
-
-
 BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "unet": Unet,
     "yolo_head": YoloHead,
     "ssd": Ssd,
-    "center_net": CenterNet,
     "feature_pyramid": FeaturePyramid,
     "espcn": Espcn,
-    "srcnn": Srcnn,
-    "residual_upscaler": ResidualUpscaler,
     "style_transfer": StyleTransfer,
-    "autoencoder": ImageAutoencoder,
-    "generator": Generator,
-    "hourglass": Hourglass,
-    "ds_cnn": KeywordCnn,
     "bc_resnet": BcResnet,
-    "m5": M5,
     "wave_separator": WaveSeparator,
     "temporal_cnn": TemporalCnn,
-    "lstm": lambda: RecurrentClassifier(nn.LSTM),
-    "gru": lambda: RecurrentClassifier(nn.GRU),
     "gru_cell": GruCell,
-    "crnn": Crnn,
-    "transformer_encoder": EncoderClassifier,
     "conformer": Conformer,
     "point_net": PointNet,
     "mlp_mixer": MlpMixer,
-    "siamese": Siamese,
-    "video_cnn": VideoCnn,
-    "multi_task": MultiTask,
 }
 
 
