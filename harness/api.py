@@ -201,7 +201,6 @@ def evaluate(
     metric: str | Callable[[tuple[np.ndarray, ...], Any], float] | None = None,
     limit: int | None = None,
     jobs: int | None = None,
-    try_int16: int = 0,
     progress: Reporter | None = None,
     **options: Any,
 ) -> Evaluation:
@@ -216,7 +215,6 @@ def evaluate(
         limit: items at most.
         jobs: virtual boards at a time; by default one for each processor. Their processes import the main module, so a
             script has `if __name__ == "__main__":` around its calls.
-        try_int16: for how many modules, the worst first, to say what 16 bits in them would give.
         {options}
 
     Returns:
@@ -233,7 +231,7 @@ def evaluate(
 
     chosen = ItemMetric(getattr(metric, "__name__", "a function"), metric) if callable(metric) else metric
     question, data_set = _question(model, inputs, options), data if isinstance(data, str) else DataSet.of(data)
-    return evaluate_order(EvaluationOrder(question, data_set, chosen, limit, jobs, try_int16), progress)
+    return evaluate_order(EvaluationOrder(question, data_set, chosen, limit, jobs), progress)
 
 
 class OpenTarget:

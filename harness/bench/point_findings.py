@@ -27,15 +27,13 @@ from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.compiled import CompiledDelegate, costs, memories_behind, system_of
 from ethos_hil.harness.profile.options import default_repeat
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import find_plugin, make_target
 from ethos_hil.harness.verdict.artifact_info import info
-from ethos_hil.harness.verdict.findings import Report
-from ethos_hil.harness.verdict.metrics import attribute, estimated_rows, metrics, rows
+from ethos_hil.harness.verdict.metrics import attribute, estimated_rows
 from ethos_hil.lowering.artifact import Artifact
 
 if TYPE_CHECKING:
@@ -199,34 +197,13 @@ def booted_findings(point: BenchPoint, settings: PointSettings, artifact: Artifa
     """
     npu = EthosU.parse(point.npu)
     board = make_target(point.target, npu, pool=pool)
-    question = settings.question(point, repeat=(settings.repeat or default_repeat(board)) + settings.warm_up)
+    question = settings.question(point, repeat=settings.repeat or default_repeat(board))
     if artifact is None:
         report = run(question, pool=pool)
         check_delegated(report.artifact)
     else:
         check_delegated(artifact)
         report = run_artifact(artifact, board, question)
-    report = _without_warm_up(report, settings.warm_up)
     names = {metric.name for metric in report.facts.metrics}
     further = tuple(metric for metric in vela_metrics(report.artifact) if metric.name not in names)
     return report.with_facts(metrics=(*report.facts.metrics, *further), **facts_of(point, settings))
-
-
-def _without_warm_up(report: Report, count: int) -> Report:
-    """Return the report without the cycles of the first executions; they were compared all the same."""
-    plan, facts, answer = report.answer.profile, report.facts, report.answer
-    if not count or plan is None:
-        return report
-    first = count * len(plan.event_sets)
-    outcome = replace(answer.outcome, runs=tuple(run for run in answer.outcome.runs if run.repeat >= first))
-    ops = rows(answer.artifact, answer.board, outcome, plan)
-    counted = metrics(answer.artifact, answer.board, outcome, ops)
-    profile = inference_profile(answer.artifact, answer.board, outcome, ops, plan.mode)
-    names = {metric.name for metric in counted}
-    # Of the whole run: the times of the host.
-    rest = (metric for metric in facts.metrics if metric.name not in names and metric.provenance == "host")
-    note = f"the first {count} of {plan.repeat} executions are a warm-up: compared, and not counted"
-    return report.with_facts(
-        ops=ops, metrics=(*counted, *rest), profile=profile, executions=len(outcome.runs),
-        notes=(*facts.notes, note),
-    )  # fmt: skip

@@ -33,8 +33,7 @@ class PointSettings:
         grid: the grid's name.
         vela_ini: a configuration file in place of Arm/vela.ini.
         boot: whether points on a virtual target are booted and verified; None for those of short cases.
-        repeat: executions of a booted point that count; None for one on a virtual target, else three.
-        warm_up: executions before them, which do not.
+        repeat: executions of a booted point; None for one on a virtual target, else three.
         timeout: seconds of a booted run on the target.
         clock: the clock to make times with, as the user states it; None for that of the system configuration.
     """
@@ -43,7 +42,6 @@ class PointSettings:
     vela_ini: Path | None = None
     boot: bool | None = None
     repeat: int | None = None
-    warm_up: int = 0
     timeout: float = 120.0
     clock: str | None = None
 
@@ -51,8 +49,6 @@ class PointSettings:
         """Check what is said of executions. Raises UsageError."""
         Question("", repeat=self.repeat, timeout=self.timeout).check()
         asked_clock(self.clock)
-        if self.warm_up < 0:
-            raise UsageError(f"--warm-up is {self.warm_up}", hint="give 0 or more")
 
     def question(self, point: BenchPoint, **changes: Any) -> Question:
         """Return the question of a point; `changes` are further fields of it."""
@@ -67,7 +63,7 @@ class PointSettings:
             timeout=self.timeout,
             clock=self.clock,
             profile=True,
-            **{"repeat": self.repeat and self.repeat + self.warm_up, **changes},
+            **{"repeat": self.repeat, **changes},
         )
 
     def setup(self, point: BenchPoint) -> VelaSetup:
@@ -202,7 +198,7 @@ def facts_of(point: BenchPoint, settings: PointSettings) -> dict[str, Any]:
         "npu": point.npu,
         "memory_mode": point.memory_mode,
         "system_config": point.system_config,
-        "bench": BenchInfo(settings.grid, case.name, case.group, case.tags, case.source, settings.warm_up),
+        "bench": BenchInfo(settings.grid, case.name, case.group, case.tags, case.source),
     }
 
 

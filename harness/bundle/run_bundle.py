@@ -33,7 +33,6 @@ from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, 
 from ethos_hil.lowering.formats.pte_model import Tensor, archive_names
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.program.program_file import ProgramDelegates
-from ethos_hil.lowering.vela.ini import SHIPPED
 
 ARTIFACT = "artifact/"
 INPUTS, EXPECTED, RECORD = "inputs.npz", "expected.npz", "record.json"
@@ -287,14 +286,6 @@ def named_arrays(data: bytes, name: str) -> Arrays:
 _MOST_IN_A_ROW = 100_000
 """Executions of a program that keeps state: the reference computes each of them, however long that takes."""
 TARGET_KINDS = ("virtual", "fvp", "board")
-_VELA_FLAGS = (
-    "--accelerator-config", "--output-format", "--system-config", "--memory-mode", "--optimise", "--arena-cache-size",
-    "--tensor-allocator", "--max-block-dependency", "--cpu-tensor-alignment", "--recursion-limit",
-    "--hillclimb-max-iterations", "--disable-chaining", "--disable-fwd", "--disable-cascading", "--disable-buffering",
-    "--disable-ifm-reuse", "--verbose-performance", "--enable-debug-db", "--force-symmetric-int-weights",
-    "--experimental-softmax-int16-neg-exp-range",
-)  # fmt: skip
-"""Arguments of Vela 5.1 that name no file. A wrong answer may be looked into by compiling the TOSA once more."""
 
 
 def check_artifact(artifact: Artifact, npu: str) -> None:
@@ -305,7 +296,7 @@ def check_artifact(artifact: Artifact, npu: str) -> None:
         npu: the NPU that the bundle is for.
 
     Raises:
-        BadArchive: a field says something else than the program; or Vela would be asked for more than to compile.
+        BadArchive: a field says something else than the program.
         UsageError: the program is damaged, or a TOSA program is.
     """
     # A program without delegates does not say what it is for.
@@ -317,11 +308,6 @@ def check_artifact(artifact: Artifact, npu: str) -> None:
         raise BadArchive("the delegates beside the program are not those in it")
     if str(artifact.npu or npu) != npu or str(program.npu or npu) != npu:
         raise BadArchive(f"the program is for {program.npu or artifact.npu}, its manifest says {npu}")
-    for flag in artifact.vela_flags:
-        name, _, value = flag.partition("=")
-        own_file = name == "--config" and (value == SHIPPED or bool(artifact.vela_ini))
-        if name not in _VELA_FLAGS and not own_file:
-            raise BadArchive(f"Vela's argument {flag!r:.80} is not taken from a bundle")
     for method in artifact.methods:
         for delegate in method.delegates:
             for tosa in (delegate.tosa, delegate.compiled):

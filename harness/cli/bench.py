@@ -83,7 +83,6 @@ REPEAT = Annotated[
         otherwise="1 on a virtual target, whose executions are all alike, else 3",
     ),
 ]
-WARM_UP = Annotated[int, _run(metavar="N", help="Executions before them that are compared, but not counted.")]
 TIMEOUT = Annotated[float, _of_run("timeout", help="Limit for each run of a booted point on its target.")]
 JOBS = Annotated[int | None, _run(metavar="N", help="Processes. Default: one for each processor.")]
 BY = Annotated[
@@ -102,8 +101,6 @@ WHICH = Annotated[
         "'fps>=30, sram<=512KB' (docs/latency.md).",
     ),
 ]
-CSV = Annotated[Path | None, file_option("--csv", "a row for each point", rich_help_panel="Output")]
-PARQUET = Annotated[Path | None, _out(metavar="FILE", help="The same rows as Parquet.")]
 JSON = Annotated[Path | None, file_option("--json", "the figures there", rich_help_panel="Output")]
 
 
@@ -120,7 +117,6 @@ def bench(
     scheme: SCHEME = None,
     boot: BOOT = None,
     repeat: REPEAT = None,
-    warm_up: WARM_UP = 0,
     timeout: TIMEOUT = 120.0,
     jobs: JOBS = None,
     run_name: RUN_NAME = None,
@@ -133,8 +129,6 @@ def bench(
     top: TOP = 40,
     which: WHICH = None,
     json_file: JSON = None,
-    csv: CSV = None,
-    parquet: PARQUET = None,
     debug: DEBUG = False,
 ) -> None:
     """Measure operations, or MODELs, on every NPU in every memory mode.
@@ -151,7 +145,7 @@ def bench(
 
     Example: ethos-hil bench --case 'conv3x3*' --npu ethos-u55-128 --npu ethos-u85-256 --memory-mode all
 
-    Example: ethos-hil bench net.py:net --target corstone-300 --npu ethos-u55-128 --repeat 5 --warm-up 1
+    Example: ethos-hil bench net.py:net --target corstone-300 --npu ethos-u55-128 --repeat 5
     """
     from ethos_hil.harness.bench.order import BenchOrder
     from ethos_hil.harness.bench.points import PointSettings
@@ -173,10 +167,10 @@ def bench(
         tuple(system_config or ()),
         tuple(target or ()),
         scheme,
-        PointSettings("", vela_ini, boot, repeat, warm_up, timeout, clock),
+        PointSettings("", vela_ini, boot, repeat, timeout, clock),
     )
     budget = Budget.parse(which) if which is not None else None
     rows = word_of("--by", by, BenchBy) if by is not None else None
-    output = BenchOutput(json_file, csv, parquet, budget, rows, top)
+    output = BenchOutput(json_file, budget, rows, top)
     jobs = jobs or os.cpu_count() or 1
     raise typer.Exit(run(order, output, place, jobs=jobs))

@@ -24,7 +24,7 @@ from ethos_hil.harness.campaign.place import CampaignAnswers, RunPlace
 from ethos_hil.harness.campaign.planned import share_of, write_plan
 from ethos_hil.harness.campaign.recorded import final_answers
 from ethos_hil.harness.campaign.run_folder import OpenCampaign
-from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
+from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
 from ethos_hil.results.bench.budget import Budget
@@ -40,30 +40,21 @@ class BenchOutput:
     """What is written of the points, and how they are looked at; None for what is not asked for.
 
     Attributes:
-        json_file, csv, parquet: files for the figures of all points.
+        json_file: a file for the figures of all points.
         budget: what the points have to meet.
         by: what the rows of the table are; None for what suits.
         top: the most rows.
     """
 
     json_file: Path | None = None
-    csv: Path | None = None
-    parquet: Path | None = None
     budget: Budget | None = None
     by: BenchBy | None = None
     top: int = 40
 
     def check(self, read: dict[str, Path | None]) -> None:
-        """Check that the files can be written, and that none of them is read. Raises UsageError."""
-        written = {
-            "--json": self.json_file, "--csv": self.csv, "--parquet": self.parquet,
-        }  # fmt: skip
-        check_files(written.values())
-        check_distinct(written, read)
-        if self.json_file == self.csv == STDOUT:
-            raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
-        if self.parquet == STDOUT:
-            raise UsageError("--parquet - is not a file, and Parquet is not for a terminal", hint="name a file")
+        """Check that the file can be written, and is not read. Raises UsageError."""
+        check_files([self.json_file])
+        check_distinct({"--json": self.json_file}, read)
 
     def put(self, records: Sequence[Record], folder: Path, grid: str) -> bool:
         """Write and show the points of a run, in their order. Return whether one meets the budget, if there is one.
@@ -71,18 +62,13 @@ class BenchOutput:
         Raises:
             UsageError: a file cannot be written.
         """
-        table = bench_table(records)
         figures = [figures_of(record) for record in records]
         choice = None
         if self.budget is not None:
             choice = answer(figures, self.budget)
         if self.json_file is not None:
-            write_json(self.json_file, _document(records, list(table.records()), folder.name, grid, choice))
-        if self.csv is not None:
-            write_out(self.csv, table.to_csv())
-        if self.parquet is not None:
-            write_out(self.parquet, table.to_parquet())
-        if STDOUT not in (self.json_file, self.csv):
+            write_json(self.json_file, _document(records, folder.name, grid, choice))
+        if self.json_file != STDOUT:
             self._show(figures, choice)
         elif choice is not None and choice.best is None:
             sys.stderr.write(one_line(headline(choice)) + "\n")
@@ -97,12 +83,10 @@ class BenchOutput:
         console().print(bench_text(figures, by=by, top=self.top))
 
 
-def _document(
-    records: Sequence[Record], rows: Sequence[dict[str, Any]], run: str, grid: str, choice: BudgetAnswer | None
-) -> dict[str, Any]:
+def _document(records: Sequence[Record], run: str, grid: str, choice: BudgetAnswer | None) -> dict[str, Any]:
     which = {} if choice is None else {"which": choice.to_json()}
     return {"schema_version": SCHEMA_VERSION, "run": run, "grid": grid, "counts": dict(_counts(records)), **which,
-            "points": list(rows)}  # fmt: skip
+            "points": list(bench_table(records).records())}  # fmt: skip
 
 
 def _counts(records: Sequence[Record]) -> Counter[str]:

@@ -37,15 +37,6 @@ def evaluate(
         int | None,
         typer.Option("--jobs", "-j", min=1, metavar="N", help="Virtual boards at a time. Default: one a processor."),
     ] = None,
-    try_int16: Annotated[
-        int,
-        typer.Option(
-            "--try-int16",
-            min=0,
-            metavar="N",
-            help="Also say what --int16 would give for the N modules that lose most. Each is quantised again.",
-        ),
-    ] = 0,
     run_name: RUN_NAME = None,
     resume: RESUME = None,
     shard: SHARD = None,
@@ -72,7 +63,7 @@ def evaluate(
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_order
     from ethos_hil.harness.evaluate.summary import document, text
 
-    order = EvaluationOrder(question, data, metric, limit, jobs, try_int16)
+    order = EvaluationOrder(question, data, metric, limit, jobs)
     check_written(question, {"--json": json_file})
     place = RunPlace.of(runs, run_name, resume, shard, merge, always=False)
     with loading(question.label) as live:

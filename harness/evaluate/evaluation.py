@@ -6,16 +6,16 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ethos_hil.base.errors import EthosHilError, UsageError
-from ethos_hil.base.question import ModelOptions, Question
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import TargetInfo
 from ethos_hil.base.verdict import Failure
-from ethos_hil.harness.ask.lower_question import check_question, lower_question, quantise_as_asked
+from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.campaign.engine import CrewAnswer
 from ethos_hil.harness.campaign.place import ASIDE, RunPlace
@@ -24,17 +24,16 @@ from ethos_hil.harness.campaign.run_folder import EVALUATE, CampaignSubject, Fac
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, EvaluationJournal, FailedChunk
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
-from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, QUANTISED, ItemMetric, ScoreTally
-from ethos_hil.harness.image.inputs import InputSet
+from ethos_hil.harness.evaluate.metric import DEVICE, ItemMetric, ScoreTally
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.conditions.process import one_torch_thread
 from ethos_hil.lowering.lower import host_modules
-from ethos_hil.lowering.model.torch_model import HostModules, TorchModel
+from ethos_hil.lowering.model.torch_model import HostModules
 from ethos_hil.lowering.program.program_file import ProgramFile
-from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors, decibels
+from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors
 
 _CHUNK_ITEMS = 64
 _CHUNK_BYTES = 8 << 20
@@ -53,7 +52,6 @@ class EvaluationOrder:
         data: the data set, or the user's function that returns it.
         metric: "top1", "top5", "mae" or a function; None for the one that suits the first label.
         limit: items at most; None for all.
-        try_int16: of how many modules, the worst first, to say what 16 bits in them would give.
         jobs: boards at a time; None for as many as there are processors, or one where the target is not a simulator.
     """
 
@@ -62,7 +60,6 @@ class EvaluationOrder:
     metric: str | ItemMetric | None = None
     limit: int | None = None
     jobs: int | None = None
-    try_int16: int = 0
 
     def check(self) -> None:
         """Raise UsageError where a number is impossible."""
@@ -90,7 +87,6 @@ class Evaluation:
         cycle_provenance: where they are from.
         failure: the first answer that is not tosa_reference_model's, or the first that is not near PyTorch's.
         layers: what each layer's quantisation costs, over the first items; the worst first.
-        int16: what 16 bits in one module would give.
         stopped: the error that ended it before the data set did.
         nothing_here: whether none of the items is of the shard that was asked for.
     """
@@ -109,7 +105,6 @@ class Evaluation:
     failure: Failure | None = None
     stopped: EthosHilError | None = None
     layers: tuple[LayerError, ...] = ()
-    int16: tuple[Int16Gain, ...] = ()
     notes: tuple[str, ...] = ()
     nothing_here: bool = False
 
@@ -195,10 +190,6 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None, place: Ru
             evaluation.nothing_here = place.shard is not None and not journal.plan
             evaluation.stopped = journal.finish()
     evaluation.layers = tuple(loop.layers.worst_first()) if loop.layers is not None else ()
-    if order.try_int16 and evaluation.stopped is None:
-        evaluation.int16 = tuple(
-            int16_gains(model, evaluation.layers, loop.sample, artifact.method, question, order.try_int16, reporter)
-        )
     return evaluation
 
 
@@ -224,7 +215,6 @@ class _Loop:
     journal: EvaluationJournal
     items: dict[int, Item] = field(default_factory=dict)
     host: dict[int, dict[str, tuple[np.ndarray, ...]]] = field(default_factory=dict)
-    sample: list[Sample] = field(default_factory=list)
     answers: dict[int, tuple[Chunk, ChunkAnswer | FailedChunk | None]] = field(default_factory=dict)
     ended: bool = False
 
@@ -293,7 +283,6 @@ class _Loop:
         self.host[item.number] = self.hosts.answers(item.inputs)
         if self.layers is not None and item.number < _LAYER_ITEMS:
             self.layers.add(item.inputs)
-            self.sample.append(Sample(item.inputs, self.host[item.number]))
         self.found.host_seconds += time.perf_counter() - began
 
     def _count(self, chunk: Chunk, answer: ChunkAnswer | FailedChunk | None) -> None:
@@ -334,69 +323,3 @@ class _Loop:
 def _chunk_size(item: Item) -> int:
     size = sum(array.nbytes for array in item.inputs)
     return max(1, min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, size)))
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The inputs of an item, and what PyTorch answers to them, by source."""
-
-    inputs: InputSet
-    answers: Mapping[str, Sequence[np.ndarray]]
-
-
-@dataclass(frozen=True)
-class Int16Gain:
-    """SQNR of all outputs against the float model's, in dB, over the same items.
-
-    Attributes:
-        module: the module whose activations have 16 bits.
-        before_db: as the model is quantised now.
-        after_db: with these 16 bits.
-    """
-
-    module: str
-    before_db: float
-    after_db: float
-
-
-def int16_gains(
-    model: TorchModel,
-    layers: Sequence[LayerError],
-    samples: Sequence[Sample],
-    method: str,
-    question: Question,
-    most: int,
-    reporter: Reporter,
-) -> Iterator[Int16Gain]:
-    """Quantise the model again for each of the worst modules, and yield what that gives.
-
-    Args:
-        model: the model, as it is quantised now.
-        layers: its layers, the worst first.
-        samples: the items to compare over.
-        method: the method's name.
-        question: how it is lowered.
-        most: how many modules to try.
-        reporter: receives the progress.
-
-    Raises:
-        UsageError: a module cannot have 16 bits.
-    """
-    modules = list(dict.fromkeys(layer.module for layer in layers if layer.module))[:most]
-    now = _sqnr((sample.answers[FLOAT], sample.answers[QUANTISED]) for sample in samples)
-    for number, module in enumerate(modules):
-        reporter.stage(f"Trying 16 bits in {module} ({number + 1} of {len(modules)})")
-        changed = quantise_as_asked(model, ModelOptions(model, method=method, int16=(module,)))
-        assert isinstance(changed, TorchModel)
-        hosts = host_modules(changed, method, question)
-        pairs = ((sample.answers[FLOAT], hosts.answers(sample.inputs)[QUANTISED]) for sample in samples)
-        yield Int16Gain(module, now, _sqnr(pairs))
-
-
-def _sqnr(pairs: Iterator[tuple[Sequence[np.ndarray], Sequence[np.ndarray]]]) -> float:
-    signal = noise = 0.0
-    for wanted, outputs in pairs:
-        for expected, output in zip(wanted, outputs, strict=True):
-            signal += float(np.sum(expected.astype(np.float64) ** 2))
-            noise += float(np.sum((expected.astype(np.float64) - output.astype(np.float64)) ** 2))
-    return decibels(signal, noise)

@@ -15,10 +15,8 @@ from ethos_hil.base.record import json_number
 from ethos_hil.harness.evaluate.evaluation import Evaluation
 from ethos_hil.harness.evaluate.metric import FLOAT, SOURCES
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _WORST_LAYERS = 5
-_MOST_CLASSES = 20
-"""Classes that a confusion table in a terminal has at most."""
 
 
 def document(result: Evaluation) -> dict[str, Any]:
@@ -42,7 +40,6 @@ def document(result: Evaluation) -> dict[str, Any]:
         "agreement": {"-".join(pair): tally.agreement(*pair) for pair in combinations(SOURCES, 2)},
         "sqnr_db": {source: json_number(tally.sqnr(source)) for source in SOURCES if source != FLOAT},
         "layers": [{name: json_number(value) for name, value in vars(layer).items()} for layer in result.layers],
-        "int16": [{name: json_number(value) for name, value in vars(gain).items()} for gain in result.int16],
         "confusion": [[label, chosen, count] for (label, chosen), count in sorted(tally.confusion.items())],
         "npu_cycles": {
             "median": result.median_cycles,
@@ -84,10 +81,6 @@ def text(result: Evaluation) -> RenderableType:
     parts: list[RenderableType] = [head, facts, "", _scores(result)]
     if result.layers:
         parts += ["", _layers(result)]
-    if result.int16:
-        parts += ["", _int16(result)]
-    if tally.confusion and tally.classes <= _MOST_CLASSES:
-        parts += ["", _confusion(result)]
     return Group(*parts)
 
 
@@ -116,23 +109,6 @@ def _layers(result: Evaluation) -> Table:
         table.add_row(layer.aten, module, layer.source, f"{layer.alone_db:.1f} dB", f"{layer.so_far_db:.1f} dB")
     if len(result.layers) > _WORST_LAYERS:
         table.add_row(f"and {len(result.layers) - _WORST_LAYERS} better ones (--json has all)")
-    return table
-
-
-def _int16(result: Evaluation) -> Table:
-    table = table_of("16 bits in", *right("SQNR now", "SQNR then", no_wrap=False))
-    for gain in result.int16:
-        table.add_row(gain.module, f"{gain.before_db:.1f} dB", f"{gain.after_db:.1f} dB")
-    return table
-
-
-def _confusion(result: Evaluation) -> Table:
-    counts, classes = result.tally.confusion, result.tally.classes
-    table = table_of("label \\ device", *right(*map(str, range(classes)), no_wrap=False))
-    for label in range(classes):
-        row = [counts[label, chosen] for chosen in range(classes)]
-        if any(row):
-            table.add_row(str(label), *(str(count) if count else "." for count in row))
     return table
 
 

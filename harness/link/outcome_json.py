@@ -15,7 +15,6 @@ from cattrs.gen import make_dict_structure_fn
 
 from ethos_hil.base.typed_json import from_json, new_converter
 from ethos_hil.harness.link.outcome import OpEvent, Outcome
-from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 Arrays = dict[str, np.ndarray]
 """Arrays by name."""
@@ -35,34 +34,6 @@ def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
     Recordings of older releases lack some fields, which have a default.
     """
     return _value(Outcome, data, arrays)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Call:
-    instruction: int
-    inputs: tuple[np.ndarray, ...]
-    outputs: tuple[np.ndarray, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Answer:
-    outputs: tuple[np.ndarray, ...]
-    delegates: tuple[_Call, ...]
-
-
-def answer_to_json(answer: ReferenceRun, arrays: Arrays) -> dict[str, Any]:
-    """Return an answer as JSON; its arrays are added to `arrays` under the names in the JSON."""
-    calls = tuple(
-        _Call(at, answer.delegate_inputs.get(at, ()), outputs) for at, outputs in answer.delegate_outputs.items()
-    )
-    return {"outputs": _document(answer.outputs, "out", arrays), "delegates": _document(calls, "call", arrays)}
-
-
-def answer(data: Mapping[str, Any], arrays: Arrays) -> ReferenceRun:
-    """Return the answer of `answer_to_json`'s output. Raises ValueError where it has another form."""
-    read = _value(_Answer, data, arrays)
-    outputs = {call.instruction: call.outputs for call in read.delegates}
-    return ReferenceRun(read.outputs, outputs, {call.instruction: call.inputs for call in read.delegates})
 
 
 def _document(value: Any, name: str, arrays: Arrays) -> Any:

@@ -6,15 +6,13 @@ test_advice.py` has a model for each, and shows that the remedy helps.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from ethos_hil.base.inference_profile import KERNEL, InferenceProfile, OpCost
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import CpuOp, Op, Record
 from ethos_hil.base.wording import count_of, list_of
-from ethos_hil.results.export.exporter import Exporter, profile_of
 
 _LEAST_SHARE = 0.01
 """Of the inference: less is not worth a sentence."""
@@ -35,7 +33,7 @@ class Advice:
     """Something that costs time, and what to do about it.
 
     Attributes:
-        kind: "layout", "flatten", "transposition", "cpu-operator", "activations", "weights" or "channels".
+        kind: "layout", "flatten", "transposition", "cpu-operator", "activations" or "weights".
         what: what takes the time, where, and why.
         remedy: what to do.
         saving: cycles that the remedy saves at most, the CPU's instructions counted as cycles.
@@ -58,7 +56,6 @@ def advice(record: Record) -> tuple[Advice, ...]:
         _layouts,
         _cpu_operators,
         _memories,
-        _channels,
     )
     advices = [item for rule in rules for item in rule(record, profile)]
     total = sum(op.cycles or 0 for op in record.ops) + sum(row.count or 0 for row in profile.cpu if row.part == KERNEL)
@@ -186,33 +183,6 @@ def _memories(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
             )
 
 
-def _channels(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
-    """Convolutions whose output channels do not fill the micro-block."""
-    wasted: list[tuple[int, Op, OpCost]] = []
-    for op in record.ops:
-        cost = profile.costs.get(op.id)
-        if cost is None or cost.bound_by != "mac" or not cost.macs or not cost.ublock or not cost.ofm:
-            continue
-        depth, unit = cost.ofm[2], cost.ublock[2]
-        padded = -(-depth // unit) * unit
-        if padded != depth:
-            wasted.append(((op.cycles or 0) * (padded - depth) // padded, op, cost))
-    if wasted:
-        ops = [op for _, op, _ in wasted]
-        _, worst, cost = max(wasted, key=lambda channel: channel[0])
-        unit = cost.ublock[2]
-        yield Advice(
-            "channels",
-            f"the output channels of {count_of(len(ops), 'convolution')} do not fill the micro-block, "
-            f"which {_take(ops)}: at {worst.source or worst.id} {cost.ofm[2]} channels are computed as a multiple of "
-            f"{unit}",
-            f"numbers of channels that are multiples of {unit}: {cost.ofm[2] // unit * unit or unit} are faster, "
-            f"{-(-cost.ofm[2] // unit) * unit} take no longer",
-            sum(saving for saving, _, _ in wasted),
-            _ids(ops),
-        )
-
-
 def _traffic_text(cost: OpCost) -> str:
     """Return whether a row waits rather for weights or for activations."""
     if cost.bound_by == "weights":
@@ -251,24 +221,3 @@ def _lines(ops: Sequence[Op]) -> str:
         by_line[place] = by_line.get(place, 0) + (op.cycles or 0)
     first = sorted(by_line, key=lambda line: -by_line[line])
     return list_of(first)
-
-
-SCHEMA_VERSION = 1
-
-
-def write(record: Record) -> str:
-    """Return all advice, the largest saving first.
-
-    Raises:
-        NotExportable: the record has no profile.
-    """
-    profile_of(record)
-    document = {
-        "schema_version": SCHEMA_VERSION,
-        "model": record.model,
-        "advice": [asdict(item) for item in advice(record)],
-    }
-    return json.dumps(document, indent=1) + "\n"
-
-
-EXPORTER = Exporter("advice", ".advice.json", "what to do about a profile, and what it saves", write)

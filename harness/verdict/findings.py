@@ -2,9 +2,8 @@
 
 That is the first operation whose result differs from the reference. Delegates are examined in the order of their calls.
 Each gets the reference's inputs, so that an earlier error does not count twice. The first delegate with wrong outputs
-runs again on the functional NPU, with every tensor compared (`ethos_hil.harness.verdict.replay`). Where that finds
-nothing, the delegate is compiled again with its intermediate tensors as outputs. If the functional NPU computes a
-delegate right, the target is at fault, and nothing inside it can be examined.
+runs again on the functional NPU, with every tensor compared (`ethos_hil.harness.verdict.replay`). If the functional NPU
+computes a delegate right, the target is at fault, and nothing inside it can be examined.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from ethos_hil.harness.verdict.artifact_info import info, name_defects
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.model_calls import ModelCalls, is_example, state_of, steps_of
 from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, replay
-from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.harness.verdict.verify import (
     REFERENCE,
     Comparison,
@@ -58,14 +56,16 @@ from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.oracle.reference import (
     Reference,
     ReferenceRun,
-    activation_tensors,
-    compile_with_outputs,
     computed_tensors,
     tensor_values,
 )
 from ethos_hil.lowering.user_code.user_function import summary
 
 _LISTED = 4  # most names in a sentence
+_NOT_SEEN = (
+    "its operations' results are right as far as they can be compared: what is wrong lies in an operation whose result "
+    "has no tensor of the program, in what the compiler fuses, or where it keeps tensors"
+)
 
 
 def localise(artifact: Artifact, target: Target, references: Sequence[ReferenceRun], outcome: Outcome) -> Divergence:
@@ -202,7 +202,7 @@ class _Case:
         if answered == wanted:
             return replace(self._place("delegate", self._targets_fault(right)), reproduced=False)
         reproduced = answered == self.in_memory_order(self.call.outputs)
-        result = self._first(again) or self._by_recompilation()
+        result = self._first(again) or self._place("delegate", _NOT_SEEN)
         return replace(result, message=f"{result.message}. {self._blame(reproduced)}", reproduced=reproduced)
 
     def _place(self, place: str, text: str) -> Divergence:
@@ -244,38 +244,32 @@ class _Case:
         unchecked: list[str] = []
         while (row := again.difference.row - len(unchecked) - 1) in again.unchecked:
             unchecked.insert(0, self.delegate.npu_ops[row].id)
-        result = self._divergence_at(self.delegate.npu_ops[again.difference.row], again.difference, "replay")
+        result = self._divergence_at(self.delegate.npu_ops[again.difference.row], again.difference)
         if unchecked:
             names = f"{unchecked[0]} to {unchecked[-1]}" if len(unchecked) > 1 else unchecked[0]
             return replace(result, message=f"{result.message}; what {names} before it made could not be compared")
         return result
 
-    def _divergence_at(self, op: NpuOp | None, difference: Difference, found_by: str) -> Divergence:
+    def _divergence_at(self, op: NpuOp, difference: Difference) -> Divergence:
         tensor = self.graph.tensors[difference.tensor]
         size = int(np.prod(tensor.shape))
-        where = f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"
-        if op is None:
-            start = f"{where} is the first tensor that differs from {REFERENCE}"
-        else:
-            aten = f" ({', '.join(name.removeprefix('aten.') for name in op.aten_ops)})" if op.aten_ops else ""
-            module = f" of module {op.module}" if op.module else ""
-            at = f" at {op.source}" if op.source else ""
-            start = (
-                f"{op.id} {op.npu_op}{aten}{module}{at} is the first operation whose result differs from {REFERENCE}: "
-                f"tensor {where}"
-            )
+        aten = f" ({', '.join(name.removeprefix('aten.') for name in op.aten_ops)})" if op.aten_ops else ""
+        module = f" of module {op.module}" if op.module else ""
+        at = f" at {op.source}" if op.source else ""
         return Divergence(
             place="npu-op",
-            message=f"{start}, {difference.mismatches:,} of {size:,} elements, first at index "
-            f"{list(difference.index)}: expected {difference.expected}, found {difference.found}",
-            found_by=found_by,
+            message=f"{op.id} {op.npu_op}{aten}{module}{at} is the first operation whose result differs from "
+            f"{REFERENCE}: tensor {tensor.name} {tensor.dtype}{list(tensor.shape)}, {difference.mismatches:,} of "
+            f"{size:,} elements, first at index {list(difference.index)}: expected {difference.expected}, found "
+            f"{difference.found}",
+            found_by="replay",
             instruction=self.call.instruction,
-            op=op.id if op else "",
-            npu_op=op.npu_op if op else "",
-            tosa_op=op.tosa_op if op else self.graph.producers()[tensor.name].op,
-            aten_ops=op.aten_ops if op else (),
-            module=op.module if op else "",
-            source=op.source if op else "",
+            op=op.id,
+            npu_op=op.npu_op,
+            tosa_op=op.tosa_op,
+            aten_ops=op.aten_ops,
+            module=op.module,
+            source=op.source,
             tensor=tensor.name,
             shape=tensor.shape,
             dtype=tensor.dtype,
@@ -284,38 +278,6 @@ class _Case:
             found=difference.found,
             mismatches=difference.mismatches,
         )
-
-    def _by_recompilation(self) -> Divergence:
-        names = activation_tensors(self.graph)
-        expected = self.expected_values(names)
-        blob = compile_with_outputs(self.tosa, self.artifact.vela_flags, names, self.artifact.user_ini)
-        outputs = run_delegate(self.npu, blob, self.raw_inputs).outputs
-        for name, data in zip(names, outputs, strict=True):
-            array = expected[name]
-            actual = elements_of(data, array.dtype).reshape(array.shape)
-            if (actual != array).any():
-                index = tuple(int(axis[0]) for axis in np.nonzero(actual != array))
-                wrong = int(np.count_nonzero(actual != array))
-                difference = Difference(-1, name, index, int(array[index]), int(actual[index]), wrong)
-                return self._divergence_at(self._writer(name), difference, "recompilation")
-        return self._place(
-            "delegate",
-            "its operations' results are right as far as they can be compared, and compiled once more with its "
-            f"{len(names)} intermediate tensors as outputs it is right: what is wrong lies in what the compiler fuses "
-            "or where it keeps tensors",
-        )
-
-    def _writer(self, name: str) -> NpuOp | None:
-        """Return the operation that writes a tensor, or the operation that it is fused into."""
-        rows = {row.tensor: row for row in reversed(self.delegate.npu_ops)}
-        reached = {name}
-        for operator in self.graph.operators:
-            if name in rows:
-                break
-            if reached.intersection(operator.inputs):
-                reached.update(operator.outputs)
-                name = next((output for output in operator.outputs if output in rows), name)
-        return rows.get(name)
 
 
 @dataclass(frozen=True)

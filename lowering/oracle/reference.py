@@ -13,17 +13,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ethos_hil.base.errors import CompileError, OracleError, UndefinedAnswer, UsageError
+from ethos_hil.base.errors import OracleError, UndefinedAnswer, UsageError
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
 from ethos_hil.lowering.native.worker import LIMIT_SECONDS, REFERENCE_MODEL, NativeCrash, ToolAnswer, ToolRaised
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
-from ethos_hil.lowering.vela.compiler import run_vela
-from ethos_hil.lowering.vela.ini import VelaIni
 
 _MAX_STEPS = 100_000
 
@@ -247,12 +244,6 @@ def computed_tensors(graph: TosaGraph) -> tuple[str, ...]:
     return tuple(name for name in names if name in graph.tensors and graph.tensors[name].dtype in _VALUES)
 
 
-def activation_tensors(graph: TosaGraph) -> tuple[str, ...]:
-    """Return those of `computed_tensors` that can be outputs without separating accumulators from their scaling."""
-    kept = {tensor.name for tensor in graph.outputs}
-    return tuple(name for name in computed_tensors(graph) if graph.tensors[name].dtype in _ACTIVATIONS or name in kept)
-
-
 def with_outputs(tosa: bytes, names: Sequence[str]) -> bytes:
     """Return the same program with the tensors `names` as its outputs (computed ones, each once)."""
     draft = TosaDraft(tosa)
@@ -268,25 +259,3 @@ def tensor_values(tosa: bytes, inputs: Sequence[np.ndarray], names: Sequence[str
     """
     answers = evaluate(with_outputs(tosa, names), inputs, f"a program with {len(names)} tensors as outputs")
     return dict(zip(names, answers, strict=True))
-
-
-def compile_with_outputs(
-    tosa: bytes, flags: Sequence[str], names: Sequence[str], ini: VelaIni | None = None
-) -> VelaBlob:
-    """Compile the program with the tensors `names` as its outputs, and return Vela's result.
-
-    Args:
-        tosa: the program.
-        flags: Vela's, as an Artifact has them.
-        names: the outputs.
-        ini: the configuration file that the flags name, if it is the user's.
-
-    Raises:
-        CompileError: Vela fails.
-    """
-    try:
-        return run_vela(with_outputs(tosa, names), flags, ini).parsed
-    except CompileError as error:
-        raise CompileError(
-            f"Vela fails on the program with {len(names)} tensors as outputs: {error.message}"
-        ) from error

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.oracle.reference import (
     Reference,
-    activation_tensors,
-    compile_with_outputs,
     computed_tensors,
     evaluate,
     tensor_values,
@@ -65,23 +62,3 @@ def test_the_reference_keeps_each_delegates_inputs(lowered: Lowered) -> None:
         assert delegate.tosa is not None
         (output,) = evaluate(delegate.tosa, run.delegate_inputs[delegate.instruction], "a delegate")
         assert output.tobytes() == run.delegate_outputs[delegate.instruction][0].tobytes()
-
-
-@pytest.mark.slow
-def test_the_program_compiled_with_activations_as_outputs_has_them(lowered: Lowered) -> None:
-    artifact = lowered("known")
-    graph = TosaGraph.parse(artifact.delegates[0].tosa or b"")
-    names = activation_tensors(graph)
-    assert {graph.tensors[name].dtype for name in names} == {"INT8"}
-    assert {tensor.name for tensor in graph.outputs} < set(names) < set(computed_tensors(graph))
-    blob = compile_with_outputs(artifact.delegates[0].tosa or b"", artifact.vela_flags, names)
-    shapes = [tuple(axis for axis in place.shape if axis > 1) for place in blob.outputs]
-    assert shapes == [tuple(axis for axis in graph.tensors[name].shape if axis > 1) for name in names]
-
-
-@pytest.mark.slow
-def test_a_compiler_that_fails_is_one_clear_error(lowered: Lowered) -> None:
-    tosa = lowered("known").delegates[0].tosa or b""
-    message = "Vela fails on the program with 1 tensors as outputs: Vela failed with SystemExit: 2"
-    with pytest.raises(CompileError, match=message):
-        compile_with_outputs(tosa, ("--no-such-flag",), computed_tensors(TosaGraph.parse(tosa))[:1])

@@ -25,11 +25,7 @@ def rerun(record: Record) -> str:
     point = record.bench
     if point is None:
         return again(record.asked, elsewhere=True)
-    question = record.asked
-    if question.repeat is not None and point.warm_up:
-        question = question.but(repeat=question.repeat - point.warm_up)
-    model, *options = words(question, BENCH, elsewhere=True)
-    options += ["--warm-up", str(point.warm_up)] if point.warm_up else []
+    model, *options = words(record.asked, BENCH, elsewhere=True)
     users = (point.source.rpartition(":")[0],) if point.grid not in _OUR_GRIDS else ()
     grid = [word for file in users for word in ("--grid", portable(file))]
     case = [model] if point.grid == _OF_MODELS else ["--case", point.case, *grid]

@@ -48,7 +48,6 @@ def evaluate(
     metric: str | Callable[[tuple[np.ndarray, ...], Any], float] | None = None,
     limit: int | None = None,
     jobs: int | None = None,
-    try_int16: int = 0,
     progress: Reporter | None = None,
     method: str | None = None,
     scheme: Scheme = "a8w8",

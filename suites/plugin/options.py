@@ -53,9 +53,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     **{how.flag(name): _attributes_of(name, how) for name, how in OPTIONS.items() if how.session},
     "--compile-only": {"action": "store_true", "help": "run nothing; no test is verified then"},
     "--one-in": {"type": int, "metavar": "N", "help": "run every Nth case of each file only"},
-    "--artifacts": {"metavar": "DIR", "help": "keep all that is known of a test that fails"},
-    "--record": {"metavar": "DIR", "help": "keep what the targets answer, for --replay"},
-    "--replay": {"metavar": "DIR", "help": "judge recorded answers; nothing is lowered or run"},
     "--runs": {"metavar": "DIR", "help": f"where records are kept ({DEFAULT_ROOT})"},
     "--run-name": {"metavar": "NAME", "help": "keep them in this run folder, which other sessions may share"},
     "--resume": {"action": "store_true", "help": "run no test that ended well before, in the run folder of --run-name"},
@@ -129,10 +126,6 @@ class Options:
         suffixes: the names of the profiles whose tests run; none for all.
         one_in: run every n-th case of each file, and the first.
         question: what every test asks, but for the test and its NPU. What is on the NPU a test declares itself.
-        record: folder to keep the answers of targets and the reference model in.
-        replay: folder of such answers, which are judged in place of new ones.
-        root: the project's folder; recordings name files relative to it.
-        artifacts: folder for all facts about failed tests.
         runs: folder of run folders, which keep the records.
         run: the name of this session's run folder.
         shared: whether the run folder was named, so that other sessions may write it.
@@ -145,10 +138,6 @@ class Options:
     suffixes: frozenset[str]
     one_in: int
     question: Question
-    record: Path | None
-    replay: Path | None
-    root: Path
-    artifacts: Path | None
     runs: Path
     run: str
     shared: bool
@@ -206,15 +195,8 @@ class Options:
         for option in (TargetOption.STRICT, TargetOption.STRICT_BOARD):
             if value_of(option.flag):
                 check_option(find_plugin(target), option)
-        if value_of("--record") and value_of("--replay"):
-            raise UsageError("--record runs tests and --replay does not", hint="give one of them")
-        if value_of("--compile-only") and (value_of("--record") or value_of("--replay")):
-            raise UsageError("--compile-only runs nothing that could be recorded or replayed", hint="leave one out")
         if one_in < 1:
             raise UsageError(f"--one-in {one_in} selects nothing", hint="1 selects all")
-        replay = _folder(value_of("--replay"))
-        if replay is not None and not replay.is_dir():
-            raise UsageError(f"--replay {replay} is not a folder", hint="record one with --record")
         name = value_of("--run-name")
         if name is not None and not is_name(name):
             raise UsageError(f"--run-name {name!r} is not a name for a folder", hint="use letters, digits, - _ and .")
@@ -228,10 +210,6 @@ class Options:
                 {name: value_of(OPTIONS[name].flag(name)) for name in TESTING.fields},
                 compile_only=value_of("--compile-only"),
             ),
-            record=_folder(value_of("--record")),
-            replay=replay,
-            root=_root(config),
-            artifacts=_folder(value_of("--artifacts")),
             runs=Path(value_of("--runs") or DEFAULT_ROOT).absolute(),
             run=run_name(config),
             shared=name is not None,
@@ -254,20 +232,6 @@ def question_of(values: Mapping[str, Any], *, compile_only: bool = False) -> Que
     if "memory_mode" in named:
         named["memory_mode"] = MemoryMode.parse(named["memory_mode"]).name
     return ANY_TEST.but(**(named | ({"target": NOWHERE} if compile_only else {})))
-
-
-def _root(config: pytest.Config) -> Path:
-    """Return the folder that the places of recordings are relative to.
-
-    Without a configuration file, pytest's root depends on which of the arguments exist as folders, and so on whether
-    `--record` has made its own.
-    """
-    decided = config.inipath is not None or config.getoption("rootdir", default=None) is not None
-    return config.rootpath if decided else config.invocation_params.dir
-
-
-def _folder(text: str | None) -> Path | None:
-    return None if text is None else Path(text).absolute()
 
 
 def _only_npu(target: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.base.verdict import FailureKind, Standing, Verdict
+from ethos_hil.base.verdict import FailureKind, Standing
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.plugin.options import Options
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool
     from ethos_hil.results.store import RunFolder
     from ethos_hil.suites.trial.declared import Declared
-    from ethos_hil.suites.trial.run_trial import Trial
 
 
 def line_of(file: Path, *names: str) -> int | None:
@@ -90,7 +89,6 @@ class DeclaredItem(pytest.Item):
         self.declaration, self.case = declaration, case
         self.profile_name = profile
         self.record: Record | None = None
-        self._kept: Path | None = None
         self._defect: Defect | None = None
         self.unknown: tuple[str, ...] = ()
         self.add_marker(self.options.profiles[profile].marker)
@@ -145,7 +143,7 @@ class DeclaredItem(pytest.Item):
     def runtest(self) -> None:
         """Lower, run, compare."""
         options = self.options
-        if not options.compile_only and options.replay is None:
+        if not options.compile_only:
             from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
             REFERENCE_MODEL.start()  # it is imported while this process imports the rest
@@ -155,24 +153,16 @@ class DeclaredItem(pytest.Item):
         from ethos_hil.suites.trial.run_trial import Trial
 
         about = SuiteTest(self.nodeid, *self.labels, self.profile_name, self.source)
-        trial = Trial(
-            self.declared_test(),
-            options.question,
-            pool=self._pool(),
-            about=about,
-            record=options.record,
-            replay=options.replay,
-            root=options.root,
-        )
+        trial = Trial(self.declared_test(), options.question, pool=self._pool(), about=about)
         try:
             record = trial.run()
         except (Exception, pytest.fail.Exception) as error:  # pytest-timeout ends a test with the latter
             kind = FailureKind.TIMEOUT if isinstance(error, pytest.fail.Exception) else FailureKind.INTERNAL
             text = str(error).partition("\n")[0]
-            self._keep(trial, trial.stop(Failure(kind, f"{type(error).__name__}: {text}")), error)
+            self._keep(trial.stop(Failure(kind, f"{type(error).__name__}: {text}")))
             raise
         self._defect, self.unknown = trial.defect, trial.unknown
-        self._keep(trial, record, trial.error)
+        self._keep(record)
         ending = ending_of(record)
         if self._defect is not None:
             raise pytest.xfail.Exception(f"{self._defect.what} ({self._defect.link})")
@@ -181,30 +171,19 @@ class DeclaredItem(pytest.Item):
         if not ending.green:
             raise pytest.skip.Exception(self.reason)
 
-    def _keep(self, trial: Trial, record: Record, error: BaseException | None) -> None:
-        """Keep the record in the run folder, and all files of a failure where they are requested.
-
-        Raises:
-            ToolError: a file cannot be written; a lost record is not a result.
-        """
+    def _keep(self, record: Record) -> None:
+        """Keep the record in the run folder. Raises ToolError where that fails; a lost record is not a result."""
         from ethos_hil.base.errors import ToolError
 
         self.record = record
         options = self.options
         try:
-            if record.verdict == Verdict.FAILED and self._defect is None and options.artifacts is not None:
-                from ethos_hil.suites.trial import failure_dump
-                from ethos_hil.suites.trial.run_trial import place
-
-                folder = place(trial.test, options.artifacts, options.root)
-                failure_dump.keep(folder, trial, self.record, error)
-                self._kept = folder
             run_folder(self.config).append(self.record, part=options.part, attempt=options.attempt)
         except OSError as problem:
             self.record = None
             raise ToolError(
                 f"{problem.filename or 'the record'} cannot be written: {problem.strerror or problem}",
-                hint="free some space, or choose other folders: --runs, --artifacts",
+                hint="free some space, or choose another folder: --runs",
                 kind=FailureKind.RECORDS,
             ) from problem
 
@@ -261,8 +240,7 @@ class DeclaredItem(pytest.Item):
             lines += [f"hint: {record.failure.hint}"] if record.failure.hint else []
         if record.divergence is not None:
             lines.append(f"starts at: {record.divergence.message}")
-        lines.append(f"declared at: {self.source}")
-        return lines + ([f"all of it is in: {self._kept}"] if self._kept is not None else [])
+        return [*lines, f"declared at: {self.source}"]
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return the declaring file and the line, counted from 0."""

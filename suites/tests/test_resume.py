@@ -143,7 +143,7 @@ def test_what_a_part_leaves_out_is_kept(pytester: pytest.Pytester) -> None:
     ("ini", "foreign"),
     [
         ("--compile-only", ["--compile-only"]),
-        ("--one-in 9 --replay=r", ["--one-in", "--replay"]),
+        ("--one-in 9 --runs=r", ["--one-in", "--runs"]),
         ("--suffix BI", ["--suffix"]),
         ("--strict-waits", []),
     ],

@@ -165,9 +165,6 @@ def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
             "which --target corstone-300 does not allow: use --target",
         ),
         (["--target=corstone-300", "--strict-board"], "--strict-board is for the virtual board"),
-        (["--record=a", "--replay=b"], "--record runs tests and --replay does not"),
-        (["--compile-only", "--record=a"], "--compile-only runs nothing"),
-        (["--replay=absent"], "absent is not a folder"),
         (["--one-in=0"], "--one-in 0 selects nothing"),
     ],
 )

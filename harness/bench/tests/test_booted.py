@@ -1,4 +1,4 @@
-"""Points that are booted: verified, with the rows of a profile; a warm-up is compared and not counted."""
+"""Points that are booted: verified, with the rows of a profile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.results.latency import NPU_SECONDS
-from ethos_hil.results.report.reproduce import rerun
 
 CASE = BenchCase(
     "conv_8x8x8",
@@ -58,19 +57,6 @@ def test_a_short_case_is_verified_and_agrees_with_its_timing(pool: BoardPool) ->
         assert record.metric("weights_encoded_bytes") is not None
     assert booted.executions == 1
     assert timed.executions == 0
-
-
-def test_a_warm_up_is_not_counted(pool: BoardPool) -> None:
-    record = measure(pool, replace(SETTINGS, repeat=2, warm_up=3, clock="100MHz"))
-    cycles = record.metric("npu_cycles")
-    assert cycles is not None
-    assert record.verdict == Verdict.VERIFIED
-    assert record.executions == 2
-    assert len(cycles.samples) == 2
-    assert all(len(op.samples) == 2 for op in record.ops)
-    assert any("the first 3 of 5 executions are a warm-up" in note for note in record.notes)
-    assert record.outputs[0].compared == 5 * 8 * 6 * 6  # all were compared
-    assert rerun(record).endswith("--repeat 2 --clock 100MHz --warm-up 3 --boot")
 
 
 def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:

@@ -82,7 +82,6 @@ def test_a_system_of_arms_is_for_its_family() -> None:
         (BenchOrder(cases=("no_such_*",)), "no case of the grid default has the name or group 'no_such_\\*'"),
         (BenchOrder(targets=("nowhere",)), "nowhere"),
         (BenchOrder(settings=PointSettings(repeat=0)), "--repeat is 0"),
-        (BenchOrder(settings=PointSettings(warm_up=-1)), "--warm-up is -1"),
         (BenchOrder(settings=PointSettings(timeout=0)), "--timeout is 0"),
         (BenchOrder(scheme="a4w4"), "a4w4"),
         (BenchOrder(models=("net.pte",)), "net.pte is a compiled program"),

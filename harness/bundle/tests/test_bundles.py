@@ -21,6 +21,9 @@ from ethos_hil.harness.bundle.archive import pack
 from ethos_hil.harness.bundle.make import choose
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome
+from ethos_hil.harness.link.outcome import Run as OutcomeRun
+from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.testing.command import Ended, Run, assert_one_clear_line, check_errors, run_command
 from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.harness.virtual.tests.programs import DATA, load
@@ -323,3 +326,11 @@ def test_a_program_is_found_in_the_cache_of_its_run(
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(here / "empty"))
     assert ethos_hil("bundle", failed.folder.parent).status == 0
     assert (here / "failure.zip").read_bytes() == failed.data
+
+
+def test_a_wrapped_counter_is_recorded() -> None:
+    for wrapped in (False, True):
+        run = OutcomeRun(0, 0, (), (DelegateRun(1, 0, 5, (None,), (), wrapped=wrapped),))
+        arrays: Arrays = {}
+        data = json.loads(json.dumps(outcome_to_json(Outcome(b"", b"", b"", 0, 0, {}, (run,), (), {}), arrays)))
+        assert outcome(data, arrays).runs == (run,)

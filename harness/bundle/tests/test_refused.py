@@ -200,18 +200,6 @@ CONTENT: dict[str, tuple[Damage, str]] = {
     ),
     "a cycle count in words": (_operation(vela_cycles="many"), "vela_cycles: 'many' is not int"),
     "a giant number": (_operation(vela_cycles=1 << 200), "vela_cycles"),
-    "Vela writes elsewhere": (
-        edited("artifact/artifact.json", lambda document: document["vela_flags"].append("--output-dir=/tmp/evil")),
-        "--output-dir=/tmp/evil",
-    ),
-    "Vela writes elsewhere, in short": (
-        edited("artifact/artifact.json", lambda document: document["vela_flags"].append("--output-d=/tmp/evil")),
-        "--output-d=/tmp/evil",
-    ),
-    "Vela reads elsewhere": (
-        edited("artifact/artifact.json", lambda document: document["vela_flags"].append("--config=/etc/passwd")),
-        "--config=/etc/passwd",
-    ),
     "another NPU": (asked(npu="ethos-u55-256"), "the program is for ethos-u55-128"),
     "no NPU": (asked(npu="toaster"), "the program is for"),
     "another method": (asked(method="backward"), "no method 'backward'"),

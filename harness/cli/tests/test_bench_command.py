@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -64,10 +63,6 @@ def test_files_and_exit_status(command_line: Run, grid: str) -> None:
     assert point["clock_hz"] == 100e6
     assert document["counts"] == {"verified": 1}
     assert document["which"]["places"][0]["meets"]
-    with Path("rows.csv").open() as file:
-        (row,) = csv.DictReader(file)
-    assert int(row["cycles"]) == point["cycles"] > 0
-    assert Path("rows.parquet").read_bytes()[:4] == b"PAR1"
 
     assert command_line("report", "results/runs", "-o", "bench.html")[0] == 0
     page = Path("bench.html").read_text()
@@ -189,15 +184,12 @@ def test_bad_input_is_one_line_and_nothing_is_begun(command_line: Run) -> None:
             ethos-u65-512, ethos-u85-128, ethos-u85-256, ethos-u85-512, ethos-u85-1024, ethos-u85-2048)
         --clock 0: 2 ethos-hil: --clock: a clock of '0' is outside of 1 kHz to 10 GHz (--clock 400MHz)
         --repeat 0: 2 ethos-hil: --repeat is 0 (give a number from 1 to 10,000,000, such as 3)
-        --warm-up -1: 2 ethos-hil: --warm-up is -1 (give 0 or more)
         --jobs 0: 2 ethos-hil: --jobs is 0 (give 1 or more)
         --scheme a4w4: 2 ethos-hil: --scheme is 'a4w4' (valid: a8w8, a16w8)
         --which 'fps<=30': 2 ethos-hil: --which: at character 1, 'fps<=30': fps takes >=, since more of it
             is better, and not <= (--which 'fps>=30, sram<=512KB')
         --by colour: 2 ethos-hil: --by is 'colour' (it takes: group, case, npu)
-        --json - --csv -: 2 ethos-hil: --json and --csv both go to stdout (name a file for one of them)
-        --parquet -: 2 ethos-hil: --parquet - is not a file, and Parquet is not for a terminal (name a file)
-        --csv no/such/folder.csv: 2 ethos-hil: cannot write no/such/folder.csv: No such file or directory
+        --json no/such/folder.json: 2 ethos-hil: cannot write no/such/folder.json: No such file or directory
             (nothing was written there)
         --resume nothing: 2 ethos-hil: results/runs/nothing has no benchmark to resume: there is no
             campaign.json (`ethos-hil runs` lists the runs; --resume takes the name of one)

@@ -57,8 +57,8 @@ def test_what_cannot_be_scanned_is_one_line_and_status_2(ethos_hil: Run) -> None
         ethos-u-vela=9.1.7: 2 ethos-hil: ethos-u-vela has no release 9.1.7 (there are 9.1.0, 9.2.0)
         ethos-u-vela=9.1 --json there/x.json: 2 ethos-hil: cannot write there/x.json: No such file or
             directory (nothing was written there)
-        ethos-u-vela=9.1 --json net.py: 2 ethos-hil: --json and MODEL are the same file, net.py (name another
-            file for --json)
+        ethos-u-vela=9.1 --json net.py: 2 ethos-hil: --json and MODEL are the same file, net.py (name
+            another file for --json)
     """))  # fmt: skip
     check_errors(ethos_hil, "--over ethos-u-vela=9.1", Snapshot("""
         net.py:none: 2 ethos-hil: net.py has no function 'none' (functions there: float64, net)

@@ -62,24 +62,6 @@ def dense() -> Method:
     return _method(nn.Linear(512, 512), 1, 512)
 
 
-def nine_channels() -> Method:
-    """A convolution of one output channel more than a micro-block has."""
-    torch.manual_seed(0)
-    return _method(nn.Conv2d(32, 9, 3), 1, 32, 24, 24, channels_last=True)
-
-
-def eight_channels() -> Method:
-    """The same with a whole micro-block."""
-    torch.manual_seed(0)
-    return _method(nn.Conv2d(32, 8, 3), 1, 32, 24, 24, channels_last=True)
-
-
-def sixteen_channels() -> Method:
-    """The same with two whole micro-blocks."""
-    torch.manual_seed(0)
-    return _method(nn.Conv2d(32, 16, 3), 1, 32, 24, 24, channels_last=True)
-
-
 class _Turned(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(x.permute(0, 2, 1) * 0.5)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.profile.advice import EXPORTER, Advice, advice
+from ethos_hil.harness.profile.advice import Advice, advice
 from ethos_hil.harness.run import run
-from ethos_hil.results.export.exporter import NotExportable
 
 MODELS = Path(__file__).with_name("advised.py")
 
@@ -52,7 +50,6 @@ def advice_of(record: Record, kind: str) -> Advice | None:
             ("large_activations", "Sram_Only"),
         ),
         ("weights", "ethos-u55-128", ("dense", "Shared_Sram"), ("dense", "Sram_Only")),
-        ("channels", "ethos-u55-128", ("nine_channels", None), ("eight_channels", None)),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(filter(None, value)),
 )
@@ -71,17 +68,6 @@ def test_following_it_helps(
     assert set(hint.rows) <= rows
 
 
-def test_channels_that_fill_the_micro_block_take_no_longer() -> None:
-    assert cost_of_npu(profiled("sixteen_channels", "ethos-u55-128")) <= 1.1 * cost_of_npu(
-        profiled("nine_channels", "ethos-u55-128")
-    )
-
-
-def cost_of_npu(record: Record) -> int:
-    """Return the NPU's cycles."""
-    return sum(op.cycles or 0 for op in record.ops)
-
-
 def test_it_names_the_line() -> None:
     hint = advice_of(profiled("permuted", "ethos-u55-128"), "transposition")
     assert hint is not None
@@ -97,14 +83,6 @@ def test_a_transposition_inside_the_model_is_not_its_inputs_layout() -> None:
     assert any(op.tosa_op == "TRANSPOSE" for op in record.ops)
     assert advice_of(record, "flatten") is not None
     assert advice_of(record, "layout") is None, "its input is in the NPU's layout already"
-
-
-def test_programs_read_it() -> None:
-    record = profiled("permuted", "ethos-u55-128")
-    document = json.loads(EXPORTER.write(record))
-    assert [Advice(**{**entry, "rows": tuple(entry["rows"])}) for entry in document["advice"]] == list(advice(record))
-    with pytest.raises(NotExportable):
-        EXPORTER.write(dataclasses.replace(record, profile=None))
 
 
 def test_a_record_without_a_profile_has_none() -> None:

@@ -228,11 +228,11 @@ def test_a_point_of_a_benchmark_is_asked_again_by_bench() -> None:
     timed = replace(
         point,
         question=replace(point.asked, repeat=6, clock="400MHz"),
-        bench=BenchInfo("default", "conv_56", "conv3x3", warm_up=1),
+        bench=BenchInfo("default", "conv_56", "conv3x3"),
     )
     assert rerun(timed) == (
         "ethos-hil bench --case conv_56 --npu ethos-u85-256 --memory-mode Sram_Only --system-config Mine "
-        "--repeat 5 --clock 400MHz --warm-up 1 --boot"
+        "--repeat 6 --clock 400MHz --boot"
     )
     ours = replace(point, bench=BenchInfo("default", "conv_56", "conv3x3"), executions=0)
     assert rerun(ours) == f"ethos-hil bench --case conv_56 {options.replace('--boot', '--no-boot')}"

@@ -35,7 +35,7 @@ class BenchInfo:
         group: what it is a case of, "conv3x3": points of a group are compared with one another.
         tags: of the case: "short" or "long", and the user's own.
         source: where the case is declared, "grid.toml:12".
-        warm_up: executions at the start that do not count.
+        warm_up: executions at the start that do not count; only in records of earlier versions.
     """
 
     grid: str

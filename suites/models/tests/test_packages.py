@@ -57,7 +57,7 @@ def test_the_model_cannot_be_made_without_it_and_its_test_is_skipped(missing: st
         assert record.failure.hint == HINT
     u55 = parse("U55_BI").npu
     assert u55 is not None
-    assert test_photographs.lacking(ANY_TEST.but(npu=str(u55)), None) == f"not installed: {missing}: {HINT}"
+    assert test_photographs.lacking(ANY_TEST.but(npu=str(u55))) == f"not installed: {missing}: {HINT}"
 
 
 def test_nothing_is_missing_here() -> None:
