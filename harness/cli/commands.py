@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ethos_hil.harness.dry_run.survey import Survey
     from ethos_hil.harness.verdict.findings import Report
 
-DOCTOR_SCHEMA_VERSION = PREFLIGHT_SCHEMA_VERSION = TARGETS_SCHEMA_VERSION = 1
+DOCTOR_SCHEMA_VERSION = PREFLIGHT_SCHEMA_VERSION = 1
 _STEM = "profile"
 _ETRECORD = "model.etrecord"
 
@@ -211,30 +211,6 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
         terminal.print(for_people(table).to_text())
     else:
         sys.stderr.write(f"no runs under {escape(str(runs))}\n")
-
-
-def list_targets(*, as_json: bool) -> None:
-    """Print all targets; of those that cannot be used, a warning."""
-    from rich.text import Text
-
-    from ethos_hil.base.console import add_row, console, table_of
-    from ethos_hil.harness.targets import registry
-    from ethos_hil.harness.targets.plugin import TargetOption
-
-    usable, unusable = registry.list_targets()
-    for problem in unusable:
-        sys.stderr.write(one_line(f"ethos-hil: warning: {problem.message} ({problem.hint})") + "\n")
-    if as_json:
-        document = {"targets": [*map(asdict, usable)], "unusable": [*map(asdict, unusable)]}
-        write_json(STDOUT, {"schema_version": TARGETS_SCHEMA_VERSION, **document})
-        return
-    table = table_of("target", "kind", "what it is", "SoC", "NPUs", "options", "here")
-    for target in usable:
-        options = ", ".join(sorted(filter(None, (TargetOption(option).flag for option in target.options))))
-        status = Text(target.status, "green" if target.missing is None else "yellow")
-        socs, npus = ", ".join(target.socs), registry.families(target.npus)
-        add_row(table, target.name, target.kind, target.description, socs, npus, options, status)
-    console().print(table)
 
 
 def doctor(*, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""`ethos-hil export`: a record or a run in the format of another tool; `ethos-hil exporters`: the formats."""
+"""`ethos-hil export`: a record or a run in the format of another tool."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ethos_hil.base.console import add_row, console, table_of
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.plugins import PluginError
 from ethos_hil.base.record import Record
-from ethos_hil.harness.cli.destinations import STDOUT, write_json, write_out
-from ethos_hil.results.export.exporter import EXPORTERS
-from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS, export_record, export_run, is_of_runs
+from ethos_hil.harness.cli.destinations import write_out
+from ethos_hil.results.export.runs.run_exporter import export_record, export_run, is_of_runs
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_name import DEFAULT_HISTORY, LISTED
 from ethos_hil.results.run_results import RunResults, find_results
@@ -89,29 +86,6 @@ def _of_record(paths: Sequence[Path], to: str) -> bytes:
     if len(paths) > 1:
         raise UsageError(
             f"{to} is of one record, and there are {len(paths)} arguments",
-            hint="give one, or a format of whole runs: `ethos-hil exporters` lists them",
+            hint="give one, or a format of whole runs: `ethos-hil export --help` lists them",
         )
     return export_record(kept_record(paths[0]), to)[1]
-
-
-SCHEMA_VERSION = 1
-_GROUPS = (("record", EXPORTERS), ("run", RUN_EXPORTERS))
-
-
-def show_exporters(*, as_json: bool) -> None:
-    """Print all exporters; of those that cannot be used, a warning."""
-    usable: list[dict[str, str]] = []
-    for what, group in _GROUPS:
-        for name, plugin in group.all():
-            if isinstance(plugin, PluginError):
-                sys.stderr.write(one_line(f"ethos-hil: warning: {plugin.message} ({plugin.hint})") + "\n")
-                continue
-            usable.append({"name": name, "suffix": plugin.suffix, "of": what, "description": plugin.description,
-                           "distribution": group.owner(name)})  # fmt: skip
-    if as_json:
-        write_json(STDOUT, {"schema_version": SCHEMA_VERSION, "exporters": usable})
-        return
-    table = table_of("--to", "file", "of a", "what it writes", "from")
-    for exporter in usable:
-        add_row(table, *exporter.values())
-    console().print(table)

@@ -11,6 +11,7 @@ import io
 import sys
 import traceback
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -24,7 +25,6 @@ from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.cli.asking import (
-    AS_JSON,
     DEBUG,
     RUNS,
     LowerArguments,
@@ -79,6 +79,10 @@ app.command()(nightly)
 app.command()(accept)
 app.command()(image)
 app.command()(bundle)
+
+
+def _formats(group: str) -> str:
+    return ", ".join(sorted(entry.name for entry in entry_points(group=group)))
 
 
 @app.callback()
@@ -255,7 +259,10 @@ def export(
         ),
     ],
     to: Annotated[
-        str, typer.Option(metavar="FORMAT", help="csv, junit, or another one that `ethos-hil exporters` lists.")
+        str,
+        typer.Option(
+            metavar="FORMAT", help=f"{_formats('ethos_hil.exporters')}; of runs: {_formats('ethos_hil.run_exporters')}."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - for stdout.")] = Path("-"),
     against: Annotated[
@@ -278,28 +285,6 @@ def export(
     from ethos_hil.harness.cli import export as command
 
     command.export(paths, to, output, against=against, policy=policy)
-
-
-@app.command("exporters")
-def list_exporters(
-    as_json: AS_JSON = False,
-    debug: DEBUG = False,
-) -> None:
-    """List the formats that `ethos-hil export` writes: ours, and those of other installed distributions."""
-    from ethos_hil.harness.cli.export import show_exporters
-
-    show_exporters(as_json=as_json)
-
-
-@app.command("targets")
-def list_targets(
-    as_json: AS_JSON = False,
-    debug: DEBUG = False,
-) -> None:
-    """List where models can run: every target that is installed, its NPUs, and what is missing to run there."""
-    from ethos_hil.harness.cli import commands
-
-    commands.list_targets(as_json=as_json)
 
 
 @app.command()

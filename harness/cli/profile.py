@@ -57,8 +57,8 @@ def profile(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="Write the profile there in every format that `ethos-hil exporters` lists, and the ETRecord for "
-            "ExecuTorch's Inspector.",
+            help="Write the profile there in every format of records that `ethos-hil export --help` lists, and the "
+            "ETRecord for ExecuTorch's Inspector.",
         ),
     ] = None,
     runs: RUNS = Path("results/runs"),

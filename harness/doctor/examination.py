@@ -1,4 +1,6 @@
-"""Examine an installation: what ethos-hil needs, what is there, what is missing. Nothing is imported to examine it.
+"""Examine an installation: what ethos-hil needs, what is there, what is missing. No package is imported to examine it.
+
+Targets are asked themselves, and may import NumPy: of one that cannot be imported it is a note, as of any plug-in.
 
 The parts run in threads, because programs are slow to answer.
 """
@@ -15,7 +17,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -39,13 +40,13 @@ from ethos_hil.harness.image.firmware_manifest import (
     firmware_path,
     remedy,
 )
-from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, MODELS, SOCS, installed_fvp
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, SOCS
+from ethos_hil.harness.targets.registry import ListedTarget, families, list_targets
 from ethos_hil.harness.virtual.plugin import COMPILERS
 from ethos_hil.harness.virtual.qemu import GUEST_VARIABLE, MACHINE, QEMU_REMEDY, QEMU_VARIABLE, find_qemu
 from ethos_hil.harness.virtual.rules import STRICT_BOARD_VARIABLE
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, LIMIT_VARIABLE, CacheContents, cache_folder, cache_limit
-from ethos_hil.results.run_name import DEFAULT_ROOT
 
 
 class Status(StrEnum):
@@ -316,27 +317,17 @@ def _tool(tool: _Tool) -> Finding:
     return Finding(name, Status.OK, f"{answer[0]} ({path})")
 
 
-def fvps() -> list[Finding]:
-    """List the installed FVPs, or the launchers of ours that stand in for them."""
-    folders = os.environ.get(FVP_PATH_VARIABLE, "")
-    places = {name: installed_fvp(name) for name in MODELS}
-    installed = {name: path for name, path in places.items() if path is not None}
-    if not installed:
-        where = f"on PATH, nor in {folders}" if folders else "on PATH"
-        targets = " and ".join(sorted({model.soc.name for model in MODELS.values()}))
-        text = f"none {where}; needed only for the targets {targets}"
-        remedy = f"set {FVP_PATH_VARIABLE} to the folder they are in; without them: ethos-hil fvp-launchers DIR"
-        return [Finding("fvps", Status.NOTE, text, remedy)]
-    with ThreadPoolExecutor(len(installed)) as pool:
-        return list(pool.map(_fvp, installed.items()))
+def targets() -> list[Finding]:
+    """List where models can run: every target that is installed, its NPUs, and what is missing to run there."""
+    return [_target(target) for target in list_targets()]
 
 
-def _fvp(place: tuple[str, str]) -> Finding:
-    name, path = place
-    answer = ask([path, "--version"])
-    if isinstance(answer, str):
-        return Finding(name, Status.NOTE, f"{path}: {answer}", f"try {path} --version by hand")
-    return Finding(name, Status.OK, f"{answer[0].removeprefix(f'{name}: ')} ({path})")
+def _target(target: ListedTarget) -> Finding:
+    name = f"target {target.name}"
+    where = f"{target.description}: {families(target.npus)}" if target.npus else target.description
+    if target.problem is None:
+        return Finding(name, Status.OK, where)
+    return Finding(name, Status.NOTE, "; ".join(filter(None, (where, target.problem))), target.hint)
 
 
 VARIABLES = (
@@ -355,8 +346,6 @@ VARIABLES = (
     STRICT_BOARD_VARIABLE,
 )
 """All that are read; those with LABGRID by extra/labgrid."""
-_SCARCE, _NOTHING = 10**9, 10**8
-"""Bytes of free disk that are worth a note, and that are too few to lower and run a model."""
 
 
 def firmware() -> list[Finding]:
@@ -406,39 +395,6 @@ def cache() -> list[Finding]:
     return [Finding("cache", Status.OK, text, "to empty it: ethos-hil cache clear")]
 
 
-def disks() -> list[Finding]:
-    """Examine the free space of each disk that is written to."""
-    places = {"cache": cache_folder(), "runs": Path(DEFAULT_ROOT), "temporary files": Path(tempfile.gettempdir())}
-    uses: dict[int, list[str]] = {}
-    free: dict[int, int] = {}
-    for use, place in places.items():
-        there = existing(place)
-        device = there.stat().st_dev
-        uses.setdefault(device, []).append(use)
-        free[device] = shutil.disk_usage(there).free
-    return [disk(", ".join(names), free[device]) for device, names in uses.items()]
-
-
-def disk(uses: str, free: int) -> Finding:
-    """Return the finding for a disk with so many free bytes."""
-    text = f"{byte_size.show_size(free)} free for {uses}"
-    if free >= _SCARCE:
-        return Finding("disk", Status.OK, text)
-    return Finding("disk", Status.NOTE if free >= _NOTHING else Status.MISSING, text, "free some space")
-
-
-def serial_ports() -> list[Finding]:
-    """List the serial ports."""
-    try:
-        from serial.tools import list_ports
-
-        ports = sorted(list_ports.comports())
-    except ImportError:
-        return [Finding("serial ports", Status.NOTE, "not known without pyserial", "pip install pyserial")]
-    rows = [port.device if port.description in ("n/a", "") else f"{port.device} ({port.description})" for port in ports]
-    return [Finding("serial ports", Status.OK, ", ".join(rows) or "none")]
-
-
 def variables() -> list[Finding]:
     """List the variables ETHOS_HIL_* that are set; one that nothing reads is a note."""
     names = sorted(name for name in os.environ if name.startswith("ETHOS_HIL_"))
@@ -454,14 +410,8 @@ def _variable(name: str) -> Finding:
     return Finding(name, Status.NOTE, f"{value}; nothing reads it", remedy)
 
 
-def existing(path: Path) -> Path:
-    """Return the path, or the nearest folder above it that exists."""
-    path = path.absolute()
-    return next(ancestor for ancestor in (path, *path.parents) if ancestor.exists())
-
-
 def _writable(folder: Path) -> bool:
-    there = existing(folder)
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
@@ -470,10 +420,8 @@ _PARTS = (
     qemu,
     firmware,
     cache,
-    disks,
     toolchain,
-    fvps,
-    serial_ports,
+    targets,
     variables,
 )
 

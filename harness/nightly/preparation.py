@@ -96,7 +96,7 @@ def check_written(config: NightlyConfig) -> None:
     for export in config.exports:
         if not is_of_runs(export.to):
             raise UsageError(
-                f"the format {export.to!r} is of one record", hint="`ethos-hil exporters` lists those of runs"
+                f"the format {export.to!r} is of one record", hint="`ethos-hil export --help` lists those of runs"
             )
     files = [*(export.file for export in config.exports), *([config.report] if config.report is not None else [])]
     if len(set(files)) < len(files):

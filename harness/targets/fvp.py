@@ -211,7 +211,7 @@ class FvpTarget(Target):
         """
         model = fvp_model(soc, npu.name)
         if model is None:
-            raise UsageError(f"no FVP of a {soc} has an {npu}", hint="`ethos-hil targets` lists what each target has")
+            raise UsageError(f"no FVP of a {soc} has an {npu}", hint="`ethos-hil doctor` lists what each target has")
         self._fvp = model.fvp
         self._executable = find_fvp(self._fvp.executable)
         self.description = describe(self._executable, tell)

@@ -95,7 +95,7 @@ class TargetPlugin:
     Attributes:
         name: what `--target` takes and records have; of a family's member, what records have.
         kind: one of KINDS.
-        description: one line for `ethos-hil targets`.
+        description: one line for `ethos-hil doctor`.
         socs: names of the systems on chip it can be (harness/socs).
         npus: names of the NPUs it can have, e.g. "ethos-u55-128".
         make: makes the target with one of `npus`. It may ask a program for its version. It may raise

@@ -135,7 +135,7 @@ def make_target(
     """Make the target called `name` with `npu` in it.
 
     Args:
-        name: as registered; `ethos-hil targets` lists them.
+        name: as registered; `ethos-hil doctor` lists them.
         npu: what it must have.
         pool: where boards wait between runs; a target that cannot use it is made without.
         tell: gets what is being done, before something takes time.
@@ -206,80 +206,43 @@ def _usable() -> list[TargetPlugin]:
 
 @dataclass(frozen=True)
 class ListedTarget:
-    """A registered target.
+    """A registered name, as `ethos-hil doctor` lists it.
 
     Attributes:
-        name, kind, description, socs, npus: as TargetPlugin has them.
-        options: what it honours (`TargetOption`), in alphabetical order.
-        distribution: which one registers it.
-        available: those of `npus` that it can run with here.
-        missing: what the others need, or None where nothing is missing.
+        name: of the target.
+        description: as TargetPlugin has it; "" where the plug-in cannot be used.
+        npus: as TargetPlugin has them.
+        problem: what is missing to run here, or why it cannot be used; None where nothing is.
         hint: what to do about that, or None.
     """
 
     name: str
-    kind: str
-    description: str
-    socs: tuple[str, ...]
-    npus: tuple[str, ...]
-    options: tuple[str, ...]
-    distribution: str
-    available: tuple[str, ...]
-    missing: str | None
-    hint: str | None
-
-    @property
-    def status(self) -> str:
-        """Return whether the target can run here, in words."""
-        if self.missing is None:
-            return "available"
-        return f"with {families(self.available)} only: {self.missing}" if self.available else self.missing
+    description: str = ""
+    npus: tuple[str, ...] = ()
+    problem: str | None = None
+    hint: str | None = None
 
 
-@dataclass(frozen=True)
-class UnusableTarget:
-    """A name that is registered and cannot be used: by whom, why, and what to do."""
-
-    name: str
-    distributions: tuple[str, ...]
-    message: str
-    hint: str
+def list_targets() -> list[ListedTarget]:
+    """Return the registered targets, in alphabetical order. None is started."""
+    return [_list(name, plugin) for name, plugin in TARGETS.all()]
 
 
-def list_targets() -> tuple[list[ListedTarget], list[UnusableTarget]]:
-    """Return the registered targets in alphabetical order: first those that can be used, then those that cannot."""
-    usable: list[ListedTarget] = []
-    unusable: list[UnusableTarget] = []
-    for name, plugin in TARGETS.all():
-        owners = TARGETS.distributions(name)
-        if isinstance(plugin, PluginError):
-            unusable.append(UnusableTarget(name, owners, plugin.message, plugin.hint or ""))
-            continue
-        try:
-            usable.append(_list(plugin, owners[0]))
-        except Exception as error:  # of another's code: it must not hide the other targets
-            message = (
-                f"the target {name!r} of {owners[0]} does not say what is missing: {type(error).__name__}: {error}"
-            )
-            unusable.append(UnusableTarget(name, owners, message, f"repair or uninstall {owners[0]}"))
-    return usable, unusable
-
-
-def _list(plugin: TargetPlugin, distribution: str) -> ListedTarget:
-    problems = {npu: plugin.find(EthosU.parse(npu)) for npu in plugin.npus}
+def _list(name: str, plugin: TargetPlugin | PluginError) -> ListedTarget:
+    if isinstance(plugin, PluginError):
+        return ListedTarget(name, problem=plugin.message, hint=plugin.hint)
+    try:
+        problems = {npu: plugin.find(EthosU.parse(npu)) for npu in plugin.npus}
+    except Exception as error:  # of another's code: it must not hide the other targets
+        owner = TARGETS.owner(name)
+        why = f"the target {name!r} of {owner} does not say what is missing: {type(error).__name__}: {error}"
+        return ListedTarget(name, problem=why, hint=f"repair or uninstall {owner}")
     missing = next((problem for problem in problems.values() if problem is not None), None)
-    return ListedTarget(
-        name=plugin.name,
-        kind=plugin.kind,
-        description=plugin.description,
-        socs=plugin.socs,
-        npus=plugin.npus,
-        options=tuple(sorted(plugin.options)),
-        distribution=distribution,
-        available=tuple(npu for npu, problem in problems.items() if problem is None),
-        missing=None if missing is None else missing.message,
-        hint=None if missing is None else missing.hint,
-    )
+    if missing is None:
+        return ListedTarget(name, plugin.description, plugin.npus)
+    usable = tuple(npu for npu, problem in problems.items() if problem is None)
+    only = f"with {families(usable)} only: " if usable else ""
+    return ListedTarget(name, plugin.description, plugin.npus, f"{only}{missing.message}", missing.hint)
 
 
 def families(npus: tuple[str, ...]) -> str:

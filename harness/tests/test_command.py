@@ -18,7 +18,7 @@ from ethos_hil.harness.testing import snapshot
 from ethos_hil.harness.testing.command import Ended, run_command
 from ethos_hil.harness.testing.snapshot import Snapshot
 
-ENDS = [("targets", "--json"), ("run", "absent.py:net"), ("run", "net.py:net", "--npu"), ("--no-such-option",)]
+ENDS = [("runs", "--json"), ("run", "absent.py:net"), ("run", "net.py:net", "--npu"), ("--no-such-option",)]
 
 
 @pytest.mark.parametrize("arguments", ENDS, ids=" ".join)

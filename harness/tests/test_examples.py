@@ -78,16 +78,19 @@ def run(installed: Path, tmp_path: Path) -> Process:
     return call
 
 
+def findings(done: Ended) -> dict[str, dict[str, str]]:
+    """What `doctor` says of targets, by name."""
+    assert done.err == ""
+    listed = {finding["name"]: finding for finding in json.loads(done.out)["findings"]}
+    return {name: finding for name, finding in listed.items() if name.startswith("target ")}
+
+
 def test_the_target_is_listed(ethos_hil: Run, tmp_path: Path) -> None:
-    done = ethos_hil("targets", "--json", ETHOS_HIL_WIRETAP=str(tmp_path))
-    assert (done.status, done.err) == (0, "")
-    targets = {target["name"]: target for target in json.loads(done.out)["targets"]}
-    assert set(targets) == {"virtual", *FVPS, "board", "wiretap"}
-    assert targets["wiretap"]["distribution"] == "ethos-hil-wiretap"
-    assert targets["wiretap"]["available"] == targets["wiretap"]["npus"] == targets["virtual"]["npus"]
-    table = ethos_hil("targets", ETHOS_HIL_WIRETAP="absent").out
-    assert [line.split()[-1] for line in table.splitlines() if line.startswith("wiretap")] == ["folder"], table
-    assert "absent is not a folder" in table
+    there = findings(ethos_hil("doctor", "--json", ETHOS_HIL_WIRETAP=str(tmp_path)))
+    assert set(there) == {f"target {name}" for name in ("virtual", *FVPS, "board", "wiretap")}
+    assert (there["target wiretap"]["status"], "ethos-u55-32, -64" in there["target wiretap"]["found"]) == ("ok", True)
+    absent = findings(ethos_hil("doctor", "--json", ETHOS_HIL_WIRETAP="absent"))["target wiretap"]
+    assert (absent["status"], "absent is not a folder" in absent["found"]) == ("note", True)
 
 
 def test_a_model_runs_on_the_target_and_its_record_is_exported(ethos_hil: Run, run: Process, tmp_path: Path) -> None:
@@ -155,13 +158,10 @@ def test_a_plugin_that_cannot_be_imported_hides_nothing(ethos_hil: Run, installe
     (metadata / "entry_points.txt").write_text(
         "[ethos_hil.targets]\nbroken = absent_module:PLUGIN\nwiretap = absent_module:PLUGIN\n"
     )
-    done = ethos_hil("targets", "--json", sites=(installed, tmp_path))
-    assert done.status == 0
-    document = json.loads(done.out)
-    assert [target["name"] for target in document["targets"]] == ["board", *FVPS, "virtual"]
-    assert [problem["name"] for problem in document["unusable"]] == ["broken", "wiretap"]
-    assert len(done.err.splitlines()) == 2
-    assert "the target 'broken' of broken cannot be imported: ModuleNotFoundError" in done.err
+    listed = findings(ethos_hil("doctor", "--json", sites=(installed, tmp_path)))
+    assert [name.removeprefix("target ") for name in listed] == ["board", "broken", *FVPS, "virtual", "wiretap"]
+    assert listed["target virtual"]["status"] == "ok"
+    assert "the target 'broken' of broken cannot be imported: ModuleNotFound" in listed["target broken"]["found"]
     (tmp_path / "net.py").write_text(NET)
     done = ethos_hil("run", "net.py:net", "--target", "broken", sites=(installed, tmp_path))
     assert done.status == 3

@@ -52,8 +52,7 @@ def grid(tmp_path: Path) -> str:
 def test_files_and_exit_status(command_line: Run, grid: str) -> None:
     command = ("bench", "--grid", grid, "--case", "linear*", "--jobs", "1")
     status, out, error = command_line(
-        *command, "--json", "-", "--csv", "rows.csv", "--parquet", "rows.parquet",
-        "--which", "cycles<=1M", "--clock", "100MHz",
+        *command, "--json", "-", "--which", "cycles<=1M", "--clock", "100MHz",
     )  # fmt: skip
     assert status == 0, error
     assert "1 point: 1 verified; records are in results/runs/" in error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.testing.command import Run, check_errors, run_command
 from ethos_hil.harness.testing.snapshot import Snapshot
-from ethos_hil.lowering.artifact import SCHEMA_VERSION
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.test_cache import make_artifact
 
@@ -31,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_shows_what_there_is(folder: Path) -> None:
+def test_it_shows_what_there_is_and_clears(folder: Path) -> None:
     assert run_command("cache").shown(folder) == Snapshot("""
         status 0
         folder   [0]
@@ -39,38 +37,19 @@ def test_it_shows_what_there_is(folder: Path) -> None:
         size     122.9 kB
         limit    10.0 GB
     """)
-    document = json.loads(run_command("cache", "--json", environment={LIMIT: "1GB"}).out)
-    assert document == {
-        "schema_version": 1,
-        "folder": str(folder),
-        "entries": 3,
-        "bytes": 122880,
-        "limit": 10**9,
-        "removed": None,
-    }
-
-
-def test_it_trims_to_a_limit_and_clears(folder: Path) -> None:
-    assert Cache(folder).get(KEYS[0]) is not None
-    trimmed = run_command("cache", "trim", "--limit", "90kB")
-    assert (trimmed.status, trimmed.out.splitlines()[-1].split(maxsplit=1)) == (0, ["removed", "1 (41.0 kB)"])
-    names = sorted(path.name for path in (folder / f"v{SCHEMA_VERSION}/artifacts").iterdir())
-    assert names == [KEYS[0], KEYS[2]]
-    document = json.loads(run_command("cache", "trim", "--json", environment={LIMIT: "50kB"}).out)
-    assert (document["entries"], document["limit"], document["removed"]) == (1, 50000, {"entries": 1, "bytes": 40960})
-    document = json.loads(run_command("cache", "clear", "--json").out)
-    assert (document["entries"], document["bytes"], document["removed"]["entries"]) == (0, 0, 1)
-    again = run_command("cache", "clear")
-    assert (again.status, again.out.splitlines()[-1]) == (0, "removed  0 (0 bytes)")
+    assert run_command("cache", "clear", environment={LIMIT: "1GB"}).shown(folder) == Snapshot("""
+        status 0
+        folder   [0]
+        models   0
+        size     0 bytes
+        limit    1.0 GB
+        removed  3 (122.9 kB)
+    """)
 
 
 def test_a_limit_that_is_none_is_one_line_and_removes_nothing(
     folder: Path, command_line: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_errors(command_line, "cache trim", Snapshot("""
-        --limit some: 2 ethos-hil: --limit 'some' is not a size (give a number and a unit, such as 10GB or
-            500MB)
-    """))  # fmt: skip
     monkeypatch.setenv(LIMIT, "some")
     check_errors(command_line, "cache", Snapshot("""
         nothing: 2 ethos-hil: ETHOS_HIL_CACHE_LIMIT 'some' is not a size (give a number and a unit, such as
@@ -88,7 +67,7 @@ def test_a_limit_that_is_none_is_one_line_and_removes_nothing(
         ("ethos-hil preflight net.py:net --target vir", ["virtual"]),
         ("ethos-hil run net.py:net --memory-mode S", ["Shared_Sram", "Sram_Only"]),
         ("ethos-hil run net", []),
-        ("ethos-hil cache ", ["clear", "trim"]),
+        ("ethos-hil cache ", ["clear"]),
         ("ethos-hil doc", ["doctor"]),
     ],
 )

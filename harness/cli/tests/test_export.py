@@ -1,4 +1,4 @@
-"""`ethos-hil export` and `ethos-hil targets`: what is written, and one line and the right exit status otherwise."""
+"""`ethos-hil export`: what is written, and one line and the right exit status otherwise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.export import operations_csv, record_json
 from ethos_hil.results.export.exporter import EXPORTERS
-from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS, RunExporter, export_run
+from ethos_hil.results.export.runs.run_exporter import RunExporter, export_run
 from ethos_hil.results.run_results import find_results
 from ethos_hil.results.store import RunFolder
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_written_is_one_line(ethos_hil: Run) -> None:
         --to csv --against record.json: 2 ethos-hil: --against is about a run, and csv is of one record
             (leave it out)
         record.json --to csv: 2 ethos-hil: csv is of one record, and there are 2 arguments (give one, or a
-            format of whole runs: `ethos-hil exporters` lists them)
+            format of whole runs: `ethos-hil export --help` lists them)
         absent --to junit: 2 ethos-hil: absent cannot be read: No such file or directory (`ethos-hil runs`
             lists what run folders have, `ethos-hil history` runs)
         --to junit --policy net.py: 2 ethos-hil: --policy is about a comparison, and there is none (give
@@ -233,18 +233,3 @@ def test_a_name_of_both_kinds_is_refused(ethos_hil: Run, monkeypatch: pytest.Mon
     status, _, err = ethos_hil("export", "record.json", "--to", "junit")
     assert status == 3
     assert "the exporter 'junit' is registered twice" in err
-
-
-def test_targets_are_listed_for_people_and_for_programs(ethos_hil: Run) -> None:
-    status, out, _ = ethos_hil("targets")
-    assert status == 0
-    rows = {line.split()[0]: line for line in out.splitlines() if not line.startswith(" ")}
-    assert "ethos-u85-128" in rows["corstone-320"]
-    assert "--strict" in rows["virtual"]
-    assert "pool" not in out
-    status, out, _ = ethos_hil("targets", "--json")
-    document = json.loads(out)
-    assert document["schema_version"] == 1
-    assert {"virtual", "corstone-300", "corstone-320"} <= {target["name"] for target in document["targets"]}
-    keys = {"name", "kind", "description", "socs", "npus", "options", "distribution", "available", "missing", "hint"}
-    assert all(target.keys() == keys for target in document["targets"])

@@ -128,16 +128,12 @@ def test_the_listing_says_what_can_run_here(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("ETHOS_HIL_QEMU", "/bin/true")
     monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    usable, unusable = list_targets()
-    assert unusable == []
-    targets = {target.name: target for target in usable}
-    assert (targets["virtual"].status, targets["virtual"].hint) == ("available", None)
-    assert targets["corstone-300"].available == ("ethos-u65-256", "ethos-u65-512")
-    assert targets["corstone-300"].status.startswith(
+    targets = {target.name: target for target in list_targets()}
+    assert (targets["virtual"].problem, targets["virtual"].hint) == (None, None)
+    assert str(targets["corstone-300"].problem).startswith(
         "with ethos-u65-256, -512 only: FVP_Corstone_SSE-300_Ethos-U55 is not"
     )
-    assert targets["corstone-320"].available == ()
-    assert targets["corstone-320"].status.startswith("FVP_Corstone_SSE-320 is not")
+    assert str(targets["corstone-320"].problem).startswith("FVP_Corstone_SSE-320 is not")
     assert "fvp-launchers" in str(targets["corstone-320"].hint)
 
 
@@ -150,10 +146,9 @@ def test_a_target_whose_search_fails_hides_no_other(monkeypatch: pytest.MonkeyPa
     both: list[tuple[str, TargetPlugin]] = [("bad", bad), ("virtual", good)]
     monkeypatch.setattr(type(TARGETS), "all", lambda self: iter(both))
     monkeypatch.setattr(type(TARGETS), "distributions", lambda self, name: ("theirs",))
-    usable, unusable = list_targets()
-    assert [target.name for target in usable] == ["virtual"]
-    (problem,) = unusable
-    assert problem.message == "the target 'bad' of theirs does not say what is missing: ZeroDivisionError: a defect"
+    problem, good_one = list_targets()
+    assert (good_one.name, good_one.npus) == ("virtual", good.npus)
+    assert problem.problem == "the target 'bad' of theirs does not say what is missing: ZeroDivisionError: a defect"
 
 
 def test_names_of_npus_are_shortened() -> None:

@@ -263,7 +263,7 @@ class PlaceOptions(OptionGroup):
 
     target: str = option(
         DEFAULT_TARGET,
-        help="Where to run; `ethos-hil targets` lists what there is.",
+        help="Where to run; `ethos-hil doctor` lists what there is.",
         completion="targets",
         example="corstone-300",
         session=True,
