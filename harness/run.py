@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import writable
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.files import read_bytes, writable, write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import RunnerInfo
 from ethos_hil.base.record_context import BoardRun
-from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware

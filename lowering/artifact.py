@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import DIGESTS
+from ethos_hil.base.files import DIGESTS, read_bytes, read_text
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.base.typed_json import from_json, new_converter, require
 from ethos_hil.lowering.formats.array_archive import read_arrays
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method, fitting

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import read_bytes, read_text
 from ethos_hil.base.record import Record
-from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.run_name import LISTED, MANIFEST
 from ethos_hil.results.selection import BadSelection, Selection, SessionEnd, read_sessions

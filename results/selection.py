@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import append_line, write_whole
-from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.files import append_line, read_text, write_whole
 from ethos_hil.base.typed_json import from_json
 
 _CHOSEN, _ENDED, _COMPLAINED = "selected", "ended", "complained"

@@ -19,11 +19,9 @@ from typing import Any
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import reason
-from ethos_hil.base.files import append_line, write_whole
+from ethos_hil.base.files import append_line, read_bytes, read_text, reason, write_whole
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import RunInfo
-from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.results.run_name import MANIFEST, new_name
 
 

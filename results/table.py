@@ -19,8 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ethos_hil.base.plain_text import escape, valid
-from ethos_hil.base.wording import amount
+from ethos_hil.base.plain_text import amount, escape, valid
 from ethos_hil.results.compaction.database import literal
 
 if TYPE_CHECKING:

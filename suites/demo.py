@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ethos_hil.base.console import console, right, table_of
-from ethos_hil.base.ending import ending_of
+from ethos_hil.base.judge import ending_of
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.run import run

@@ -10,12 +10,12 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.base import ending
-from ethos_hil.base.ending import OF_THIS_PLACE, is_refusal
+from ethos_hil.base import judge
 from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.files import read_text
+from ethos_hil.base.judge import OF_THIS_PLACE, is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
-from ethos_hil.base.regular_file import read_text
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of, refuse
 from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, PlannedJob
@@ -127,7 +127,7 @@ def is_settled(record: Record) -> bool:
     and a tool that was missing may end otherwise next time.
     """
     refused = is_refusal(record) and record.kind not in OF_THIS_PLACE
-    return refused or ending.is_settled(record, compile_only=True)
+    return refused or judge.is_settled(record, compile_only=True)
 
 
 def _jobs(planned: Sequence[PlannedPoint], attempt: int) -> Iterator[PointsJob]:

@@ -14,7 +14,7 @@ from typing import Any
 from ethos_hil.base.checked_toml import CheckedToml, read_checked
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.points import ALL
 from ethos_hil.lowering.vela.ini import VelaIni

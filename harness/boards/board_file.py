@@ -16,7 +16,7 @@ from ethos_hil.base.checked_toml import CheckedToml, problem_of, read_checked
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.harness.boards.board import (
     SERVER_COMMANDS,
     UNTRIED,

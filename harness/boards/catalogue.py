@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ethos_hil.base.errors import EthosHilError, UsageError
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.board_file import read_board
 from ethos_hil.harness.socs.registry import SocSource

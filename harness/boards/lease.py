@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError
 from ethos_hil.base.file_lock import LIMIT, Holder, lock
-from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.files import read_text
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.lowering.cache.contents import cache_folder

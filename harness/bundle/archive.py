@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.regular_file import opened
+from ethos_hil.base.files import opened
 from ethos_hil.lowering.formats.array_archive import BadArchive, ZipMembers, members
 from ethos_hil.lowering.program.program_file import no_file
 

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from ethos_hil.base.crew import STOPPED, WorkerCrew, error_of_line
 from ethos_hil.base.errors import EthosHilError, unforeseen
-from ethos_hil.base.files import append_line, write_whole
+from ethos_hil.base.files import append_line, read_bytes, write_whole
 from ethos_hil.base.record import Record
-from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
 from ethos_hil.harness.campaign.planned import P, Planned
 from ethos_hil.harness.campaign.recorded import final_answers

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import readable
+from ethos_hil.base.files import readable
 from ethos_hil.harness.campaign.recorded import planned_of, records_of
 from ethos_hil.harness.campaign.run_folder import EARLIER, NIGHTLY, STATE, CampaignState, CampaignSubject, read_state
 from ethos_hil.harness.campaign.shard import Shard

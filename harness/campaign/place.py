@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import readable
+from ethos_hil.base.files import readable
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.harness.campaign.merging import put_together

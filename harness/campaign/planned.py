@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from ethos_hil.base.files import digest_of_file
 from ethos_hil.base.question import Question
-from ethos_hil.base.regular_file import digest_of_file
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.results.selection import Selected, Selection

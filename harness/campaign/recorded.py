@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ethos_hil.base import environment
-from ethos_hil.base.ending import is_settled
+from ethos_hil.base.judge import is_settled
 from ethos_hil.base.record import Record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.verdict.tool_state import firmware_id, lowering_id

@@ -21,11 +21,9 @@ from typing import Any
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import unreadable
-from ethos_hil.base.files import write_whole
-from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.file_lock import wait_for_writers
+from ethos_hil.base.files import read_text, unreadable, write_whole
 from ethos_hil.base.typed_json import from_json
-from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.verdict.tool_state import difference
 from ethos_hil.results.run_name import is_name, new_name
 from ethos_hil.results.store import RunFolder, mend

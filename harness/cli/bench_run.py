@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.console import console
-from ethos_hil.base.ending import OF_THIS_PLACE, standing_of
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.file_error import unwritable
-from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.files import unwritable
+from ethos_hil.base.judge import OF_THIS_PLACE, standing_of
+from ethos_hil.base.plain_text import count_of, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.base.wording import count_of
 from ethos_hil.harness.bench.bench import PlannedPoint, make_points
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.campaign.engine import CampaignCrew

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from ethos_hil.base.deadline import process_began
-from ethos_hil.base.ending import ending_of
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of_exit
-from ethos_hil.base.file_error import writable
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.files import writable, write_whole
+from ethos_hil.base.judge import ending_of
 from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record

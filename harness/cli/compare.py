@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import readable
+from ethos_hil.base.files import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.cli.asking import DEBUG, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import unwritable, writable
-from ethos_hil.base.files import write_whole
-from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.files import read_text, unwritable, writable, write_whole
 
 STDOUT = Path("-")
 """What `-` names as a file."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import readable
+from ethos_hil.base.files import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.destinations import write_out

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import readable
+from ethos_hil.base.files import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import json_number
 from ethos_hil.harness.cli.asking import DEBUG

@@ -75,8 +75,7 @@ def write_image(
     Raises:
         UsageError: the arguments contradict one another, or nothing can be written there; others as `packed_model`.
     """
-    from ethos_hil.base.file_error import writable
-    from ethos_hil.base.files import write_all, write_folder
+    from ethos_hil.base.files import writable, write_all, write_folder
     from ethos_hil.harness.dry_run.survey import packed_model, soc_for
     from ethos_hil.harness.image.card import card_files
 

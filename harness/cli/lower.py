@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import unwritable, writable
-from ethos_hil.base.files import write_all, write_folder
+from ethos_hil.base.files import unwritable, writable, write_all, write_folder
+from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.base.question import GROUPS, OPTIONS
-from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.cli.asking import LowerArguments
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file

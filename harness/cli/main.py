@@ -20,8 +20,8 @@ import typer
 from ethos_hil.base import plugins
 from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
 from ethos_hil.base.errors import EthosHilError, UsageError, error_of_exit, shortage
-from ethos_hil.base.interruption import end_on_signals, ignore_further
 from ethos_hil.base.plain_text import cut, escape, one_line
+from ethos_hil.base.process import end_on_signals, ignore_further
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.cli.asking import (

@@ -16,8 +16,7 @@ from rich.text import Text
 
 from ethos_hil.base.console import add_row, console, plain
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import unreadable
-from ethos_hil.base.regular_file import opened, read_bytes
+from ethos_hil.base.files import opened, read_bytes, unreadable
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, write_out
 from ethos_hil.harness.image.inputs import in_order
 from ethos_hil.harness.npu import Execution

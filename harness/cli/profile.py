@@ -111,7 +111,7 @@ def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> Renderabl
 def _show(record: Record, json_file: Path | None, out: Path | None, text: Callable[[Record], RenderableType]) -> int:
     """Write and show a record that was taken before. Return the exit status."""
     from ethos_hil.base.console import console
-    from ethos_hil.base.ending import ending_of
+    from ethos_hil.base.judge import ending_of
     from ethos_hil.harness.cli import commands
 
     if json_file is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import readable
+from ethos_hil.base.files import readable
 from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.harness.cli.asking import DEBUG, option_of
 from ethos_hil.harness.cli.compare import POLICY

@@ -27,8 +27,8 @@ from pathlib import Path
 
 from ethos_hil.base import byte_size
 from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.files import read_bytes
 from ethos_hil.base.process import start_child
-from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE
 from ethos_hil.harness.image.firmware_manifest import (

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ethos_hil.base.ending import is_settled
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, unforeseen
+from ethos_hil.base.judge import is_settled
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.typed_json import from_json

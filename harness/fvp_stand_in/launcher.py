@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import UsageError, shortage
-from ethos_hil.base.interruption import undo_inherited
+from ethos_hil.base.process import undo_inherited
 from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.command_line import OPTIONS, Action, CommandLineError, parse
 from ethos_hil.harness.fvp_stand_in.parameters import listing

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.files import read_text
 from ethos_hil.harness.image.formats import Mailbox
 from ethos_hil.harness.image.segments import ElfError, contents, segments
 from ethos_hil.harness.socs.soc import CardWindow, ImageCard, Soc

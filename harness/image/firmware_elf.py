@@ -18,7 +18,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.regular_file import read_bytes
+from ethos_hil.base.files import read_bytes
 from ethos_hil.harness.image.firmware_manifest import firmware_doubt, firmware_path, remedy
 
 OPERATORS_SECTION = ".ethos_hil.operators"

@@ -20,7 +20,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.files import read_text
 
 SCHEMA_VERSION = 1
 ELF_NAME = "ethos-hil.elf"

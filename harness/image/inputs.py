@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.regular_file import opened
+from ethos_hil.base.files import opened
 from ethos_hil.lowering.formats.array_archive import ArrayHeader, BadArchive, array_archive
 
 _NUMBERED = re.compile(r"(arr|input|output)_(0|[1-9]\d*)")

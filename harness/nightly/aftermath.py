@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import reason, writable
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.files import reason, writable, write_whole
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.plan import KNOWN

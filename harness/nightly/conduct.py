@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from ethos_hil.base.ending import is_settled
 from ethos_hil.base.errors import ToolError
+from ethos_hil.base.files import read_text
+from ethos_hil.base.judge import is_settled
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.process import end_child, start_child
 from ethos_hil.base.record import Record
-from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.bench.bench import PlannedPoint, make_points
 from ethos_hil.harness.campaign.engine import AnswerProgress, CampaignCrew, may_repeat, question_jobs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from ethos_hil.base.ending import Quarantined
+from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.verdict import Standing
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.shard import Shard

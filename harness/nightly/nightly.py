@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base import environment
-from ethos_hil.base.file_error import readable
+from ethos_hil.base.files import readable
 from ethos_hil.harness.campaign.merging import put_together
 from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Start, has_state, opened, read_state
 from ethos_hil.harness.campaign.shard import Shard

@@ -1,6 +1,6 @@
 """What a nightly reads before anything runs, so that what cannot be used is said at once.
 
-What the quarantine's file says of a test is in `ethos_hil.base.ending`.
+What the quarantine's file says of a test is in `ethos_hil.base.judge`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base import environment
 from ethos_hil.base.checked_toml import read_checked
-from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import readable
+from ethos_hil.base.files import readable
+from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.run_folder import nights, read_state
 from ethos_hil.harness.nightly.config import SEE, NightlyConfig

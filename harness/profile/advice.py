@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ethos_hil.base.inference_profile import KERNEL, InferenceProfile, OpCost
-from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.plain_text import count_of, list_of, one_line
 from ethos_hil.base.record import CpuOp, Op, Record
 from ethos_hil.base.wording import count_of, list_of
 

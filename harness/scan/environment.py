@@ -29,7 +29,7 @@ from pathlib import Path
 from ethos_hil.base import environment
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import lock
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.files import read_text, write_whole
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.process import run_module
 from ethos_hil.base.regular_file import read_text

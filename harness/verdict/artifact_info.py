@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.files import read_bytes
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import ArtifactInfo, CpuOp, DelegateInfo, RunFacts, RunnerInfo, TargetInfo
-from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.base.verdict import Failure
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache

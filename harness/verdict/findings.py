@@ -18,9 +18,9 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import OracleError, raise_if_interrupted
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.plain_text import list_of
 from ethos_hil.base.record import Divergence, RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure
-from ethos_hil.base.wording import list_of
 from ethos_hil.harness.image.inputs import InputSet, digest_of
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.npu import Npu

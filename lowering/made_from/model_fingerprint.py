@@ -25,8 +25,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.files import write_whole
-from ethos_hil.base.regular_file import opened, read_text
+from ethos_hil.base.files import opened, read_text, write_whole
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.contents import touch
 from ethos_hil.lowering.cache.store import Cache

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ethos_hil.base.errors import CompileError, OracleError
-from ethos_hil.base.wording import count_of
+from ethos_hil.base.plain_text import count_of
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.formats.array_archive import packed_arrays
 from ethos_hil.lowering.formats.pte_model import (

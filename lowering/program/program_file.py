@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import read_bytes
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.pte_reader import BundledCase, BundledProgram, Program, is_bundle
 from ethos_hil.lowering.formats.vela_blob import VelaBlob

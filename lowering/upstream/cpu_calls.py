@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.suggestion import did_you_mean
-from ethos_hil.base.wording import list_of
+from ethos_hil.base.plain_text import did_you_mean, list_of
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Literal
 
 from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.files import read_bytes
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import MOST_ARENA
-from ethos_hil.base.regular_file import read_bytes
 
 SHIPPED = "Arm/vela.ini"
 """The name by which Vela knows the file in its wheel."""

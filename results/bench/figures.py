@@ -11,8 +11,8 @@ from itertools import chain, starmap
 from operator import attrgetter
 
 from ethos_hil.base.clock import frequency
-from ethos_hil.base.ending import is_refusal
 from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.judge import is_refusal
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import Standing, Verdict

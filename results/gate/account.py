@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cached_property
 
-from ethos_hil.base.ending import Ending, Quarantined, ending_of, standing_of
-from ethos_hil.base.judge import Evidence, Findings
+from ethos_hil.base.judge import Ending, Evidence, Findings, Quarantined, ending_of, standing_of
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record, RunFacts, TargetInfo
 from ethos_hil.base.record_context import RunInfo, SuiteTest

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.files import read_text
 from ethos_hil.base.verdict import rank
 from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.observation import FACTS, Key, Number, Observation

@@ -13,8 +13,7 @@ from itertools import product
 
 from markupsafe import Markup
 
-from ethos_hil.base.plain_text import cut, escape
-from ethos_hil.base.wording import amount
+from ethos_hil.base.plain_text import amount, cut, escape
 
 MOST_TEXT = 300
 """Characters of a text that are shown."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from ethos_hil.base.ending import standing_of
+from ethos_hil.base.judge import standing_of
+from ethos_hil.base.plain_text import amount, count_of
+from ethos_hil.base.plain_text import change as change_text
 from ethos_hil.base.record import Record
-from ethos_hil.base.wording import amount, count_of
-from ethos_hil.base.wording import change as change_text
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.report.matrix import Moved

@@ -16,9 +16,9 @@ from markupsafe import Markup
 
 from ethos_hil.base.clock import frequency, of_system
 from ethos_hil.base.inference_profile import KERNEL, CpuRow, OpCost, Slice
+from ethos_hil.base.plain_text import TIMES, amount, duration, memory_size, share, short_operator
 from ethos_hil.base.record import JOB, CpuOp, Op, Record
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import TIMES, amount, duration, memory_size, share, short_operator
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.profile_view import MemoryUse, bounds, memory_use
 from ethos_hil.results.report.chart import (

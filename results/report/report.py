@@ -27,6 +27,7 @@ from ethos_hil.base.record import JOB, Record
 from ethos_hil.base.wording import (
     amount,
     change,
+    cut,
     day,
     list_of,
     moment,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.base.plain_text import amount, count_of, list_of
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import amount, count_of, list_of
 from ethos_hil.results.gate.account import Account, Accounted
 from ethos_hil.results.gate.change import VERDICT, Change, RunComparison, Word
 from ethos_hil.results.report.chart import element, picture

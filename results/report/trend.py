@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ethos_hil.base.wording import amount, change, count_of, day
+from ethos_hil.base.plain_text import amount, change, count_of, day
 from ethos_hil.results.history import History, NumberChange
 from ethos_hil.results.report.chart import Axis, PlotFrame, element, line, number, text
 from ethos_hil.results.report.matrix import Series

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ethos_hil.base.plain_text import count_of
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED
-from ethos_hil.base.wording import count_of
 from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.since import PastNight, Since

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from ethos_hil.base.ending import Quarantined
+from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.gate.account import JudgedResults, take_account
 from ethos_hil.results.gate.change import RunComparison

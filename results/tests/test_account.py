@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from ethos_hil.base.ending import Quarantined
+from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.record_context import BenchInfo, RunInfo
 from ethos_hil.base.verdict import NOT_ATTEMPTED, Failure, FailureKind, Standing, Verdict

@@ -208,8 +208,8 @@ BAD_POLICIES = {
     "schema_version = 2": "schema_version: 1 was expected",
     "": "'schema_version' is a required property",
     "schema_version = ": "is not TOML",
-    "schema_version = 1\na = " + 5000 * "[": "nested more than 16 deep",
-    "schema_version = 1\n" + ".".join("a" * 50_000) + " = 1": "a key has more than 16 parts",
+    "schema_version = 1\na = " + 5000 * "[": "nested too deeply",
+    "schema_version = 1\n" + ".".join("a" * 50_000) + " = 1": "a line has more than 10,000 characters",
     "schema_version = 1\n[gate]\naccepted = 'accept'": "gate.accepted: 'accept' is not one of",
     **{
         f"schema_version = 1\n[[rule]]\n{name} = {value}": rf"rule\[1\].{name}: {value} is (not a limit|less)"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ethos_hil.base.interruption import end_on_signals, restore
 from ethos_hil.base.plain_text import cut, one_line
+from ethos_hil.base.process import end_on_signals, restore
 from ethos_hil.lowering.cache.contents import prepare_torch
 from ethos_hil.suites.plugin.options import CONTROLLER, CRASHED, RECORDED, TALLY, Options, not_on_command_line
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem, run_folder
@@ -170,8 +170,8 @@ def enter_shared_run(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: the run folder cannot be written, or another session writes it that is to be resumed.
     """
+    from ethos_hil.base.file_lock import Writing
     from ethos_hil.base.process import dies_with
-    from ethos_hil.base.writing import Writing
 
     options = Options.of(config)
     controller = getattr(config, "workerinput", {}).get(CONTROLLER)
@@ -243,7 +243,7 @@ def already_recorded(config: pytest.Config) -> str:
 def _recorded_ids(options: Options) -> frozenset[str]:
     if not options.resume:
         return frozenset()
-    from ethos_hil.base.writing import wait_for_writers
+    from ethos_hil.base.file_lock import wait_for_writers
     from ethos_hil.harness.campaign.recorded import settled_names
     from ethos_hil.results.selection import BadSelection, complaints_of
     from ethos_hil.results.store import mend
@@ -263,7 +263,7 @@ def _recorded_ids(options: Options) -> frozenset[str]:
 
 
 def _unusable(options: Options, error: OSError) -> pytest.UsageError:
-    from ethos_hil.base.file_error import unreadable
+    from ethos_hil.base.files import unreadable
 
     refusal = unreadable(error, options.run_folder, hint="choose another --runs", use="read or written")
     return pytest.UsageError(f"{refusal.message}: {refusal.hint}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.ending import is_refusal
+from ethos_hil.base.judge import is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ethos_hil.base import environment
-from ethos_hil.base.ending import is_settled
+from ethos_hil.base.judge import is_settled
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict

@@ -17,7 +17,7 @@ import pytest
 
 from ethos_hil.base.crew import error_of_line, line_of_error
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.writing import Writing, wait_for_writers
+from ethos_hil.base.file_lock import Writing, wait_for_writers
 from ethos_hil.harness.campaign.run_folder import (
     NIGHTLY,
     STATE,
@@ -109,7 +109,7 @@ def test_who_resumes_waits_for_the_last_writer_of_the_night_that_was_killed(tmp_
 
 
 def test_a_writer_that_is_killed_holds_nothing(tmp_path: Path) -> None:
-    script = "import sys\nfrom pathlib import Path\nfrom ethos_hil.base.writing import Writing\n"
+    script = "import sys\nfrom pathlib import Path\nfrom ethos_hil.base.file_lock import Writing\n"
     script += "it = Writing(Path(sys.argv[1]))\nprint(1, flush=True)\nsys.stdin.read()\n"
     command = [sys.executable, "-c", script, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

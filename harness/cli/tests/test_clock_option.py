@@ -10,9 +10,9 @@ import pytest
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.plain_text import duration
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.base.wording import duration
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.testing.snapshot import Snapshot

@@ -147,8 +147,8 @@ def test_what_cannot_be_used_is_one_line(ethos_hil: Run) -> None:
             (docs/compare.md explains policies)
         runs --policy gate.toml: 2 ethos-hil: gate.toml:3: gate.regressed: 'maybe' is not one of ['fail',
             'accept', 'warn', 'ignore'] (docs/compare.md explains policies)
-        runs --policy deep.toml: 2 ethos-hil: deep.toml is not TOML: arrays or tables are nested more than
-            16 deep (at line 1) (docs/compare.md explains policies)
+        runs --policy deep.toml: 2 ethos-hil: deep.toml is not TOML: arrays or tables are nested too deeply
+            (docs/compare.md explains policies)
         --baseline cut.jsonl: 2 ethos-hil: cut.jsonl:3: not JSON: Unterminated string starting at: line 1
             column 21 (char 20) (`ethos-hil accept` writes a baseline)
         --baseline runs: 2 ethos-hil: runs cannot be read: it is a folder, not a file (`ethos-hil runs`

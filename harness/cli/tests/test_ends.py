@@ -18,7 +18,7 @@ import pytest
 import typer
 
 from ethos_hil.base.errors import ToolError, unforeseen
-from ethos_hil.base.file_error import unwritable
+from ethos_hil.base.files import unwritable
 from ethos_hil.base.testing.processes import alive, name_of, wait_for_full_pipe, wait_until
 from ethos_hil.harness.cli import main
 from ethos_hil.harness.cli.tests.guests import ENDS_WITH_3, FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest

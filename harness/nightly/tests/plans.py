@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.ending import standing_of
+from ethos_hil.base.judge import standing_of
 from ethos_hil.base.record import ArtifactInfo, Metric, Record, TargetInfo
 from ethos_hil.base.record_context import RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict

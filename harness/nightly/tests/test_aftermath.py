@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.merging import Conducted

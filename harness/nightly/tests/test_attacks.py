@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.ending import Quarantined
+from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict

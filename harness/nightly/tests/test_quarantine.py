@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.nightly.preparation import read_quarantine, today
 from ethos_hil.harness.nightly.tests.plans import record

@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from ethos_hil.base.plain_text import cut, escape, one_line
+from ethos_hil.base.plain_text import cut, escape, exact, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import RED, FailureKind, Standing
-from ethos_hil.base.wording import exact
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.run_exporter import RunExporter, distinctions
 from ethos_hil.results.gate.account import Account, Accounted, account_of

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.base.plugins import PluginGroup
 from ethos_hil.base.record import Record
-from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter, NotExportable
 from ethos_hil.results.gate.account import part_of
 from ethos_hil.results.gate.change import RunComparison

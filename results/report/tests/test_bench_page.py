@@ -16,9 +16,9 @@ from markupsafe import escape
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import MemoryBehind
+from ethos_hil.base.plain_text import percent
 from ethos_hil.base.record import ArtifactInfo, Record
 from ethos_hil.base.verdict import Failure, FailureKind, Standing, Verdict
-from ethos_hil.base.wording import percent
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.report import bench_page
 from ethos_hil.results.report.bench_page import STEPS, heat_maps, heat_step, pareto

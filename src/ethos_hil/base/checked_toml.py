@@ -15,26 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.file_error import reason
-from ethos_hil.base.regular_file import read_text
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.files import read_text, reason
+from ethos_hil.base.plain_text import did_you_mean
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-_MOST = 10 << 20
-"""Largest size of such a file, bytes."""
-DEEPEST = 16
-"""How deep arrays and tables may be nested, and how many parts a key may have. tomllib takes time and memory by the
-square of the parts, 31 s and 6 GB for 50,000, and recurses into arrays. No file of ours needs more than five."""
-_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_TOKEN = re.compile(
-    rf"""(?P<key>(?<![\w-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{DEEPEST}}})"""
-    r"""|"{3}(?:[^"\\]|\\.|"(?!""))*+"{3}|'{3}(?:[^']|'(?!''))*+'{3}"""
-    r"""|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|\#[^\n]*+|(?P<opens>[\[{])|(?P<closes>[\]}])""",
-    re.DOTALL,
-)
-"""What has to be known of a text to see how deep it is: brackets outside of strings and comments."""
+_MOST, _LONGEST_LINE = 1 << 20, 10_000
+"""Largest size of such a file, bytes, and of a line, characters. tomllib takes time and memory by the square of the
+parts of a key, 31 s and 6 GB for 50,000 of them, and a key is in one line."""
 _HEADER = re.compile(r"""\s*\[(?P<array>\[)?\s*(?P<name>(?:[\w.-]|"[^"]*"|'[^']*')+)\s*\]""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 _KEY = re.compile(r"""\s*(?P<name>(?:[\w-]+|"[^"]*"|'[^']*'))\s*=""")
@@ -72,47 +61,23 @@ def read_checked(path: Path, schema: Traversable | Mapping[str, Any], see: str, 
         UsageError: it cannot be read, is not TOML, or is not as the schema says.
     """
     shown = str(path) if name is None else name
-    text, read = read_toml(path, see, shown)
-    data: dict[str, Any] = _dates_as_text(read)
+    try:
+        text = read_text(path, most=_MOST)
+        if any(len(line) > _LONGEST_LINE for line in text.splitlines()):
+            raise ValueError(f"a line has more than {_LONGEST_LINE:,} characters")
+        data: dict[str, Any] = _dates_as_text(tomllib.loads(text))
+    except OSError as error:
+        raise UsageError(f"{shown} cannot be read: {reason(error)}", hint=see) from error
+    except ValueError as error:
+        raise UsageError(f"{shown} is not TOML: {error}", hint=see) from error
+    except RecursionError as error:
+        raise UsageError(f"{shown} is not TOML: arrays or tables are nested too deeply", hint=see) from error
     checked = CheckedToml(shown, text, data)
     problem = problem_of(data, schema if isinstance(schema, Mapping) else json.loads(schema.read_text()))
     if problem is not None:
         place, message = problem
         raise UsageError(f"{checked.line_of(*place)}: {message}", hint=see)
     return checked
-
-
-def read_toml(path: Path, see: str, name: str | None = None) -> tuple[str, dict[str, Any]]:
-    """Return the text of a TOML file that someone else wrote, and what it says. It ends soon, whatever is in it.
-
-    Args:
-        path: the file.
-        see: the document that explains such files, for hints.
-        name: what messages call it; by default its path.
-
-    Raises:
-        UsageError: it cannot be read, is not TOML, or is nested too deeply.
-    """
-    shown = str(path) if name is None else name
-    try:
-        text = read_text(path, most=_MOST)
-        _check_depth(text)
-        return text, tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"{shown} cannot be read: {reason(error)}", hint=see) from error
-    except ValueError as error:
-        raise UsageError(f"{shown} is not TOML: {error}", hint=see) from error
-
-
-def _check_depth(text: str) -> None:
-    depth = 0
-    for token in _TOKEN.finditer(text):
-        depth += bool(token["opens"]) - bool(token["closes"])
-        what = f"a key has more than {DEEPEST} parts" if token["key"] else ""
-        if depth > DEEPEST:
-            what = f"arrays or tables are nested more than {DEEPEST} deep"
-        if what:
-            raise ValueError(f"{what} (at line {text.count(chr(10), 0, token.start()) + 1})")
 
 
 def problem_of(data: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[Sequence[str | int], str] | None:

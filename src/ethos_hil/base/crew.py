@@ -21,10 +21,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
-from ethos_hil.base.interruption import end_on_signals
+from ethos_hil.base.file_lock import Writing
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.process import StoppedProcesses, end_child, start_child
-from ethos_hil.base.writing import Writing
+from ethos_hil.base.process import StoppedProcesses, end_child, end_on_signals, start_child
 
 DONE = "done"
 NO_END = "no end within"

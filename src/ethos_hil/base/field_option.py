@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.plain_text import did_you_mean
 
 OPTION = "option"
 """The key of a `FieldOption` in the metadata of its field."""

@@ -1,7 +1,7 @@
 """Locks between processes. No one waits without a word, nor without a limit.
 
 The lock file says who holds the lock. A process that waits for longer than two seconds repeats that on stderr; after 15
-minutes it gives up.
+minutes it gives up. Who writes a run folder holds a lock, too, which ends with the process; several may.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import ToolError
+from ethos_hil.base.files import read_text
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+import fcntl
 
 LIMIT = 900.0
 """Seconds that a process waits for a lock. Vela takes a few minutes for the largest models that fit a board."""
@@ -168,3 +169,54 @@ def _note(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # by descriptor: the file may be gone, and another one in its place
             os.ftruncate(descriptor, 0)
         os.close(descriptor)
+
+
+_NAME = "writing.lock"
+
+
+class Writing:
+    """While it is held, this process may write a run folder that has a name of its own. Several processes may."""
+
+    def __init__(self, folder: Path) -> None:
+        """Wait until no one waits for the writers' end, and start.
+
+        Raises:
+            OSError: the folder cannot be made or written.
+        """
+        self._descriptor = _open(folder)
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+
+    def close(self) -> None:
+        """End it. May be called again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def wait_for_writers(folder: Path, seconds: float) -> bool:
+    """Wait until no process writes a run folder. Return whether that is so.
+
+    A process that was started by one that was killed may write for a moment longer.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    descriptor = _open(folder)
+    until = time.monotonic() + seconds
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    return False
+                time.sleep(0.02)
+            else:
+                return True
+    finally:
+        os.close(descriptor)
+
+
+def _open(folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    return os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -20,7 +20,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.plain_text import did_you_mean
 
 T = TypeVar("T")
 GROUPS = ("ethos_hil.targets", "ethos_hil.exporters", "ethos_hil.run_exporters", "ethos_hil.socs")

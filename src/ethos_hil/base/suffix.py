@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import FAMILIES
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.plain_text import did_you_mean
 
 HOST_SUFFIXES = ("MI", "BI")
 """TOSA main inference and TOSA base inference: no target computes them."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.base.regular_file import digest_of_file
+from ethos_hil.base.files import digest_of_file
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.harness.boards.board import Board, Loading, Power, Server
 from ethos_hil.harness.gdb.dialect import ServerDialect
 

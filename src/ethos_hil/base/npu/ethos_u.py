@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.family import Family, Size
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.plain_text import did_you_mean
 
 
 def _families() -> tuple[Family, ...]:

@@ -1,15 +1,13 @@
-"""TOML files of users: the line of what is wrong; what would take minutes, or end in a RecursionError, is refused."""
+"""TOML files of users: the line of what is wrong; what would take minutes is refused."""
 
 from __future__ import annotations
 
 import json
-import time
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.checked_toml import DEEPEST, CheckedToml, line_of, read_checked, read_toml
+from ethos_hil.base.checked_toml import CheckedToml, line_of, read_checked
 from ethos_hil.base.errors import UsageError
 
 SCHEMA = {
@@ -48,7 +46,11 @@ def test_what_is_right_keeps_its_lines(tmp_path: Path) -> None:
     [
         ("[[part]]\n[[part]]\nsize = 'x'\n", "it.toml:3: part[2].size: 'x' is not of type 'integer'"),
         ("pary = 1\n", "it.toml:1: pary is not known: did you mean part?"),
-        (f"a = {'[' * 5000}\n", "it.toml is not TOML: arrays or tables are nested more than 16 deep (at line 1)"),
+        (f"a = {'[' * 5000}\n", "it.toml is not TOML: arrays or tables are nested too deeply"),
+        (f"a = {'{a=' * 3000}\n", "it.toml is not TOML: arrays or tables are nested too deeply"),
+        (f"a = '{'b' * 9_995}'\n", "it.toml is not TOML: a line has more than 10,000 characters"),
+        (f"a = '{'b' * 9_994}'\n", "it.toml:1: a is not known"),
+        ("#" + " \n" * (1 << 19), "it.toml cannot be read: it has 1,048,577 bytes, at most 1,048,576 are read"),
         ("part = \n", "it.toml is not TOML: Invalid value (at line 1, column 8)"),
     ],
 )
@@ -62,53 +64,3 @@ def test_what_is_wrong_is_said_with_its_line_and_the_document(tmp_path: Path, te
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gone.toml cannot be read: No such file"):
         read_checked(tmp_path / "gone.toml", tmp_path / "schema.json", "")
-
-
-LONG = ".".join(["a"] * 50_000)
-DEEP = "nested more than 16 deep (at line 2)"
-PARTS = "a key has more than 16 parts (at line 2)"
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (f"{LONG} = 1", PARTS),
-        (f"[{LONG}]", PARTS),
-        (f"[[{LONG}]]", PARTS),
-        (f"x = {{{LONG} = 1}}", PARTS),
-        (r'"\"".' + LONG + " = 1", PARTS),
-        (" . ".join([r'"\""', "'\"'", "b"] * 10) + " = 1", PARTS),
-        ("x = " + "[" * 5_000 + "]" * 5_000, DEEP),
-        ("x = " + "{a=" * 5_000, DEEP),
-        ("x = " + "[\n" * 5_000, "nested more than 16 deep (at line 18)"),
-        ("x = '''\n'''\ny = " + "[" * 5_000, "nested more than 16 deep (at line 4)"),
-    ],
-)
-def test_what_is_too_deep_is_refused_before_it_is_parsed(tmp_path: Path, line: str, message: str) -> None:
-    """The first would take tomllib 30 s, the arrays end in a RecursionError."""
-    (tmp_path / "a.toml").write_text(f"ok = 1\n{line}\n")
-    began = time.process_time()
-    with pytest.raises(UsageError, match=r"a\.toml is not TOML: ") as refused:
-        read_toml(tmp_path / "a.toml", "")
-    assert message in str(refused.value)
-    assert time.process_time() - began < 1
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f'x = "{LONG} {"[" * 100}"',
-        f"x = '{LONG} {'{' * 100}'",
-        f'x = """\n{LONG} {"[" * 100} "" \\"""{"[" * 100}\n"""',
-        f"x = '''\n{LONG} '' {'[' * 100}\n'''",
-        f"# {LONG} {'[' * 100}",
-        "x = [" + "[1], {a = 'b'}, " * 1_000 + "]",
-        "\n".join(f"k{n}.a = [1.5, 2.5]" for n in range(1_000)),
-        ".".join("a" * DEEPEST) + " = 1",
-        "x = " + "[" * DEEPEST + "]" * DEEPEST,
-    ],
-)
-def test_what_only_looks_so_is_read(tmp_path: Path, text: str) -> None:
-    """Brackets and dots in strings and comments, and many that are not deep."""
-    (tmp_path / "a.toml").write_text(text)
-    assert read_toml(tmp_path / "a.toml", "") == (text, tomllib.loads(text))

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.file_error import readable, reason, unreadable, writable
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.files import readable, reason, unreadable, writable, write_whole
 
 
 def test_a_file_is_named_by_the_error_and_else_by_the_caller(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.regular_file import NotAFile, TooLarge, check_regular, read_bytes, read_text
+from ethos_hil.base.files import NotAFile, TooLarge, check_regular, read_bytes, read_text
 
 
 def test_files_and_links_to_them_are_read(tmp_path: Path) -> None:

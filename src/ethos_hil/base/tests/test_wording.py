@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ethos_hil.base.wording import change, count_of, duration, exact, list_of, memory_size, per_second, percent
+from ethos_hil.base.plain_text import change, count_of, duration, exact, list_of, memory_size, per_second, percent
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.ending import standing_of
+from ethos_hil.base.judge import standing_of
 from ethos_hil.base.process import dies_with, end_marked
 from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.harness.targets.contract import TargetContract
