@@ -16,8 +16,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import read_bytes, writable, write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.base.record import RunnerInfo
-from ethos_hil.base.record_context import BoardRun
+from ethos_hil.base.record import BoardRun, RunnerInfo
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
@@ -94,7 +93,6 @@ def run(
     *,
     reporter: Reporter | None = None,
     pool: BoardPool | None = None,
-    started: float | None = None,
     trace: Path | None = None,
 ) -> Report:
     """Lower the model (or take it from the cache), run it on the target, and compare every output.
@@ -103,7 +101,6 @@ def run(
         question: what to run, and where.
         reporter: receives the progress.
         pool: keeps boards between runs; without a pool every run starts a board and stops it.
-        started: when the work for this run started, on the monotonic clock; by default now.
         trace: file for a record of every NPU operation, written before anything runs.
 
     Raises:
@@ -111,7 +108,7 @@ def run(
             A mismatch is not raised; the record's verdict reports it.
     """
     reporter, asked = reporter or Silent(), question
-    watch = Stopwatch("starting", started)
+    watch = Stopwatch("starting")
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
     check_question(question)
     npu = question.npu_name

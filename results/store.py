@@ -20,8 +20,7 @@ from typing import Any
 from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import append_line, read_bytes, read_text, reason, write_whole
-from ethos_hil.base.record import Record
-from ethos_hil.base.record_context import RunInfo
+from ethos_hil.base.record import Record, RunInfo
 from ethos_hil.results.run_name import MANIFEST, new_name
 
 

@@ -27,7 +27,7 @@ def test_every_test_is_in_the_table_and_guards_are_counted() -> None:
         ("harness/tests/test_wheel.py", "test_its_dependencies_are_those_of_pyproject", "environment"),
         ("harness/tests/test_setup.py", "test_a_file_with_another_hash_is_refused", "environment"),
         ("harness/tests/test_setup.py", "test_a_line_without_a_pin_is_found", "make test"),
-        ("harness/tests/test_setup.py", "test_variables_of_other_work_change_nothing", "proof"),
+        ("harness/tests/test_setup.py", "test_an_environment_that_was_not_finished_is_made_anew", "proof"),
         ("suites/lab/tests/test_lab.py", "test_a_terminal_shows_a_failed_part_in_red", "lab"),
     ],
 )

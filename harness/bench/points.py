@@ -11,7 +11,7 @@ from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid, BenchPoint
 from ethos_hil.harness.targets.registry import name_in_records

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable, ToolError
-from ethos_hil.base.record_context import BoardRun
+from ethos_hil.base.record import BoardRun
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.gdb_server import board_remote

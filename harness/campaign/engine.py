@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from ethos_hil.base.crew import STOPPED, WorkerCrew, error_of_line
+from ethos_hil.base.crew import WorkerCrew, error_of_line
 from ethos_hil.base.errors import EthosHilError, unforeseen
 from ethos_hil.base.files import append_line, read_bytes, write_whole
 from ethos_hil.base.record import Record
@@ -223,16 +223,13 @@ class CampaignCrew:
             answers[threading.get_ident()] = job, at + 1
 
         def lost(job: PlannedJob[P], how: str) -> PlannedJob[P] | None:
-            """Keep the record of the question that a process ended in; return the rest of the job, the first time.
-
-            That a signal stopped the process is not the question's doing: it is of the rest.
-            """
+            """Keep the record of the question that a process ended in; return the rest of the job, the first time."""
             left = job.planned[count_of(job) :]
             hint = "run it alone: ethos-hil run" if len(job.planned) == 1 else None
             error = EthosHilError(
                 f"its process ended with {how} before there was an answer", kind=FailureKind.INTERNAL, hint=hint
             )
-            given_up = left if job.losses >= _MOST_LOSSES else () if how.endswith(STOPPED) else left[:1]
+            given_up = left if job.losses >= _MOST_LOSSES else left[:1]
             for planned in given_up:
                 answered(job, planned, job.refuse(planned, error))
             rest = left[len(given_up) :]

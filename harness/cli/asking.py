@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -133,7 +132,6 @@ def _option(name: str, how: FieldOption) -> Any:
         help=how.help,
         metavar=how.metavar,
         show_default=how.otherwise or True,
-        autocompletion=_completion(how.completion),
         rich_help_panel=how.panel,
     )
 
@@ -163,55 +161,3 @@ def _question(asking: Asking, values: Mapping[str, Any]) -> Question | None:
     question.check(asking.option)
     asked_clock(question.clock)
     return question
-
-
-def _completion(kind: str) -> Callable[[str], list[str]] | None:
-    """Return what completes an option's value in a shell. Each tab calls it in a new process."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in _names(kind) if name.startswith(incomplete)]
-
-    return complete if kind else None
-
-
-def _names(kind: str) -> Iterable[str]:
-    """Return the values that there are, by `FieldOption.completion`."""
-    if kind == "npus":
-        from ethos_hil.base.npu.ethos_u import EthosU
-
-        return EthosU.names()
-    if kind == "targets":
-        from ethos_hil.harness.targets.registry import TARGETS
-
-        return TARGETS.names()
-    if kind == "memory_modes":
-        from ethos_hil.lowering.vela.memory_mode import MemoryMode
-
-        return MemoryMode.VALID
-    from ethos_hil.lowering.vela.ini import VelaIni
-
-    return VelaIni.shipped().systems
-
-
-@dataclass(frozen=True)
-class LowerArguments:
-    """The arguments of `lower`, as the user gave them: what to lower, and what to keep.
-
-    Attributes:
-        question: what to lower, and for what.
-        given: the fields of it that are on the command line.
-        product: "tosa", "vela" or "pte".
-        tosa: the TOSA version to lower to; only for TOSA.
-        whole: lower whole methods by backend id, instead of the partitioner's choice.
-        output: file for the product, or a folder: one that is there, or a name that ends in /. By default the model's
-            name in the working directory.
-        artefacts: folder for the files to inspect, or None.
-    """
-
-    question: Question
-    given: frozenset[str]
-    product: str
-    tosa: str | None
-    whole: bool
-    output: str | None
-    artefacts: Path | None

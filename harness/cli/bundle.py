@@ -89,8 +89,7 @@ def bundle(
         chosen = choose(run, test)
         result = make(chosen, inputs=inputs, expected=expected, run=not no_run, timeout=timeout, reporter=live)
         live.stage("Writing the bundle")
-        data = result.bundle.pack()
-    write_out(output, data)
+    write_out(output, result.bundle.pack())
     for note in result.notes:
         sys.stderr.write(f"note: {one_line(note)}\n")
     sys.stdout.write(f"{escape(str(output))}\n")

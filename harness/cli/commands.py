@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ethos_hil.base.deadline import process_began
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of_exit
 from ethos_hil.base.files import writable, write_whole
 from ethos_hil.base.judge import ending_of
 from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.cli.asking import LowerArguments
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, model_file, write_json
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering.cache.contents import prepare_torch
@@ -85,7 +83,7 @@ def run(
             if how is None:
                 from ethos_hil.harness.run import run as run_model
 
-                report = run_model(question, reporter=live, started=process_began(), trace=files.trace)
+                report = run_model(question, reporter=live, trace=files.trace)
             else:
                 report = how(question, live)
             record = report.record
@@ -113,24 +111,6 @@ def run(
     if problems:
         raise problems[0]
     return 0 if ending_of(record, allow_unverified=question.allow_unverified).green else 1
-
-
-def lower(order: LowerArguments, *, json_file: Path | None) -> None:
-    """Lower a model, write the product, and list the files written.
-
-    Raises:
-        EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
-    """
-    with loading(order.question.label) as live:
-        from ethos_hil.harness.cli import lower
-
-        done = lower.lower(order, live, json_file=json_file)
-    if json_file is not None:
-        write_json(json_file, done.document)
-    for path in () if json_file == STDOUT else (*done.files, *done.looked_into):
-        sys.stdout.write(f"{escape(str(path))}\n")
-    for line in done.lines:
-        sys.stderr.write(f"{escape(line)}\n")
 
 
 def preflight(question: Question, *, json_file: Path | None) -> int:

@@ -12,9 +12,8 @@ from typing import Any
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import unwritable, writable, write_all, write_folder
 from ethos_hil.base.plain_text import did_you_mean
-from ethos_hil.base.question import GROUPS, OPTIONS
+from ethos_hil.base.question import GROUPS, OPTIONS, Question
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
-from ethos_hil.harness.cli.asking import LowerArguments
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import cpu_ops
@@ -29,6 +28,30 @@ _QUANTISATION = ("calibrate", "int16", "quantizer", "scheme")
 DEFAULT_TOSA = "TOSA-1.0+INT"
 SCHEMA_VERSION = 1
 """Version of the schema of `Lowered.document`."""
+
+
+@dataclass(frozen=True)
+class LowerOrder:
+    """What to lower, and what to keep, as the user gave it.
+
+    Attributes:
+        question: what to lower, and for what.
+        given: the fields of it that are on the command line.
+        product: "tosa", "vela" or "pte".
+        tosa: the TOSA version to lower to; only for TOSA.
+        whole: lower whole methods by backend id, instead of the partitioner's choice.
+        output: file for the product, or a folder: one that is there, or a name that ends in /. By default the model's
+            name in the working directory.
+        artefacts: folder for the files to inspect, or None.
+    """
+
+    question: Question
+    given: frozenset[str]
+    product: str
+    tosa: str | None
+    whole: bool
+    output: str | None
+    artefacts: Path | None
 
 
 @dataclass(frozen=True)
@@ -89,7 +112,7 @@ class Lowered:
         }
 
 
-def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None = None) -> Lowered:
+def lower(order: LowerOrder, reporter: Reporter, *, json_file: Path | None = None) -> Lowered:
     """Lower the model and write its files.
 
     Args:
@@ -146,7 +169,7 @@ def _product(text: str) -> Product:
     raise UsageError(f"--to {text!r} is not a product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")
 
 
-def _spec(order: LowerArguments, product: Product) -> TosaSpec | None:
+def _spec(order: LowerOrder, product: Product) -> TosaSpec | None:
     """Return the TOSA to lower to, where TOSA is the product. Raises UsageError for options that say nothing then."""
     question, given = order.question, order.given
     if product != "tosa":
@@ -172,7 +195,7 @@ def _spec(order: LowerArguments, product: Product) -> TosaSpec | None:
     return spec
 
 
-def _path(order: LowerArguments, product: Product) -> Path:
+def _path(order: LowerOrder, product: Product) -> Path:
     """Return the product's path, for example net.pte or out/net.pte."""
     name = f"{Path(order.question.label.rpartition(':')[2]).stem}.{product}"
     path = Path(order.output or name)

@@ -27,7 +27,6 @@ from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.cli.asking import (
     DEBUG,
     RUNS,
-    LowerArguments,
     asks,
     file_option,
     given_parameters,
@@ -38,6 +37,7 @@ from ethos_hil.harness.cli.boards import boards
 from ethos_hil.harness.cli.bundle import bundle, is_bundle, run_bundle
 from ethos_hil.harness.cli.cache import cache
 from ethos_hil.harness.cli.compare import POLICY, accept, compare
+from ethos_hil.harness.cli.destinations import STDOUT, write_json
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history
 from ethos_hil.harness.cli.image import image
@@ -189,8 +189,18 @@ def lower(
     """
     from ethos_hil.harness.cli import commands
 
-    order = LowerArguments(question, frozenset(given_parameters(context)), product, tosa, whole, output, artefacts)
-    commands.lower(order, json_file=json_file)
+    with commands.loading(question.label) as live:
+        from ethos_hil.harness.cli.lower import LowerOrder
+        from ethos_hil.harness.cli.lower import lower as lower_order
+
+        order = LowerOrder(question, frozenset(given_parameters(context)), product, tosa, whole, output, artefacts)
+        done = lower_order(order, live, json_file=json_file)
+    if json_file is not None:
+        write_json(json_file, done.document)
+    for path in () if json_file == STDOUT else (*done.files, *done.looked_into):
+        sys.stdout.write(f"{escape(str(path))}\n")
+    for line in done.lines:
+        sys.stderr.write(f"{escape(line)}\n")
 
 
 @app.command()

@@ -8,7 +8,6 @@ The parts run in threads, because programs are slow to answer.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import os
 import platform
@@ -29,8 +28,6 @@ from ethos_hil.base import byte_size
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.process import start_child
-from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
-from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE
 from ethos_hil.harness.image.firmware_manifest import (
     FIRMWARE_VARIABLE,
     IN_CHECKOUT,
@@ -40,13 +37,11 @@ from ethos_hil.harness.image.firmware_manifest import (
     firmware_path,
     remedy,
 )
-from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, SOCS
+from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.targets.registry import ListedTarget, families, list_targets
 from ethos_hil.harness.virtual.plugin import COMPILERS
-from ethos_hil.harness.virtual.qemu import GUEST_VARIABLE, MACHINE, QEMU_REMEDY, QEMU_VARIABLE, find_qemu
-from ethos_hil.harness.virtual.rules import STRICT_BOARD_VARIABLE
-from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
-from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, LIMIT_VARIABLE, CacheContents, cache_folder, cache_limit
+from ethos_hil.harness.virtual.qemu import MACHINE, QEMU_REMEDY, find_qemu
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, CacheContents, cache_folder, cache_limit
 
 
 class Status(StrEnum):
@@ -330,24 +325,6 @@ def _target(target: ListedTarget) -> Finding:
     return Finding(name, Status.NOTE, "; ".join(filter(None, (where, target.problem))), target.hint)
 
 
-VARIABLES = (
-    BOARDS_VARIABLE,
-    CACHE_VARIABLE,
-    LIMIT_VARIABLE,
-    FIRMWARE_VARIABLE,
-    FVP_PATH_VARIABLE,
-    GUEST_VARIABLE,
-    "ETHOS_HIL_LABGRID",
-    "ETHOS_HIL_LABGRID_WAIT",
-    SERVER_VARIABLE,
-    "ETHOS_HIL_PATCHES",
-    QEMU_VARIABLE,
-    TRUST_VARIABLE,
-    STRICT_BOARD_VARIABLE,
-)
-"""All that are read; those with LABGRID by extra/labgrid."""
-
-
 def firmware() -> list[Finding]:
     """Examine the firmware of each system on chip."""
     return [_firmware(soc) for soc in sorted(soc.name for soc in SOCS)]
@@ -395,21 +372,6 @@ def cache() -> list[Finding]:
     return [Finding("cache", Status.OK, text, "to empty it: ethos-hil cache clear")]
 
 
-def variables() -> list[Finding]:
-    """List the variables ETHOS_HIL_* that are set; one that nothing reads is a note."""
-    names = sorted(name for name in os.environ if name.startswith("ETHOS_HIL_"))
-    return [_variable(name) for name in names] or [Finding("variables", Status.OK, "none is set")]
-
-
-def _variable(name: str) -> Finding:
-    value = os.environ[name]
-    if name in VARIABLES:
-        return Finding(name, Status.OK, value)
-    close = difflib.get_close_matches(name, VARIABLES, n=1)
-    remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(VARIABLES)}"
-    return Finding(name, Status.NOTE, f"{value}; nothing reads it", remedy)
-
-
 def _writable(folder: Path) -> bool:
     there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
@@ -422,7 +384,6 @@ _PARTS = (
     cache,
     toolchain,
     targets,
-    variables,
 )
 
 

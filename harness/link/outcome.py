@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ethos_hil.base.record_context import BoardRun
+from ethos_hil.base.record import BoardRun
 
 Progress = Callable[[int, int], None]
 """Called with (executions finished, executions planned)."""

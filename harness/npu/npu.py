@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.memories import MemorySystem
+from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import effort_budget
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep, MatMulStep, single_thread

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ethos_hil.base.inference_profile import MemoryBehind, OpCost, Traffic
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.memories import MemorySystem
+from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.harness.image.footprint import FAST_SCRATCH_REGION, Footprint
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.npu import NpuProgram

@@ -21,7 +21,7 @@ from typing import Any
 
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.npu.ethos_u import FAMILIES
-from ethos_hil.base.npu.memories import AdapterSettings
+from ethos_hil.base.npu.family import AdapterSettings
 from ethos_hil.harness.socs.registry import SOCS, find_soc, shipped_socs
 from ethos_hil.harness.socs.soc import KIB, MIB, FirmwareBoard, Soc
 

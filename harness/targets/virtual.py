@@ -11,7 +11,7 @@ from pathlib import Path
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.memories import MemorySystem
+from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.image.segments import ElfError, segments

@@ -88,31 +88,6 @@ def test_modules_that_it_imported_stay(tmp_path: Path, monkeypatch: pytest.Monke
     assert sys.modules.pop(name).__file__ == f"{tmp_path}/{name}.py"
 
 
-def test_a_snapshot_has_nothing_that_differs_between_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    digests = f"{'ab' * 32} and {'0a1' * 4}"
-    text = f"{tmp_path}/x\t \nin 3.25 s of 17 ms, {digests}\n2026-11-28T10:00:01Z 20261128T101112Z-01abef\n"
-    assert Ended(1, text, "ethos-hil: wrong\n").shown() == Snapshot(
-        """
-        status 1
-        [here]/x
-        in [seconds] of [seconds], [sha256] and [digest]
-        [time] [run]
-        --- stderr
-        ethos-hil: wrong
-        """
-    )
-    other = Ended(0, "/a/b/c /a/b\n", "")
-    assert other.shown(Path("/a/b"), Path("/a/b/c")) == Snapshot("status 0\n[1] [0]")
-
-
-def test_another_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(snapshot.WRITE, raising=False)
-    assert Ended(0, "verified\n", "").shown() != Snapshot("status 0\nverifie")
-    assert Ended(0, "verified\n", "").shown() != Snapshot("status 1\nverified")
-    assert Ended(0, "a\n  b\n", "").shown() != Snapshot("status 0\na\nb")
-
-
 def test_a_text_is_written_again_where_it_is(tmp_path: Path) -> None:
     """Of several with one text, the one of that line; characters of many bytes move nothing."""
     file = tmp_path / "test_it.py"
@@ -130,18 +105,6 @@ def test_a_text_is_written_again_where_it_is(tmp_path: Path) -> None:
         snapshot.write(file, 1, "old", "new")
 
 
-def test_texts_that_grow_do_not_take_one_anothers_places(tmp_path: Path) -> None:
-    """All lines are those of the source as it was imported."""
-    file = tmp_path / "test_it.py"
-    file.write_text("texts = [\n" + "    Snapshot(),\n" * 4 + "]\n")
-    grown = [f"first of {number}\nsecond\nthird" for number in range(4)]
-    for number in (2, 0, 1, 3):
-        snapshot.write(file, number + 2, "", grown[number])
-    names: dict[str, object] = {"Snapshot": Snapshot}
-    exec(compile(file.read_text(), str(file), "exec"), names)
-    assert names["texts"] == grown
-
-
 def test_snapshots_are_written_only_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "case.py"
     source = 'from ethos_hil.harness.testing.snapshot import Snapshot\nassert "new" == Snapshot("old")\n'
@@ -153,3 +116,10 @@ def test_snapshots_are_written_only_when_it_is_asked_for(tmp_path: Path, monkeyp
     monkeypatch.setenv(snapshot.WRITE, "write")
     exec(compile(source, str(file), "exec"), {})
     assert file.read_text() == source.replace('"old"', "'new'")
+
+
+def test_another_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(snapshot.WRITE, raising=False)
+    assert Ended(0, "verified\n", "").shown() != Snapshot("status 0\nverifie")
+    assert Ended(0, "verified\n", "").shown() != Snapshot("status 1\nverified")
+    assert Ended(0, "a\n  b\n", "").shown() != Snapshot("status 0\na\nb")

@@ -184,31 +184,6 @@ def test_circles_are_found() -> None:
     assert circles({"a": ["b"], "b": ["c"], "c": ["d"], "d": ["b"], "e": ["a"]}) == [["b", "c", "d"]]
 
 
-NPU = "ethos_hil.harness.npu"
-NPU_LAYERS = ("isa", "weights", "compute", "decode", "effort_budget", "timing", "npu", "trace", "")
-"""The parts of the functional NPU, lowest first; the last is the package's own `__init__`, its public face."""
-
-
-def upward_imports(graph: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return a line for each import from one part of the functional NPU to a part above it."""
-
-    def layer(name: str) -> int:
-        return NPU_LAYERS.index(name.removeprefix(NPU).lstrip(".").split(".")[0])
-
-    inside = [name for name in graph if name == NPU or name.startswith(f"{NPU}.")]
-    pairs = ((name, other) for name in inside for other in graph[name] if other in inside)
-    return [f"{name} imports {other}" for name, other in pairs if layer(other) > layer(name)]
-
-
-def test_the_parts_of_the_npu_import_one_way() -> None:
-    assert upward_imports({name: sorted(imported(path) & set(NAMES)) for name, path in NAMES.items()}) == []
-
-
-def test_an_upward_import_in_the_npu_is_found() -> None:
-    graph = {f"{NPU}.isa.operations": [f"{NPU}.weights.codec"], f"{NPU}.weights.codec": [f"{NPU}.isa.operations"]}
-    assert upward_imports(graph) == [f"{NPU}.isa.operations imports {NPU}.weights.codec"]
-
-
 def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str, ...] = ()) -> str:
     """A line for each module that cannot be imported with no other of the repository's, or imports one of `absent`."""
     command = [sys.executable, *options, str(Path(__file__).with_name("alone.py"))]
@@ -260,13 +235,6 @@ def test_nothing_is_imported_by_a_folders_name() -> None:
     files = [path for name in ROOMS for path in (PACKAGE / name).rglob("*.py")] + [ROOT / "conftest.py"]
     wrong = {str(path) for path in files for name in imported(path) if name.split(".")[0] in (*ROOMS, "firmware")}
     assert not wrong
-
-
-def test_no_generic_name_can_be_imported() -> None:
-    """Only `ethos_hil` is importable: a user of the package may have an own package called `results`."""
-    code = f"import importlib.util as u; print([n for n in {ROOMS!r} + ('firmware',) if u.find_spec(n)])"
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd="/", capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 def test_no_two_classes_have_one_name() -> None:

@@ -1,6 +1,6 @@
 """`make setup`: killed at any moment and run again, without a network, with a wrong file, in another user's checkout.
 
-The small tests run the Makefile's own recipes with locks of three small packages, made here. The proof runs all of it.
+The small tests run the Makefile's own recipes with locks of three small packages, made here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -135,20 +134,6 @@ def test_a_path_that_a_tool_cannot_have_is_refused(tmp_path: Path, name: str) ->
 
 
 @set_up
-@pytest.mark.slow
-@pytest.mark.proof
-def test_variables_of_other_work_change_nothing(small: Path) -> None:
-    """The packages went to PIP_TARGET, and the set-up ended well without them."""
-    elsewhere = small.parent / "elsewhere"
-    (elsewhere / "pip").mkdir(parents=True)
-    (elsewhere / "pip/__init__.py").write_text("raise SystemExit('the wrong pip')\n")
-    done = run(small, "setup", PIP_TARGET=str(elsewhere), PIP_USER="1", PYTHONPATH=str(elsewhere))
-    assert done.returncode == 0, done.stderr
-    assert whole(small)
-    assert [path.name for path in elsewhere.iterdir()] == ["pip"]
-
-
-@set_up
 def test_variables_of_other_compilers_do_not_reach_the_firmware() -> None:
     flags = dict.fromkeys(("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH"), "-nonsense")
     done = subprocess.run(
@@ -263,20 +248,6 @@ def test_an_environment_that_was_not_finished_is_made_anew(small: Path, half: st
     assert "Nothing to be done" in run(small, "setup").stdout
 
 
-@pytest.mark.slow
-@pytest.mark.proof
-def test_another_build_of_torch_will_do_and_an_update_that_was_not_finished_is_done_again(small: Path) -> None:
-    small_wheel(small.parent / "wheels", "torch", files=7)  # as another index has it
-    assert run(small, "setup").returncode == 0
-    assert len(list((small / SITE / "torch").glob("data*.txt"))) == 7
-    lock = small / "requirements.lock"
-    lock.write_text(lock.read_text() + small_wheel(small.parent / "wheels", "more", files=600))
-    kill(small, (small / SITE / "more/data0.txt").exists)
-    os.utime(lock, (0, 0))  # the time says that nothing changed
-    assert run(small, "setup").returncode == 0
-    assert len(list((small / SITE / "more").glob("data*.txt"))) == 600
-
-
 @set_up
 @pytest.mark.slow
 def test_a_file_with_another_hash_is_refused(small: Path) -> None:
@@ -300,21 +271,6 @@ def test_a_link_in_place_of_the_environment_is_never_emptied(small: Path, tmp_pa
     assert done.returncode == 2
     assert f".venv is a link to {other}, which make setup did not finish; remove the link" in done.stderr
     assert (other / "precious").exists()
-
-
-@set_up
-def test_two_at_once_do_not_disturb_each_other(small: Path) -> None:
-    (small / "build").mkdir()
-    (small / ".venv").symlink_to(small)  # so that it ends soon
-    held = subprocess.Popen(
-        ["flock", "build/.venv.lock", "sh", "-c", "echo held; sleep 1"], cwd=small, stdout=subprocess.PIPE
-    )
-    assert held.stdout is not None
-    held.stdout.readline()
-    done = run(small, "setup")
-    assert done.stderr.startswith("Waiting for another make, which sets up .venv\n")
-    held.communicate()
-    assert held.returncode == 0
 
 
 @pytest.fixture
@@ -387,61 +343,3 @@ def test_another_users_checkout_that_is_not_set_up_says_so(foreign: tuple[Path, 
     assert done.returncode == 2
     expected = f"the system is not set up, and nobody cannot write to {root}; let its owner run `make setup`"
     assert done.stderr.startswith(expected)
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A copy of this checkout, with nothing built, beside a folder of all wheels."""
-    root = tmp_path / "checkout"
-    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "runs")
-    for folder in ("harness", "lowering", "results", "suites", "firmware", "src"):
-        shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=unwanted)
-    for path in (*LOCKS, *(ROOT / name for name in ("Makefile", "pyproject.toml", "setup.py", "README.md", "LICENSE"))):
-        shutil.copy2(path, root)
-    (root / ".venv").symlink_to(sys.prefix)
-    (root / "build").mkdir()
-    boards = [path.parent.name for path in (root / "firmware/boards").glob("*/soc.h")]
-    files = [f"build/firmware/{board}/ethos-hil.{kind}" for board in boards for kind in ("elf", "json")]
-    skipped = [word for name in ("build/.apt", ".venv/.installed", *files) for word in ("-o", name)]
-    subprocess.run(["make", *skipped, "wheelhouse"], cwd=root, check=True, timeout=1200)
-    (root / ".venv").unlink()
-    (root / "build/wheelhouse").rename(tmp_path / "wheels")
-    shutil.rmtree(root / "build")
-    return root
-
-
-@pytest.mark.proof
-@pytest.mark.slow
-@pytest.mark.timeout(5400)
-def test_all_of_it_survives_a_kill_at_eleven_moments_without_a_network(checkout: Path) -> None:
-    """Each start passes the moment at which the one before was killed, and so proves that it mended what was left."""
-    offline = ["unshare", "-n"] if os.getuid() == 0 else []
-    site, build = checkout / SITE, checkout / "build/firmware/corstone300"
-    moments: dict[str, Callable[[], bool]] = {
-        "the system is examined": (checkout / "build/.apt.lock").exists,
-        "the environment is a folder": (checkout / ".venv").exists,
-        "it has a Python, and no pip": (checkout / ".venv/bin/python").exists,
-        "it has a part of pip": (site / "pip").exists,
-        "it has a part of the lock": lambda: len(list(site.glob("*.dist-info"))) >= 20,
-        "it has most of the lock": lambda: len(list(site.glob("*.dist-info"))) >= 120,
-        "it has a part of torch": (site / "torch").exists,
-        "the firmware is being configured": (build / "CMakeFiles").exists,
-        "the firmware is configured": (build / "build.ninja").exists,
-        "it has a part of its objects": lambda: len(list(build.rglob("*.obj"))) >= 20,
-        "it is linked": (build / "ethos-hil.elf").exists,
-    }
-    for moment, came in moments.items():
-        sys.stderr.write(f"killed when {moment}\n")
-        kill(checkout, came, offline)
-        assert not (build / "ethos-hil.json").exists()
-    done = subprocess.run(
-        [*offline, *command("setup")], cwd=checkout, env=environment(checkout), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert {line.rpartition(" ")[0] for line in done.stderr.splitlines()} == {"Building the firmware of"}
-    assert "Nothing to be done" in run(checkout, "setup").stdout
-    doctor = subprocess.run([checkout / ".venv/bin/ethos-hil", "doctor", "--json"], cwd=checkout, capture_output=True)
-    report = json.loads(doctor.stdout)
-    assert report["can_run"], report
-    status = {finding["name"]: finding["status"] for finding in report["findings"]}
-    assert {status["other packages"], status["torch"], status["firmware of corstone-300"]} == {"ok"}

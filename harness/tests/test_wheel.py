@@ -241,18 +241,6 @@ def test_it_is_of_the_same_state_as_the_checkout_it_was_built_from(python: Path,
     assert json.loads(done.stdout) == tool_state()
 
 
-def test_a_model_is_verified_in_an_empty_folder(python: Path, here: Path) -> None:
-    (here / "net.py").write_text(NET)
-    for npu in ("ethos-u55-128", "ethos-u85-256"):
-        done = run(python, here, python.with_name("ethos-hil"), "run", "net.py:net", "--npu", npu, "--json", "r.json")
-        assert done.returncode == 0, done.stderr
-        record = json.loads((here / "r.json").read_text())
-        assert record["verdict"] == "verified"
-        assert record["ops"][0]["source"].startswith("net.py:")
-        assert [note.partition(":")[0] for note in record["notes"]] == ["calibrated on its one example"]
-    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["net.py", "r.json", "results"]
-
-
 def test_the_doctor_finds_it_well(python: Path, here: Path) -> None:
     done = run(python, here, python.with_name("ethos-hil"), "doctor", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -288,3 +276,15 @@ def test_pytest_runs_a_users_own_suite(python: Path, here: Path) -> None:
     done = run(python, here, python.with_name("ethos-hil"), "report", "results/runs")
     assert (done.returncode, done.stdout) == (0, "report.html\n"), done.stderr
     assert "2 verified." in (here / "report.html").read_text()
+
+
+def test_a_model_is_verified_in_an_empty_folder(python: Path, here: Path) -> None:
+    (here / "net.py").write_text(NET)
+    for npu in ("ethos-u55-128", "ethos-u85-256"):
+        done = run(python, here, python.with_name("ethos-hil"), "run", "net.py:net", "--npu", npu, "--json", "r.json")
+        assert done.returncode == 0, done.stderr
+        record = json.loads((here / "r.json").read_text())
+        assert record["verdict"] == "verified"
+        assert record["ops"][0]["source"].startswith("net.py:")
+        assert [note.partition(":")[0] for note in record["notes"]] == ["calibrated on its one example"]
+    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["net.py", "r.json", "results"]

@@ -203,10 +203,10 @@ class Stopwatch:
         seconds: the phases in the order in which they started.
     """
 
-    def __init__(self, phase: str, started: float | None = None) -> None:
-        """Start the first phase, now or on the monotonic clock at `started`."""
+    def __init__(self, phase: str) -> None:
+        """Start the first phase."""
         self.seconds: dict[str, float] = {}
-        self._began = self._since = time.monotonic() if started is None else started
+        self._began = self._since = time.monotonic()
         self._phase = phase
 
     def begin(self, phase: str) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.memories import MemorySystem
+from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb.stream import Stop, StopKind
 from ethos_hil.harness.link.frames import UART_PARAMETERS

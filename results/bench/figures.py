@@ -13,8 +13,7 @@ from operator import attrgetter
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.judge import is_refusal
-from ethos_hil.base.record import Metric, Record
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Metric, Record
 from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.results.latency import Latency, latency_of
 from ethos_hil.results.table import INTEGER, NUMBER, TEXT, ResultTable, TableColumn

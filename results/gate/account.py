@@ -13,8 +13,7 @@ from functools import cached_property
 
 from ethos_hil.base.judge import Ending, Evidence, Findings, Quarantined, ending_of, standing_of
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.record import Record, RunFacts, TargetInfo
-from ethos_hil.base.record_context import RunInfo, SuiteTest
+from ethos_hil.base.record import Record, RunFacts, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import NOT_ATTEMPTED, WORST, Failure, FailureKind, Standing, Verdict
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.observation import Observation, of_record

@@ -13,8 +13,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from ethos_hil.base.record import Accuracy, ArtifactInfo, Metric, Record, TargetInfo
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import Accuracy, ArtifactInfo, BenchInfo, Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.change import VERDICT, Cause, Word
 

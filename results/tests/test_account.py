@@ -8,8 +8,7 @@ from datetime import date
 import pytest
 
 from ethos_hil.base.judge import Quarantined
-from ethos_hil.base.record import Record, TargetInfo
-from ethos_hil.base.record_context import BenchInfo, RunInfo
+from ethos_hil.base.record import BenchInfo, Record, RunInfo, TargetInfo
 from ethos_hil.base.verdict import NOT_ATTEMPTED, Failure, FailureKind, Standing, Verdict
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, attempt_of, take_account
 from ethos_hil.results.gate.compare import compare_runs

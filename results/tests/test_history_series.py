@@ -12,8 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ethos_hil.base.record import Metric, Record
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Metric, Record
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.results.compaction.columns import ADDED
 from ethos_hil.results.history import CAUSES, COLUMNS, EDITED, History, compact_records

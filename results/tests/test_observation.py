@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.record import Metric, Record
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Metric, Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.baseline import accept, dumps
 from ethos_hil.results.gate.change import VERDICT, Cause

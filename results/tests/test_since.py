@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Record, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.files import write_all, write_whole
-from ethos_hil.base.record import Record
-from ethos_hil.base.record_context import BenchInfo, RunInfo, SuiteTest
+from ethos_hil.base.record import BenchInfo, Record, RunInfo, SuiteTest
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.results.record_table import for_people, record_table
 from ethos_hil.results.run_name import new_name

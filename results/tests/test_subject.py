@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.observation import of_record
 from ethos_hil.results.history import History

@@ -11,8 +11,7 @@ from rich.text import Text
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.console import add_row, plain
 from ethos_hil.base.plain_text import duration, escape, per_second, share
-from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
-from ethos_hil.base.record_context import BoardRun
+from ethos_hil.base.record import Accuracy, ArtifactInfo, BoardRun, Check, CpuOp, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.latency import DERIVED, Latency, latency_of
 from ethos_hil.results.table import Fit, ResultTable, TableColumn

@@ -148,7 +148,7 @@ class DeclaredItem(pytest.Item):
 
             REFERENCE_MODEL.start()  # it is imported while this process imports the rest
         from ethos_hil.base.judge import ending_of
-        from ethos_hil.base.record_context import SuiteTest
+        from ethos_hil.base.record import SuiteTest
         from ethos_hil.base.verdict import Failure
         from ethos_hil.suites.trial.run_trial import Trial
 

@@ -12,8 +12,7 @@ import pytest
 
 from ethos_hil.base.asking import TESTING, again
 from ethos_hil.base.question import OPTIONS, Question
-from ethos_hil.base.record import Record
-from ethos_hil.base.record_context import SuiteTest
+from ethos_hil.base.record import Record, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.plugin import options

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.environment import versions
-from ethos_hil.base.record import Record, TargetInfo
-from ethos_hil.base.record_context import SuiteTest
+from ethos_hil.base.record import Record, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complaints_of, read_end, read_selection

@@ -14,8 +14,7 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
-from ethos_hil.base.record_context import SuiteTest
+from ethos_hil.base.record import Record, RunnerInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bundle.archive import pack
 from ethos_hil.harness.bundle.make import choose

@@ -24,8 +24,8 @@ from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.results.bench.tests import samples
 
-KILLING, STOPPING = "killing", "stopping"
-"""How the names of questions start that kill their process, or stop it the first time."""
+KILLING = "killing"
+"""How the names of questions start that kill their process."""
 SLOW = 0.02
 CREW, HERE = "crew", "here"
 """Where a plan is asked: by processes, as a night and a benchmark are; in the process itself, as a scan is."""
@@ -41,8 +41,6 @@ class CheapJob(PlannedJob[Planned]):
             time.sleep(SLOW)
             if planned.name.startswith(KILLING):
                 os.kill(os.getpid(), signal.SIGKILL)
-            if planned.name.startswith(STOPPING) and not self.losses:
-                os.kill(os.getpid(), signal.SIGSTOP)
             yield CrewAnswer(answer_to(planned))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.record_context import RunInfo
+from ethos_hil.base.record import RunInfo
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.campaign.engine import may_repeat, read_more
 from ethos_hil.harness.campaign.place import CampaignAnswers, OpenRun, RunPlace
@@ -23,7 +22,7 @@ from ethos_hil.harness.campaign.planned import Planned, share_of
 from ethos_hil.harness.campaign.recorded import planned_of, records_of
 from ethos_hil.harness.campaign.run_folder import BENCH, EVALUATE, NIGHTLY, STATE, read_state
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.campaign.tests.cheap import CREW, HERE, KILLING, STOPPING, answer_to, ask, plan_of, subject_of
+from ethos_hil.harness.campaign.tests.cheap import CREW, HERE, KILLING, answer_to, ask, plan_of, subject_of
 from ethos_hil.results.gate.account import take_account
 from ethos_hil.results.run_results import read_results
 from ethos_hil.results.store import RunFolder
@@ -166,20 +165,6 @@ def test_a_question_that_kills_its_process_takes_no_other_with_it(tmp_path: Path
     assert len(verdicts) == len(plan)
     why = next(record.why for record in records_of(tmp_path / "one") if record.name == "c")
     assert "its process ended with signal 9 before there was an answer" in why
-
-
-@pytest.mark.slow
-def test_a_process_that_is_stopped_is_named_and_ended_and_its_question_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Else the campaign waits for it for ever."""
-    monkeypatch.setattr("ethos_hil.base.process._STOPPED_TOLD", 0.0)
-    monkeypatch.setattr("ethos_hil.base.process._STOPPED_ENDED", 1.0)
-    plan = plan_of("a", STOPPING, "b")
-    ask(plan, tmp_path, "one")
-    assert set(facts(tmp_path / "one")) == {(planned.name, planned.digest, "verified") for planned in plan}
-    told = capfd.readouterr().err
-    assert re.search(r"the worker process \d+, which has the job 3 points of a, is stopped; `kill -CONT", told)
 
 
 def test_a_resumed_campaign_is_of_the_same_subject(tmp_path: Path) -> None:

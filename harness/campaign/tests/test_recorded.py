@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base import environment
-from ethos_hil.base.record import Record
-from ethos_hil.base.record_context import SuiteTest
+from ethos_hil.base.record import Record, SuiteTest
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.campaign.recorded import is_audited, settled_names
 from ethos_hil.harness.nightly.tests.plans import record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import shlex
 import subprocess
@@ -21,7 +20,6 @@ from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.asking import asks
-from ethos_hil.harness.cli.main import app
 from ethos_hil.harness.testing import stub
 
 FILES = ("calibration.npz", "vela.ini", "inputs.npz", "expected.npz", "arm_executor_runner")
@@ -143,11 +141,3 @@ def test_type_checkers_and_editors_know_the_keywords() -> None:
     """The file is made again after a field of the question is added: python -m ethos_hil.harness.testing.stub."""
     current, expected = (sorted(map(ast.dump, ast.parse(text).body)) for text in (stub.FILE.read_text(), stub.stub()))
     assert current == expected
-
-
-def test_the_keywords_are_those_of_the_command() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    for name in ("run", "lower", "preflight", "evaluate"):
-        keywords = set(inspect.signature(getattr(ethos_hil, name)).parameters)
-        options = {parameter.name for parameter in commands[name].params}
-        assert keywords & {*OPTIONS} - {"profile", "found_by", "events"} >= options & {*OPTIONS} - {"allow_unverified"}

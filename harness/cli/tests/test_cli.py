@@ -74,33 +74,6 @@ def test_inputs_of_wrong_shape_or_dtype_say_expected_and_found(ethos_hil: Run, h
     """))  # fmt: skip
 
 
-PAIR = """\
-import torch
-
-
-class Pair(torch.nn.Module):
-    def forward(self, left, right):
-        return torch.relu(left) + right
-
-
-def pair():
-    return Pair(), (torch.randn(1, 2, 4, 4), torch.randn(1, 1, 4, 4))
-"""
-
-
-@pytest.mark.parametrize("command", [("preflight", "--inputs"), ("lower", "--calibrate")])
-def test_arrays_are_for_the_arguments_of_their_names(ethos_hil: Run, here: Path, command: tuple[str, str]) -> None:
-    """Only taken by their names do these two fit; one of them misspelt is refused."""
-    (here / "pair.py").write_text(PAIR)
-    left, right = np.ones((1, 2, 4, 4), np.float32), np.ones((1, 1, 4, 4), np.float32)
-    np.savez(here / "x.npz", right=right, left=left)
-    np.savez(here / "y.npz", right=right, lef=left)
-    name, option = command
-    result = ethos_hil(name, "pair.py:pair", option, "x.npz")
-    assert result.status == 0, result.err
-    assert_one_clear_line(ethos_hil(name, "pair.py:pair", option, "y.npz"), 2, "y.npz: lef", "did you mean left?")
-
-
 def test_a_program_that_is_none_or_for_another_npu(ethos_hil: Run, here: Path) -> None:
     program = (DATA / "add.pte").read_bytes()
     contents = {"empty": b"", "cut": program[:1000], "random": np.random.default_rng(0).bytes(5000), "text": b"hello\n"}
@@ -170,11 +143,6 @@ def test_preflight_of_a_program_for_another_npu_and_memory_mode_shows_both(ethos
     assert "--memory-mode Shared_Sram" in failed["memory mode"]
 
 
-def test_preflight_counts_input_sets(ethos_hil: Run, here: Path) -> None:
-    np.savez(here / "x.npz", np.zeros((5, 1, 2, 8, 8), np.float32))
-    assert "(5 input sets)" in ethos_hil("preflight", "net.py:net", "--inputs", "x.npz").out
-
-
 def test_preflight_of_a_runner_alone_needs_no_model(ethos_hil: Run, here: Path) -> None:
     elf = str(firmware_path("corstone-300"))
     result = ethos_hil("preflight", "--runner", elf, "--json", "p.json")
@@ -185,13 +153,6 @@ def test_preflight_of_a_runner_alone_needs_no_model(ethos_hil: Run, here: Path) 
     wrong = ethos_hil("preflight", "--runner", elf, "--npu", "ethos-u85-256", "--json", "-")
     assert wrong.status == 1
     assert "where a corstone-320 reads its vector table" in json.loads(wrong.out)["checks"][0]["available"]
-
-
-def test_preflight_of_a_model_with_a_runner_shows_both(ethos_hil: Run, here: Path) -> None:
-    result = ethos_hil("preflight", "net.py:net", "--runner", str(firmware_path("corstone-300")), "--json", "-")
-    names = [check["name"] for check in json.loads(result.out)["checks"]]
-    assert result.status == 0
-    assert names[-len(CHECKS) - 2 :] == ["runner", *CHECKS, START_UP]
 
 
 def test_preflight_of_nothing_is_one_clear_line(ethos_hil: Run, here: Path) -> None:
@@ -233,55 +194,6 @@ def test_what_cannot_be_used_or_is_not_there(ethos_hil: Run, here: Path, monkeyp
     for command in ("run", "preflight"):
         ended = ethos_hil(command, "net.py:net", "--target", "corstone-300")
         assert_one_clear_line(ended, 3, "FVP_Corstone_SSE-300_Ethos-U55", "fvp-launchers")
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-def test_a_program_too_large_for_the_memory_gives_both_sizes_and_keeps_the_rows(ethos_hil: Run, here: Path) -> None:
-    result = ethos_hil("run", "net.py:huge", "--json", "r.json")
-    assert_one_clear_line(result, 1, "bytes")
-    numbers = [int(word) for word in result.err.replace(",", "").split() if word.isdigit()]
-    assert any(number > 100 << 20 for number in numbers), result.err
-    record = json.loads((here / "r.json").read_text())
-    assert record["failure"]["kind"] == "out-of-memory"
-    failed = [check["name"] for check in record["preflight"] if check["status"] == "fail"]
-    assert "package" in failed
-    assert "preflight: package needs" in record["failure"]["message"]
-
-
-def test_success_prints_the_table_writes_the_json_and_keeps_a_record(ethos_hil: Run, here: Path) -> None:
-    result = ethos_hil("run", "net.py:net", "--json", "r.json", "--repeat", "2")
-    assert result.status == 0, result.err
-    assert "verified" in result.out
-    assert "net.py:" in result.out
-    assert "\x1b" not in result.out, "no colour in a pipe"
-    record = json.loads((here / "r.json").read_text())
-    assert record["verdict"] == "verified"
-    assert record["failure"] is None
-    assert all(output["mismatches"] == 0 and output["compared"] for output in record["outputs"])
-    cycles = {metric["name"]: metric["value"] for metric in record["metrics"]}["npu_cycles"]
-    assert sum(op["cycles"] for op in record["ops"]) == cycles > 0
-    listed = ethos_hil("runs")
-    assert listed.status == 0
-    assert "net.py:net" in listed.out
-    assert "verified" in listed.out
-    (line,) = ethos_hil("runs", "--json").out.splitlines()
-    assert json.loads(line)["npu_cycles"] == cycles
-
-
-def test_an_exported_program_is_lowered_and_verified(ethos_hil: Run, here: Path) -> None:
-    import torch
-
-    torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Sigmoid()).eval()
-    torch.export.save(torch.export.export(module, (torch.randn(1, 6),)), here / "net.pt2")
-    result = ethos_hil("run", "net.pt2", "--npu", "ethos-u55-32")
-    assert result.status == 0, result.err
-    assert result.out.startswith("verified  net.pt2 for ethos-u55-32")
-
-
-def test_json_on_stdout_is_only_json(ethos_hil: Run) -> None:
-    assert json.loads(ethos_hil("run", "net.py:net", "--json", "-").out)["verdict"] == "verified"
 
 
 def test_debug_shows_the_traceback(ethos_hil: Run) -> None:

@@ -6,11 +6,8 @@ import dataclasses
 import json
 from pathlib import Path
 
-import pytest
-
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.plain_text import duration
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.socs.registry import SOCS
@@ -20,7 +17,6 @@ from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.results.latency import PARTS, SYSTEM_CLOCKS, with_latency
 from ethos_hil.results.text.record import latency_rows
 
-ROOT = Path(__file__).parents[3]
 RECORD = Record(
     verdict=Verdict.VERIFIED,
     model="net.py:net",
@@ -98,18 +94,3 @@ def test_an_old_profile_is_shown_at_another_clock(command_line: Run, tmp_path: P
     again = Record.from_json(json.loads((tmp_path / "again.json").read_text()))
     assert again.clock == StatedClock(25e6, "Arm MPS4 with FI101", 25e6)
     assert again == with_latency(RECORD, again.clock)
-
-
-@pytest.mark.slow
-def test_a_run_tells_its_time_at_the_stated_clock(command_line: Run) -> None:
-    model = f"{ROOT}/suites/models/digits.py:digits"
-    status, out, _ = command_line("run", model, "--npu", "ethos-u55-256", "--clock", "alif-e8-hp", "--json", "run.json")
-    assert status == 0
-    record = Record.from_json(json.loads(Path("run.json").read_text()))
-    cycles, seconds = record.metric("npu_cycles"), record.metric("npu_latency_seconds")
-    assert cycles is not None
-    assert seconds is not None
-    assert seconds.value == cycles.value / 400e6
-    assert seconds.provenance == cycles.provenance == "modelled"
-    assert f"NPU {duration(seconds.value)} (modelled); " in out
-    assert "NPU 400 MHz: Alif Ensemble E8, HP core with ethos-u55-256, with memories in the proportion of" in out

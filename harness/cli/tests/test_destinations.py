@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_folder, write_whole
-from ethos_hil.harness.cli.destinations import check_distinct, check_folder, model_file
+from ethos_hil.harness.cli.destinations import check_distinct, check_folder
 from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.output.export_files import MANIFEST
@@ -90,12 +90,6 @@ def test_what_is_not_replaced_may_be_named_twice(tmp_path: Path) -> None:
     check_distinct({"--json": tmp_path / "link"}, {"MODEL": tmp_path / "net.py"})
 
 
-def test_a_model_names_a_file_or_a_module() -> None:
-    assert model_file("some/net.py:net") == Path("some/net.py")
-    assert model_file("net.pt2") == Path("net.pt2")
-    assert model_file("package.module:net") is None
-
-
 def test_a_link_to_the_folder_stays_a_link(ethos_hil: Run, here: Path) -> None:
     (here / "real").mkdir()
     (here / "link").symlink_to("real")
@@ -142,9 +136,3 @@ def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     write_whole(tmp_path / "pipe", "text")
     assert os.read(reader, 100) == b"text"
     os.close(reader)
-
-
-def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
-    write_whole(tmp_path / ("n" * 255), "text")
-    write_folder(tmp_path / ("f" * 255), {"a": b""})
-    assert {len(path.name) for path in tmp_path.iterdir()} == {255}

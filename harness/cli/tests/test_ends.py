@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from ethos_hil.base.errors import ToolError, unforeseen
-from ethos_hil.base.files import unwritable
+from ethos_hil.base.errors import unforeseen
 from ethos_hil.base.testing.processes import alive, name_of, wait_for_full_pipe, wait_until
 from ethos_hil.harness.cli import main
 from ethos_hil.harness.cli.tests.guests import ENDS_WITH_3, FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest
@@ -103,13 +102,7 @@ def test_a_failure_keeps_its_status_when_stdout_is_gone(here: Path, end: str) ->
     assert shell(here, f"E preflight net.pte --npu ethos-u55-256 {end}").returncode == 1
 
 
-def test_a_reader_of_progress_that_goes_away_changes_nothing(here: Path) -> None:
-    done = shell(here, "E run net.pte 2>&1 >out | true; exit ${PIPESTATUS[0]}")
-    assert done.returncode == 0
-    assert (here / "out").read_text().startswith("verified")
-
-
-@pytest.mark.parametrize("arguments", ["run net.pte", "targets --json", "--help"])
+@pytest.mark.parametrize("arguments", ["run net.pte", "--help"])
 def test_a_full_stdout_is_one_line_and_status_2(here: Path, arguments: str) -> None:
     done = shell(here, f"E {arguments} >/dev/full")
     assert done.returncode == 2
@@ -209,10 +202,6 @@ def test_a_shortage_is_no_defect(
         assert unforeseen(error).kind == ("not-available" if status == 3 else "internal")
 
 
-def test_a_shortage_is_no_fault_of_the_file_that_was_to_be_written() -> None:
-    assert isinstance(unwritable(OSError(errno.EMFILE, "Too many open files"), "file"), ToolError)
-
-
 @pytest.mark.parametrize("status", [0, 1, None])
 def test_what_a_plugin_or_a_model_exits_with_is_not_how_a_command_ended(
     status: int | None, capsys: pytest.CaptureFixture[str]
@@ -253,11 +242,7 @@ def test_a_machine_without_proc_is_named(here: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, marks=pytest.mark.proof),
-        pytest.param({"PYTHONIOENCODING": "ascii"}, marks=pytest.mark.proof),
-        {"PYTHONIOENCODING": "ascii:strict", "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    ],
+    [{"PYTHONIOENCODING": "ascii:strict", "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
 )
 def test_a_name_that_the_encoding_lacks_is_shown_escaped(here: Path, changes: Mapping[str, str]) -> None:
     (here / "né").mkdir()
@@ -271,13 +256,6 @@ def test_a_name_that_the_encoding_lacks_is_shown_escaped(here: Path, changes: Ma
     assert json.loads((here / "né/r.json").read_text())["verdict"] == "verified"
 
 
-@pytest.mark.slow
-def test_a_model_that_ends_the_program_is_no_success(here: Path) -> None:
-    done = shell(here, "E run net.py:quits")
-    assert done.returncode == 2, done.stderr
-    clear_line(done, "ended the program with status 0")
-
-
 # --- Signals. ---
 
 STOPS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
@@ -289,22 +267,32 @@ def at_default() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+def inherits(handler: signal.Handlers, masked: bool) -> None:
+    """Be a parent that is careless with signals."""
+    at_default()
+    signal.signal(signal.SIGCHLD, handler)
+    if masked:
+        signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
+
+
 @pytest.mark.parametrize(
-    "numbers",
+    ("numbers", "blocked"),
     [
-        *([signal.SIGTERM], [signal.SIGINT] * 20),
-        *(pytest.param([number], marks=pytest.mark.proof) for number in STOPS if number != signal.SIGTERM),
-        pytest.param([signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], marks=pytest.mark.proof),
+        *(([signal.SIGTERM], True), ([signal.SIGINT] * 20, False)),
+        *(pytest.param([number], False, marks=pytest.mark.proof) for number in STOPS),
+        pytest.param([signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], False, marks=pytest.mark.proof),
     ],
 )
 def test_a_signal_in_a_run_with_a_runner_leaves_no_folder_and_no_process(
-    here: Path, numbers: list[signal.Signals]
+    here: Path, numbers: list[signal.Signals], blocked: bool
 ) -> None:
+    """Also of a run whose parent had blocked the signal."""
     elf = guest(here, HANGS, "started\\n")
     command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", "net.pte", "--runner", str(elf)]
     with subprocess.Popen(
-        command, cwd=here, env=environment(here), stderr=subprocess.PIPE, preexec_fn=at_default
-    ) as process:
+        command, cwd=here, env=environment(here), stderr=subprocess.PIPE,
+        preexec_fn=lambda: inherits(signal.SIG_DFL, blocked),
+    ) as process:  # fmt: skip
         running = started(process.pid, here)
         for number in numbers:
             process.send_signal(number)
@@ -321,14 +309,6 @@ def started(pid: int, here: Path) -> set[int]:
     wait_until(lambda: any(name_of(child).startswith("qemu") for child in children(pid)), "the runner runs")
     assert list((here / "tmp").glob("ethos-hil-runner-*"))
     return children(pid)
-
-
-def inherits(handler: signal.Handlers, masked: bool) -> None:
-    """Be a parent that is careless with signals."""
-    at_default()
-    signal.signal(signal.SIGCHLD, handler)
-    if masked:
-        signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -349,24 +329,6 @@ def test_how_children_end_is_known_where_the_parent_ignored_it(here: Path, maske
     )
     assert done.returncode == (3 if launcher else 1), done.stderr
     assert launcher or b"the runner exited with status 3" in done.stderr
-
-
-def test_a_signal_ends_a_run_whose_parent_had_blocked_it(here: Path) -> None:
-    elf = guest(here, HANGS, "started\\n")
-    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", "net.pte", "--runner", str(elf)]
-    with subprocess.Popen(
-        command,
-        cwd=here,
-        env=environment(here),
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: inherits(signal.SIG_DFL, True),
-    ) as process:
-        running = started(process.pid, here)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert list((here / "tmp").iterdir()) == []
-    assert not [pid for pid in running if alive(pid)]
 
 
 def test_an_ignored_hangup_stays_ignored(here: Path) -> None:
@@ -497,26 +459,3 @@ def test_an_endless_console_ends_in_time_and_in_bounded_space(here: Path, body: 
     assert b"no end within" in done.stderr
     assert len(done.stderr) < 20_000
     assert (here / "r.json").stat().st_size < 12 << 20
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-@pytest.mark.parametrize("trust", [pytest.param((), id="ours"), pytest.param(("--trust-elf",), id="QEMU's")])
-def test_memory_of_a_run_with_an_endless_console(here: Path, trust: tuple[str, ...]) -> None:
-    """The largest process is this program or QEMU; neither keeps what the guest printed."""
-
-    def largest(body: str, text: str) -> int:
-        """kB of memory of the largest process of a run."""
-        arguments = ["run", "net.pte", "--runner", str(guest(here, body, text)), "--timeout", "6", *trust]
-        code = (
-            "import resource, subprocess, sys\n"
-            "subprocess.run(sys.argv[1:], capture_output=True)\n"
-            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-        )
-        command = [sys.executable, "-c", code, sys.executable, "-m", "ethos_hil.harness.cli.main", *arguments]
-        return int(subprocess.run(command, cwd=here, env=environment(here), capture_output=True, check=True).stdout)
-
-    quiet = largest(HANGS, "quick")
-    before = time.monotonic()
-    assert largest(FOR_EVER, "qemu: fatal: " + "x" * 50_000) - quiet < 40_000
-    assert time.monotonic() - before < 25, "the time limit holds though the guest writes without a pause"

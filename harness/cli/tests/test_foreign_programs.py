@@ -201,12 +201,3 @@ def test_a_damaged_bundle_is_refused_or_read(files: SimpleNamespace, here: Path,
     (here / "cut.bpte").write_bytes(data[:1000])
     assert_one_clear_line(ethos_hil("run", "cut.bpte"), 2, "cut.bpte: not a usable bundled program")
     assert_one_clear_line(ethos_hil("lower", files.bpte), 2, "is compiled already")
-
-
-def test_a_bundle_for_another_program_is_refused(files: SimpleNamespace, here: Path, ethos_hil: Run) -> None:
-    """The inputs and outputs of its test cases are those of another model."""
-    data = files.bpte.read_bytes()
-    other = data.replace((8).to_bytes(4, "little") * 2, (8).to_bytes(4, "little") + (9).to_bytes(4, "little"))
-    assert other != data
-    (here / "other.bpte").write_bytes(other)
-    assert_one_clear_line(ethos_hil("run", "other.bpte"), 2, "other.bpte")

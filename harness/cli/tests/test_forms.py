@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,25 +49,6 @@ def test_a_quantised_module_is_not_quantised_again(ethos_hil: Run, here: Path, p
     assert answer.artifact.sha256 == records[0]["artifact"]["sha256"]
     upstream = upstream_programs.compiled(module, example)
     assert answer.artifact.delegates[0].vela in bytes(upstream.buffer), "byte for byte upstream's own"
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-def test_a_quantised_file_is_loaded_by_a_fresh_process(here: Path, pt2: Path) -> None:
-    """Its operators are registered by a package that nothing else imports."""
-    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", str(pt2)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=here)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("verified")
-
-
-def test_options_that_quantise_say_nothing_about_it(ethos_hil: Run, here: Path) -> None:
-    (here / "c.py").write_text("def data():\n    return []\ndef q(spec):\n    return None\n")
-    for option in (("--int16", "head"), ("--calibrate", "c.py:data"), ("--quantizer", "c.py:q")):
-        result = ethos_hil("run", FACTORY, *option)
-        assert_one_clear_line(result, 2, "is quantised already", f"{option[0]} says nothing")
-    result = ethos_hil("run", FACTORY, "--scheme", "a16w8")
-    assert_one_clear_line(result, 2, "is quantised already", "the scheme a16w8 says nothing")
 
 
 def test_outputs_keep_the_names_of_the_model(ethos_hil: Run, here: Path) -> None:

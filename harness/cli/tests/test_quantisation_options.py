@@ -122,17 +122,6 @@ def test_one_example_to_calibrate_with_is_said(ethos_hil: Run, here: Path) -> No
     assert "note: calibrated on its one example" in lowered.err
 
 
-def test_a_file_and_a_function_calibrate_alike(ethos_hil: Run, here: Path) -> None:
-    import torch
-
-    generator = torch.Generator().manual_seed(3)
-    np.savez(here / "c.npz", np.stack([(2 * torch.rand(1, 4, 6, 6, generator=generator)).numpy() for _ in range(4)]))
-    first, second = (run(ethos_hil, here, "--calibrate", data) for data in ("c.npz", "blocks.py:data"))
-    assert first["artifact"]["sha256"] == second["artifact"]["sha256"]
-    api_result = api.run("blocks.py:blocks", calibrate="c.npz")
-    assert api_result.artifact.sha256 == first["artifact"]["sha256"]
-
-
 def test_sixteen_bits_everywhere_or_in_some_modules(ethos_hil: Run, here: Path) -> None:
     options = ("--calibrate", "blocks.py:data")
     narrow = run(ethos_hil, here, *options)

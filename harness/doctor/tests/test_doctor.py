@@ -20,7 +20,7 @@ from ethos_hil.harness.doctor.examination import ask
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.testing.command import run_command
-from ethos_hil.harness.tests.test_repository import HEAVY, MODULES
+from ethos_hil.harness.tests.test_repository import HEAVY
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = sorted(soc.name for soc in SOCS)
@@ -184,18 +184,3 @@ def test_the_cache_is_told_with_how_to_empty_it(tmp_path: Path) -> None:
     assert finding["found"] == f"0 lowered models, 0 bytes of at most 2.0 GB, in {tmp_path / 'new'}"
     assert finding["remedy"] == "to empty it: ethos-hil cache clear"
     assert not (tmp_path / "new").exists()
-
-
-def test_variables_are_told_and_a_misspelt_one_is_seen() -> None:
-    findings = doctor(ETHOS_HIL_CASHE="/x", ETHOS_HIL_FVP_PATH="/nowhere")
-    assert findings["ETHOS_HIL_CASHE"]["status"] == "note"
-    assert findings["ETHOS_HIL_CASHE"]["remedy"] == "did you mean ETHOS_HIL_CACHE?"
-    assert (findings["ETHOS_HIL_FVP_PATH"]["status"], findings["ETHOS_HIL_FVP_PATH"]["found"]) == ("ok", "/nowhere")
-
-
-def test_every_variable_that_is_read_is_known() -> None:
-    product = [path for path in MODULES if "lab" not in path.parts]
-    read = {name for path in product for name in re.findall(r"\"(ETHOS_HIL_[A-Z_]+)\"", path.read_text())}
-    read -= {"ETHOS_HIL_BOARD", "ETHOS_HIL_LEFT_OUT", "ETHOS_HIL_OUTPUT"}  # variables of CMake's
-    assert len(read) > 4
-    assert read <= set(examination.VARIABLES)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.judge import standing_of
-from ethos_hil.base.record import ArtifactInfo, Metric, Record, TargetInfo
-from ethos_hil.base.record_context import RunInfo, SuiteTest
+from ethos_hil.base.record import ArtifactInfo, Metric, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Start, opened
 from ethos_hil.harness.campaign.shard import Shard

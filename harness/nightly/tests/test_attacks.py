@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.judge import Quarantined
-from ethos_hil.base.record import Record
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.nightly.config import read_config

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from ethos_hil.base.record import Record
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of

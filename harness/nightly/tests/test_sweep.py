@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.record import Record
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.verdict import FailureKind, Standing
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.recorded import records_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.memories import MemorySystem, Port
+from ethos_hil.base.npu.family import MemorySystem, Port
 from ethos_hil.harness.npu.isa.operations import Block, Convolution, Dma, Op, Pool
 from ethos_hil.harness.npu.isa.registers import PoolMode
 from ethos_hil.harness.npu.timing import blocks

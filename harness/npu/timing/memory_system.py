@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ethos_hil.base.npu.family import Family
-from ethos_hil.base.npu.memories import MemorySystem, Port
+from ethos_hil.base.npu.family import Family, MemorySystem, Port
 from ethos_hil.lowering.vela.ini import MemoryArea, SystemConfiguration
 
 DEFAULT_PORTS: Mapping[int, int] = {0: 1}  # port 1 for constants, port 0 for everything else

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.memories import MemorySystem, Port
+from ethos_hil.base.npu.family import MemorySystem, Port
 from ethos_hil.harness.npu.decode.waits import Waits
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Dma, Op

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.memories import MemorySystem
+from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.harness.npu.decode.waits import Waits
 from ethos_hil.harness.npu.isa.operations import Dma, Op, Pool
 from ethos_hil.harness.npu.timing.kernel_cost import Cost, cost

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.deadline import process_began
-from ethos_hil.base.testing.processes import wait_until
-from ethos_hil.harness.terminal import progress
-from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.metrics import Stopwatch
 from ethos_hil.lowering.conditions.process import tell, tell_within, telling
 
 
 def test_the_phases_sum_up_to_the_wall_time() -> None:
     began = time.monotonic()
-    watch = Stopwatch("starting", began)
+    watch = Stopwatch("starting")
     calibrating = "quantising: calibrating with input 1 of 2"
     for text in ("loading the model", "quantising", calibrating, "compiling with Vela"):
         watch.begin_stage(text)
@@ -33,11 +27,6 @@ def test_the_phases_sum_up_to_the_wall_time() -> None:
     assert values["total_seconds"] == pytest.approx(wall, abs=0.02)
 
 
-def test_the_process_began_before_its_tests() -> None:
-    age = time.monotonic() - process_began()
-    assert 0.05 < age < 24 * 3600
-
-
 def test_what_is_told_within_a_stage_names_the_stage() -> None:
     heard: list[str] = []
     tell("nobody hears it")
@@ -46,37 +35,3 @@ def test_what_is_told_within_a_stage_names_the_stage() -> None:
         tell("quantising")
         tell_within("calibrating with input 1 of 8")
     assert heard == ["quantising", "quantising: calibrating with input 1 of 8"]
-
-
-def test_a_long_stage_is_named_again_and_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(progress, "_SILENCE", 0.1)
-    with (tmp_path / "log").open("w") as file:
-        monkeypatch.setattr(sys, "stderr", file)
-        with Live() as live:
-            live.stage("Lowering net.py:net: exporting")
-            live.stage("Lowering net.py:net: quantising")
-            live.stage("Lowering net.py:net: quantising: calibrating with input 1 of 8")
-            wait_until(lambda: len((tmp_path / "log").read_text().splitlines()) >= 4, "it is named twice more")
-    lines = (tmp_path / "log").read_text().splitlines()
-    assert lines[:2] == ["Lowering net.py:net: exporting ...", "Lowering net.py:net: quantising ..."]
-    assert len(lines) >= 4
-    assert all(line.endswith(" s) ...") and "calibrating with input 1 of 8 (" in line for line in lines[2:])
-
-
-def test_a_very_long_stage_is_named_more_seldom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A log of a simulation that takes an hour has no thousands of lines."""
-    monkeypatch.setattr(progress, "_SILENCE", 0.05)
-    monkeypatch.setattr(progress, "_LONG", 0.2)
-    with (tmp_path / "log").open("w") as file:
-        monkeypatch.setattr(sys, "stderr", file)
-        with Live() as live:
-            live.stage("Running net.py:net: on corstone-300")
-            live.step(1, 3)
-            for number in range(8):
-                live.stage(f"Running net.py:net: on corstone-300: {number} bytes from the UART")
-                time.sleep(0.1)
-            wait_until(lambda: len((tmp_path / "log").read_text().splitlines()) >= 2, "it is named")
-    lines = (tmp_path / "log").read_text().splitlines()
-    assert lines[0] == "Running net.py:net: on corstone-300 ..."
-    assert 2 <= len(lines) <= 6, "none after 0.2 s, for ten seconds"
-    assert all(" bytes from the UART, 1 of 3 (" in line for line in lines[1:])

@@ -6,8 +6,7 @@ import dataclasses
 from typing import Any
 
 from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind, OpCost, Traffic
-from ethos_hil.base.record import ArtifactInfo, Metric, Op, Record, TargetInfo
-from ethos_hil.base.record_context import BenchInfo, RunInfo
+from ethos_hil.base.record import ArtifactInfo, BenchInfo, Metric, Op, Record, RunInfo, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 COSTS = {

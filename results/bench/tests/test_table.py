@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from ethos_hil.base.clock import StatedClock
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo
 from ethos_hil.results.bench.figures import COLUMNS, bench_table, figures_of, scaling
 from ethos_hil.results.bench.tests.samples import point, refused
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind, OpCost, Traffic
-from ethos_hil.base.record import Metric, Op, Record, TargetInfo
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Metric, Op, Record, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults

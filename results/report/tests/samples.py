@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.record import CpuOp, Divergence, Metric, Op, Output, Record
-from ethos_hil.base.record_context import BenchInfo, SuiteTest
+from ethos_hil.base.record import BenchInfo, CpuOp, Divergence, Metric, Op, Output, Record, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.comparison import RowChange, RowDifference

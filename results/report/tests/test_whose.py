@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.record import Record
-from ethos_hil.base.record_context import RunInfo
+from ethos_hil.base.record import Record, RunInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.change import Cause

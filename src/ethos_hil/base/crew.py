@@ -22,14 +22,11 @@ from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
 from ethos_hil.base.file_lock import Writing
-from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.process import StoppedProcesses, end_child, end_on_signals, start_child
+from ethos_hil.base.process import end_child, end_on_signals, start_child
 
 DONE = "done"
 NO_END = "no end within"
 """How the end of a process is said that was killed as it said nothing for too long."""
-STOPPED = ", after a signal had stopped it"
-"""What the end of a process ends in that was killed as it did not go on: not its job's doing."""
 _TICK = 0.5
 _END = 30.0
 """Seconds that an interrupted process has to stop its boards."""
@@ -75,7 +72,6 @@ class WorkerCrew(Generic[_Job]):
         self._stop = threading.Event()
         self._problem: BaseException | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._stopped = StoppedProcesses()
 
     def run(
         self,
@@ -99,10 +95,9 @@ class WorkerCrew(Generic[_Job]):
         """
         threads = [threading.Thread(target=self._work, args=(number, report, lost)) for number in range(self._count)]
         try:
-            with self._stopped:
-                for thread in threads:
-                    thread.start()
-                self._wait_for(threads, iter(jobs), tick)
+            for thread in threads:
+                thread.start()
+            self._wait_for(threads, iter(jobs), tick)
         except BaseException:
             self._stop.set()
             self._end_jobs()
@@ -120,7 +115,7 @@ class WorkerCrew(Generic[_Job]):
     def _wait_for(
         self, threads: Sequence[threading.Thread], jobs: Iterator[_Job], tick: Callable[[], bool | None]
     ) -> None:
-        """Draw jobs, and wait until all are done. A process that is stopped, or says nothing for too long, is ended."""
+        """Draw jobs, and wait until all are done. A process that says nothing for too long is ended."""
         ticked, more = time.monotonic(), False
         while working := [thread for thread in threads if thread.is_alive()]:
             self._news.clear()
@@ -178,7 +173,6 @@ class WorkerCrew(Generic[_Job]):
         """Have a process do a job. Return whether it did, and did not end before."""
         assert process.stdin is not None
         assert process.stdout is not None
-        self._stopped.watch(process.pid, f"the job {one_line(str(job)):.100}")
         self._heard[process] = job, time.monotonic()
         try:
             _send(process.stdin, job)
@@ -191,7 +185,6 @@ class WorkerCrew(Generic[_Job]):
             pass
         finally:
             del self._heard[process]
-            self._stopped.forget(process.pid)
         return False
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
@@ -208,8 +201,7 @@ class WorkerCrew(Generic[_Job]):
         status = process.wait()
         if process.pid in self._late:
             return f"{NO_END} {self._late[process.pid]:g} seconds"
-        why = STOPPED if process.pid in self._stopped.ended else ""
-        return f"signal {-status}{why}" if status < 0 else f"status {status}"
+        return f"signal {-status}" if status < 0 else f"status {status}"
 
 
 def line_of_error(error: OSError, folder: Path) -> str:

@@ -30,7 +30,6 @@ class FieldOption:
         example: a value that is not the default.
         parse: makes the value from the text on the command line and its flag, where `kind` is not enough.
         in_python: the forms that Python accepts beyond those of the command line.
-        completion: what completes it in a shell, by its name in `ethos_hil.harness.cli.asking`.
         content: whether the content of what it names belongs to the question, and not only its name.
         session: whether a session of pytest has it.
         panel: the heading of its group in --help.
@@ -48,7 +47,6 @@ class FieldOption:
     example: Any = None
     parse: Callable[[str, str], Any] | None = None
     in_python: str = ""
-    completion: str = ""
     content: bool = False
     session: bool = False
     panel: str | None = None

@@ -72,28 +72,14 @@ class Holder:
         """Return whether it runs on this machine."""
         return self.host == socket.gethostname()
 
-    @property
-    def is_stopped(self) -> bool:
-        """Return whether it was stopped by a signal, as Ctrl-Z does, and does nothing until it is continued."""
-        if not self.is_here:
-            return False
-        try:
-            state = Path(f"/proc/{self.pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-        except OSError:
-            return False
-        return state[:1] in (["T"], ["t"])
-
     def __str__(self) -> str:
         """Return one line about it, without control characters."""
         where = "" if self.is_here else f" on {ascii(self.host)[1:-1]}"
-        state = ", which is stopped" if self.is_stopped else ""
-        return f"process {self.pid}{where} ({ascii(self.command)[1:-1]}) since {ascii(self.since)[1:-1]}{state}"
+        return f"process {self.pid}{where} ({ascii(self.command)[1:-1]}) since {ascii(self.since)[1:-1]}"
 
     @property
     def remedy(self) -> str:
         """Return what a user can do about it."""
-        if self.is_stopped:
-            return f"`kill -CONT {self.pid}` lets it go on, `kill -KILL {self.pid}` ends it"
         return f"wait for it, or end it: `kill {self.pid}`" + ("" if self.is_here else f" on {ascii(self.host)[1:-1]}")
 
 

@@ -158,7 +158,6 @@ class CompileOptions(OptionGroup):
         DEFAULT_NPU,
         help="NPU to compile for and run on, e.g. ethos-u55-256.",
         otherwise="ethos-u55-128, or the only one of the target",
-        completion="npus",
         example="ethos-u85-256",
         session=True,
     )
@@ -167,7 +166,6 @@ class CompileOptions(OptionGroup):
         help="Where Vela puts the parts of the program: Shared_Sram, Sram_Only or Dedicated_Sram (or with a limit, as "
         "in Dedicated_Sram_384KB). Default: ExecuTorch's for the NPU.",
         metavar="MODE",
-        completion="memory_modes",
         example="Sram_Only",
         session=True,
     )
@@ -176,7 +174,6 @@ class CompileOptions(OptionGroup):
         help="The clock and memories to compile for, such as Ethos_U55_Deep_Embedded; modelled cycles follow them. "
         "Default: ExecuTorch's for the NPU.",
         metavar="NAME",
-        completion="system_configs",
         example="Ethos_U55_Deep_Embedded",
         panel="Vela",
     )
@@ -264,7 +261,6 @@ class PlaceOptions(OptionGroup):
     target: str = option(
         DEFAULT_TARGET,
         help="Where to run; `ethos-hil doctor` lists what there is.",
-        completion="targets",
         example="corstone-300",
         session=True,
     )

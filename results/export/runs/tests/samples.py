@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Divergence, Metric, Record, TargetInfo
-from ethos_hil.base.record_context import RunInfo, SuiteTest
+from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Divergence, Metric, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange, RowDifference
 from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word

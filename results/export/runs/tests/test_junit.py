@@ -10,7 +10,7 @@ import pytest
 import xmlschema
 
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.base.record_context import RunInfo
+from ethos_hil.base.record import RunInfo
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs import junit

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
-from ethos_hil.base.record_context import BenchInfo, RunInfo
+from ethos_hil.base.record import BenchInfo, Record, RunInfo, RunnerInfo, TargetInfo
 from ethos_hil.results.export.runs.run_exporter import PARTS, distinctions, parts_of
 from ethos_hil.results.export.runs.tests.samples import record
 

@@ -12,8 +12,7 @@ import fastparquet
 import pytest
 
 from ethos_hil.base.plain_text import escape
-from ethos_hil.base.record import Metric
-from ethos_hil.base.record_context import RunInfo
+from ethos_hil.base.record import Metric, RunInfo
 from ethos_hil.results.compaction.columns import COLUMNS
 from ethos_hil.results.export.runs import tables
 from ethos_hil.results.export.runs.tests import samples

@@ -7,8 +7,7 @@ Arm's core driver (ethosu55_interface.h). Read buffers are fitted to published r
 
 from __future__ import annotations
 
-from ethos_hil.base.npu.family import CommandSet, Family, ModelError, OutputRatesU55, Size
-from ethos_hil.base.npu.memories import MemorySystem, Port
+from ethos_hil.base.npu.family import CommandSet, Family, MemorySystem, ModelError, OutputRatesU55, Port, Size
 
 # Weights and scales come in single bursts: with one under way, rnnoise's time for its flash follows the latency as
 # published (harness/npu/timing/schedule.py).

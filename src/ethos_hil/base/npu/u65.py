@@ -6,8 +6,16 @@ each core has buffers for weights and scales of its own.
 
 from __future__ import annotations
 
-from ethos_hil.base.npu.family import WEIGHTS_USED, CommandSet, Family, ModelError, OutputRatesU55, Size
-from ethos_hil.base.npu.memories import MemorySystem, Port
+from ethos_hil.base.npu.family import (
+    WEIGHTS_USED,
+    CommandSet,
+    Family,
+    MemorySystem,
+    ModelError,
+    OutputRatesU55,
+    Port,
+    Size,
+)
 from ethos_hil.base.npu.u55 import LIMITED_CHANNELS
 
 _SHRAM_KIB = 48  # of a core

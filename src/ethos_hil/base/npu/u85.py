@@ -7,8 +7,16 @@ ethos_u85_performance.cpp); registers from Arm's core driver (ethosu85_interface
 
 from __future__ import annotations
 
-from ethos_hil.base.npu.family import WEIGHTS_USED, CommandSet, Family, ModelError, OutputRatesU85, Size
-from ethos_hil.base.npu.memories import MemorySystem, Port
+from ethos_hil.base.npu.family import (
+    WEIGHTS_USED,
+    CommandSet,
+    Family,
+    MemorySystem,
+    ModelError,
+    OutputRatesU85,
+    Port,
+    Size,
+)
 
 _COPIED = 0.55  # of their buffer is under way, because they write from it at the same time; fitted
 _WORD = 16

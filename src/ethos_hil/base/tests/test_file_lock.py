@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -48,16 +47,6 @@ def test_after_two_seconds_the_holder_is_named(
     assert error.count("\n") == 1
 
 
-def test_a_stopped_holder_is_named_with_what_to_do(
-    tmp_path: Path, holder: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    os.kill(holder.pid, signal.SIGSTOP)
-    with pytest.raises(ToolError, match="which is stopped holds") as caught:
-        lock(tmp_path / "x.lock", limit=3.0).__enter__()
-    assert str(caught.value.hint).startswith(f"`kill -CONT {holder.pid}` lets it go on")
-    assert "which is stopped" in capsys.readouterr().err
-
-
 def test_a_killed_holder_frees_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     holder.kill()
     started = time.monotonic()
@@ -65,7 +54,7 @@ def test_a_killed_holder_frees_it(tmp_path: Path, holder: subprocess.Popen[str])
         assert mine
         owner = Holder.read(tmp_path / "x.lock")
         assert owner is not None
-        assert (owner.pid, owner.is_here, owner.is_stopped) == (os.getpid(), True, False)
+        assert (owner.pid, owner.is_here) == (os.getpid(), True)
     assert time.monotonic() - started < 2
     assert (tmp_path / "x.lock").read_bytes() == b""
 

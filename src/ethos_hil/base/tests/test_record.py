@@ -26,6 +26,8 @@ from ethos_hil.base.inference_profile import (
 from ethos_hil.base.record import (
     Accuracy,
     ArtifactInfo,
+    BenchInfo,
+    BoardRun,
     Check,
     DelegateInfo,
     Divergence,
@@ -33,10 +35,11 @@ from ethos_hil.base.record import (
     Op,
     Output,
     Record,
+    RunInfo,
     RunnerInfo,
+    SuiteTest,
     TargetInfo,
 )
-from ethos_hil.base.record_context import BenchInfo, BoardRun, RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 RECORD = Record(

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu.memories import MemorySystem, Port
+from ethos_hil.base.npu.family import MemorySystem, Port
 
 OFF = "off"
 RELAXED = "EXT_RLATENCY=0 EXT_WLATENCY=0 EXT_BWCAP=0 SRAM_RLATENCY=0 SRAM_WLATENCY=0"
