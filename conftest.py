@@ -25,7 +25,6 @@ LONGEST = (
     "harness/tests/test_wheel.py",
     "docs/tests/test_code_blocks.py",
     "suites/tests/test_known.py",
-    "harness/tests/test_gate_on_runs.py",
     "harness/tests/test_api.py",
     "harness/cli/tests/test_bench_command.py",
     "firmware/tests/test_kernels_elementwise.py",

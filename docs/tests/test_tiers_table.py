@@ -24,7 +24,7 @@ def test_every_test_is_in_the_table_and_guards_are_counted() -> None:
 @pytest.mark.parametrize(
     ("file", "name", "where"),
     [
-        ("harness/tests/test_wheel.py", "test_its_dependencies_are_those_of_pyproject", "environment"),
+        ("harness/tests/test_wheel.py", "test_only_its_own_name_can_be_imported", "environment"),
         ("harness/tests/test_setup.py", "test_a_file_with_another_hash_is_refused", "environment"),
         ("harness/tests/test_setup.py", "test_a_line_without_a_pin_is_found", "make test"),
         ("harness/tests/test_setup.py", "test_an_environment_that_was_not_finished_is_made_anew", "proof"),

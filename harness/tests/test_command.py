@@ -105,19 +105,6 @@ def test_a_text_is_written_again_where_it_is(tmp_path: Path) -> None:
         snapshot.write(file, 1, "old", "new")
 
 
-def test_snapshots_are_written_only_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "case.py"
-    source = 'from ethos_hil.harness.testing.snapshot import Snapshot\nassert "new" == Snapshot("old")\n'
-    file.write_text(source)
-    monkeypatch.delenv(snapshot.WRITE, raising=False)
-    with pytest.raises(AssertionError):
-        exec(compile(source, str(file), "exec"), {})
-    assert file.read_text() == source
-    monkeypatch.setenv(snapshot.WRITE, "write")
-    exec(compile(source, str(file), "exec"), {})
-    assert file.read_text() == source.replace('"old"', "'new'")
-
-
 def test_another_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(snapshot.WRITE, raising=False)
     assert Ended(0, "verified\n", "").shown() != Snapshot("status 0\nverifie")

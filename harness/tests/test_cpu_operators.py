@@ -103,15 +103,6 @@ def test_quantised_convolutions_recurrent_cells_and_instance_norms_on_the_cpu(ne
 
 
 @pytest.mark.slow
-def test_a_convolution_of_three_dimensions_alone(net: Path) -> None:
-    import ethos_hil
-
-    result = ethos_hil.run(f"{net}:volume", npu="ethos-u55-128", allow_cpu_only=True)
-    result.assert_verified()
-    assert {output.reference for output in result.record.outputs} == {"the host's kernels"}
-
-
-@pytest.mark.slow
 def test_a_mask_as_index_is_refused_before_boot_with_its_line(net: Path) -> None:
     import ethos_hil
     from ethos_hil.harness.image.preflight import PreflightFailed

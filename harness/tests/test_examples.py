@@ -25,11 +25,6 @@ def net():
     torch.manual_seed(0)
     return torch.nn.Conv2d(2, 4, 3), (torch.randn(1, 2, 8, 8),)
 """
-SUITE = """
-from ethos_hil.suites.declare.case import Operator, case, f32
-
-double = Operator("double", ("add.Tensor",), fp=("ADD",), int=("ADD",), cases=(case("it", lambda a: a + a, f32(1, 5)),))
-"""
 Process = Callable[..., subprocess.CompletedProcess[str]]
 _READ = (
     "src/ethos_hil/**/*.py",
@@ -132,22 +127,6 @@ def test_the_target_keeps_the_contract(run: Process) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
     assert "skipped" not in done.stdout
-
-
-@pytest.mark.proof
-def test_a_suite_runs_on_the_target(run: Process, tmp_path: Path) -> None:
-    """pytest's plug-in knows it as the command line does, and refuses what is not there."""
-    (tmp_path / "test_double.py").write_text(SUITE)
-    wires = tmp_path / "wires"
-    wires.mkdir()
-    options = ("-p", "no:cacheprovider", "--suffix", "U55_BI", "--strict-waits")
-    done = run("pytest", *options, "--target", "wiretap", ETHOS_HIL_WIRETAP=str(wires))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 verified" in done.stdout
-    assert len(list(wires.iterdir())) == 1
-    done = run("pytest", *options, "--target", "wiretrap")
-    assert done.returncode == 4
-    assert "no target is called 'wiretrap': did you mean wiretap?" in done.stderr
 
 
 def test_a_plugin_that_cannot_be_imported_hides_nothing(ethos_hil: Run, installed: Path, tmp_path: Path) -> None:

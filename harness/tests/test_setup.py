@@ -274,55 +274,6 @@ def test_a_link_in_place_of_the_environment_is_never_emptied(small: Path, tmp_pa
 
 
 @pytest.fixture
-def unpacked(tmp_path: Path) -> dict[str, str]:
-    """Debian's package manager as a kill leaves it: cmake's package is unpacked only. apt-get just notes its calls."""
-    admin, package, tools = tmp_path / "dpkg", tmp_path / "package", tmp_path / "tools"
-    for folder in (
-        admin / "updates",
-        admin / "info",
-        admin / "triggers",
-        package / "DEBIAN",
-        tools,
-        tmp_path / "system",
-    ):
-        folder.mkdir(parents=True)
-    (admin / "status").touch()
-    control = "Package: cmake\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: half\n"
-    (package / "DEBIAN/control").write_text(control)
-    subprocess.run(["dpkg-deb", "--build", package, tmp_path / "cmake.deb"], check=True, capture_output=True)
-    command = ["dpkg", f"--admindir={admin}", f"--instdir={tmp_path / 'system'}", "--force-not-root"]
-    subprocess.run(
-        [*command, "--force-script-chrootless", "--log=/dev/null", "--unpack", tmp_path / "cmake.deb"],
-        check=True,
-        capture_output=True,
-    )
-    for name in ("apt-get", "dpkg"):
-        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/asked\n')
-        (tools / name).chmod(0o755)
-    (tools / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
-    (tools / "sudo").chmod(0o755)
-    return {"PATH": f"{tools}:{os.environ['PATH']}", "DPKG_ADMINDIR": str(admin)}
-
-
-@set_up
-@pytest.mark.skipif(shutil.which("dpkg") is None, reason="needs Debian's package manager")
-def test_what_a_killed_apt_left_half_installed_is_installed(
-    small: Path, unpacked: dict[str, str], tmp_path: Path
-) -> None:
-    done = run(small, "build/.apt", **unpacked)
-    assert done.returncode == 0, done.stderr
-    assert "missing: cmake)" in done.stderr
-    first, *others = (tmp_path / "asked").read_text().splitlines()
-    assert first == "dpkg --configure -a"
-    assert "install" in others[-1]
-    (tmp_path / "asked").unlink()
-    (small / "build/.apt").unlink()
-    done = run(small, "build/.apt")  # the real one, in which nothing is half installed
-    assert (done.returncode, done.stderr) == (0, "")
-    assert not (tmp_path / "asked").exists()
-
-
-@pytest.fixture
 def foreign() -> Iterator[tuple[Path, list[str]]]:
     """A folder that another user can read, not write, and the beginning of a command as that user."""
     if os.getuid() != 0:

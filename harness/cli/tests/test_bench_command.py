@@ -106,17 +106,6 @@ def test_a_budget_that_nothing_meets_is_status_1(command_line: Run, grid: str, b
     assert ("nothing meets fps>=125001" in error) is (status == 1)
 
 
-def test_the_report_has_the_answers_that_were_asked_for(command_line: Run, grid: str) -> None:
-    write_run(grid)
-    for budget in ("fps>=124000", "cycles<=1", "cycles<=1"):
-        command_line(*CHEAP, "--which", budget)
-    assert command_line("report", "results/runs", "-o", "bench.html")[0] == 0
-    page = Path("bench.html").read_text()
-    assert page.count("is the smallest that meets fps&gt;=124000, by less than the timing model&#39;s error") == 1
-    assert page.count("nothing meets cycles&lt;=1; the nearest is ethos-u55-128 in Sram_Only") == 1
-    assert page.index("it holds down to 496 MHz") > page.index("Which meets fps&gt;=124000")
-
-
 def test_a_refusal_has_one_word_and_one_count_in_terminal_files_and_report(command_line: Run, grid: str) -> None:
     write_run(
         grid,

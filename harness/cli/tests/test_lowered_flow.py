@@ -73,12 +73,6 @@ def test_an_ethos_u85_loops_as_often_as_the_values_say(ethos_hil: Run, here: Pat
     assert record["executions"] == 3
 
 
-def test_every_method_of_a_program_is_verified(ethos_hil: Run, here: Path) -> None:
-    for method, delegated in (("encode", True), ("score", True), ("encode_again", True), ("rank", False)):
-        record = run(ethos_hil, here, f"{MODELS}:methods", "--method", method)
-        assert (record["method"], bool(compared(record))) == (method, delegated)
-
-
 def test_a_whole_method_of_several_is_verified(ethos_hil: Run, here: Path) -> None:
     assert ethos_hil("lower", f"{MODELS}:methods", "--whole", "-o", "whole.pte").status == 0
     record = run(ethos_hil, here, "whole.pte", "--method", "score")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, UsageError
+from ethos_hil.base.errors import EthosHilError, TargetError, UsageError
 from ethos_hil.base.record import Check
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.image.preflight import FAIL, PreflightFailed
@@ -70,16 +70,6 @@ def test_python_prints_the_hint_below_the_message() -> None:
     assert lines[-2:] == ["do this\n", "said by somebody else\n"]
     assert traceback.format_exception_only(error.replace(hint=None))[1:] == ["said by somebody else\n"]
     assert not getattr(UsageError("wrong"), "__notes__", None)
-
-
-def test_a_field_that_no_error_has_is_refused() -> None:
-    with pytest.raises(TypeError, match="text"):
-        UsageError("wrong").replace(text="x")
-
-
-def test_the_kind_is_that_of_the_class_unless_one_is_given() -> None:
-    assert OracleError("gone").kind is FailureKind.NO_REFERENCE
-    assert TargetError("gone").kind is FailureKind.FAULT
 
 
 def test_every_kind_is_documented() -> None:

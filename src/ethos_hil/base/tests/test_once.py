@@ -48,13 +48,3 @@ def test_one_of_many_processes_makes_it(tmp_path: Path) -> None:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 8
     assert (tmp_path / "log").read_text() == "made\n"
-
-
-def test_workers_of_a_session_share_one_folder(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
-    shared = Once.of_session(tmp_path_factory)
-    assert shared.root == tmp_path_factory.getbasetemp().parent / "once"
-    monkeypatch.delenv("PYTEST_XDIST_WORKER")
-    assert Once.of_session(tmp_path_factory).root == tmp_path_factory.getbasetemp() / "once"

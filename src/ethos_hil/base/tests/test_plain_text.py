@@ -1,4 +1,4 @@
-"""Text of unknown origin has no effect on a terminal, and every other text stays as it is."""
+"""Text of unknown origin has no effect on a terminal, and every other text stays as it is; numbers have words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ import unicodedata
 
 import pytest
 
-from ethos_hil.base.plain_text import cut, escape, one_line
+from ethos_hil.base.plain_text import (
+    change,
+    count_of,
+    cut,
+    duration,
+    escape,
+    exact,
+    list_of,
+    memory_size,
+    one_line,
+    per_second,
+    percent,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +69,33 @@ def test_line_ends_stay_where_they_are_wanted() -> None:
 def test_a_long_text_is_cut_and_says_what_is_missing() -> None:
     assert cut("abc", 3) == "abc"
     assert cut("abcdé\udcff", 3) == "abc ... (6 bytes left out)"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (count_of(1, "point"), "1 point"),
+        (count_of(1200, "point"), "1,200 points"),
+        (count_of(2, "box", "boxes"), "2 boxes"),
+        (percent(None), ""),
+        (percent(0.0), "0"),
+        (percent(0.0512), "5.1"),
+        (percent(0.0996), "10"),
+        (duration(0.00183), "1.83 ms"),
+        (duration(0.9999e-6), "1 us"),
+        (duration(1234.0), "1,234 s"),
+        (duration(3e-9), "3 ns"),
+        (per_second(25_000.4), "25,000"),
+        (per_second(0.421), "0.421"),
+        (exact(2.0), "2"),
+        (exact(0.1), "0.1"),
+        (memory_size(1536), "1.5 KiB"),
+        (memory_size(1 << 21), "2 MiB"),
+        (memory_size(16), "16 B"),
+        (change(1.0), ""),
+        (change(1.025), "+2.5 %"),
+        (list_of("abcde"), "a, b, c and 2 more"),
+    ],
+)
+def test_a_number_is_said_in_one_way(text: str, words: str) -> None:
+    assert text == words

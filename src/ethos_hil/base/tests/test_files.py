@@ -1,14 +1,53 @@
-"""Only regular files are read, and no more of them than is allowed; nothing waits."""
+"""Files that cannot be used are named in one line; only regular ones are read, and no more than is allowed."""
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.files import NotAFile, TooLarge, check_regular, read_bytes, read_text
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.files import (
+    NotAFile,
+    TooLarge,
+    check_regular,
+    read_bytes,
+    read_text,
+    readable,
+    reason,
+    unreadable,
+    unwritable,
+    writable,
+    write_whole,
+)
+
+
+def test_a_file_is_named_by_the_error_and_else_by_the_caller(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"gone\.json cannot be read: No such file") as caught, readable(hint="look"):
+        (tmp_path / "gone.json").read_text()
+    assert caught.value.hint == "look"
+    error = unreadable(OSError("odd"), tmp_path, use="read or written")
+    assert error.message == f"{tmp_path} cannot be read or written: odd"
+
+
+def test_what_cannot_be_written_is_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "gone" / "a.json"
+    with pytest.raises(UsageError, match=r"cannot write .*a\.json: No such file") as caught, writable(path):
+        write_whole(path, "")
+    assert caught.value.hint == "nothing was written there"
+
+
+def test_too_few_descriptors_are_not_the_files_fault(tmp_path: Path) -> None:
+    error = OSError(errno.EMFILE, "Too many open files")
+    assert isinstance(unreadable(error, tmp_path), ToolError)
+    assert isinstance(unwritable(error, tmp_path), ToolError)
+
+
+def test_the_reason_of_any_error_is_its_text() -> None:
+    assert [reason(OSError(errno.EACCES, "no", "file")), reason(ValueError("odd"))] == ["no", "odd"]
 
 
 def test_files_and_links_to_them_are_read(tmp_path: Path) -> None:
