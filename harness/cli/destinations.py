@@ -1,7 +1,6 @@
 """The places that a command writes to: none is the place of another one, or of what the command reads.
 
-A file that is written is renamed into its place, and the folder of artefacts is replaced as a whole. So whatever was in
-that place is gone.
+A file that is written is renamed into its place, so whatever was in that place is gone.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,33 +52,16 @@ def model_file(model: str) -> Path | None:
     return Path(name) if name.endswith((".py", *files)) else None
 
 
-def listed_files(folder: Path) -> frozenset[str]:
-    """Return the files that the manifest in a folder of artefacts lists; none if it is another program's."""
-    from ethos_hil.lowering.output.export_files import (
-        MANIFEST,  # with tosa-tools, which who merges a night need not have
-    )
-
-    return _list(folder / MANIFEST)
-
-
-def check_folder(
-    folder: Path,
-    written: Mapping[str, Path | None],
-    *,
-    option: str = "--artifacts",
-    listed: Callable[[Path], frozenset[str]] = listed_files,
-) -> None:
-    """Check that a folder that the command replaces can be replaced without a loss.
+def check_folder(folder: Path, written: Mapping[str, Path | None], *, option: str = "--artifacts") -> None:
+    """Check that files can be written into a folder.
 
     Args:
         folder: the folder, or a link to it; it may be missing.
         written: the files that the command writes beside it, as for `check_distinct`.
         option: what names the folder on the command line.
-        listed: returns the names of the files in a folder that we wrote.
 
     Raises:
-        UsageError: it has other files than those that we wrote there, or others are to be written there; or it cannot
-            be replaced.
+        UsageError: it cannot be made or written, or lies in a file's place, or another file is to be written in it.
     """
     if folder.exists() and not folder.is_dir():
         raise unwritable(NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)), folder)
@@ -92,18 +74,9 @@ def check_folder(
             )
         if path is not None and path != STDOUT and _place(path).is_relative_to(place):
             raise UsageError(
-                f"{name} {path} lies in the folder {option} {folder}, which is replaced as a whole",
+                f"{name} {path} lies in the folder {option} {folder}",
                 hint=f"name another place for {name}; the program is there as model.pte in any case",
             )
-    if Path.cwd().is_relative_to(place) or place.is_mount():
-        what = "a mounted file system" if place.is_mount() else "the working directory, or has it inside"
-        raise UsageError(f"{option} {folder} is replaced as a whole, and it is {what}", hint="name a new folder in it")
-    foreign = _foreign(place, listed)
-    if foreign is not None:
-        raise UsageError(
-            f"{option} {folder} has files that were not written by ethos-hil, such as {foreign}",
-            hint="name an empty or a new folder",
-        )
     _check_can_be_made(folder)
 
 
@@ -179,15 +152,11 @@ def _place(path: Path) -> Path:
     return path.parent.resolve() / path.name
 
 
-def _foreign(folder: Path, listed: Callable[[Path], frozenset[str]]) -> str | None:
-    """Return the name of something in a folder that we did not write there, or None."""
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    ours = listed(folder) if paths else frozenset()
-    return next((path.name for path in paths if path.name not in ours or not path.is_file()), None)
+def listed_files(folder: Path) -> frozenset[str]:
+    """Return the files that the manifest in a folder of artefacts lists; none if it is another program's."""
+    from ethos_hil.lowering.output.export_files import MANIFEST  # late: with tosa-tools, which a merged night lacks
 
-
-def _list(manifest: Path) -> frozenset[str]:
-    """Return the files that a manifest of ours lists; none if it is another program's."""
+    manifest = folder / MANIFEST
     try:
         document = json.loads(read_text(manifest, most=_MOST_MANIFEST))
         files = document["files"]

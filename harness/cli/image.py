@@ -27,7 +27,7 @@ def image(
     question: Question,
     output: Annotated[
         Path,
-        typer.Argument(metavar="OUTPUT", help="The file to write; with --format mps a folder, replaced as a whole."),
+        typer.Argument(metavar="OUTPUT", help="The file to write; with --format mps a folder."),
     ],
     form: Annotated[
         str,
@@ -67,7 +67,7 @@ def write_image(
 
     Args:
         question: what to pack.
-        output: the ELF, or the folder of files for a memory card, which is replaced as a whole.
+        output: the ELF, or the folder of files for a memory card.
         form: one of `FORMATS`.
         soc: name of the system on chip, or None for the first one that has the NPU.
         reporter: is told of each stage.
@@ -75,9 +75,9 @@ def write_image(
     Raises:
         UsageError: the arguments contradict one another, or nothing can be written there; others as `packed_model`.
     """
-    from ethos_hil.base.files import writable, write_all, write_folder
+    from ethos_hil.base.files import writable, write_all, write_into
     from ethos_hil.harness.dry_run.survey import packed_model, soc_for
-    from ethos_hil.harness.image.card import card_files
+    from ethos_hil.harness.image.card import card_files, our_files
 
     if form not in FORMATS:
         raise UsageError(f"--format {form!r} is not a format", hint=f"valid: {', '.join(FORMATS)}")
@@ -92,22 +92,15 @@ def write_image(
             write_all(files)
             return packed, (output,)
         named = card_files(packed.image.elf, packed.soc)
-        _check(question, output, form)  # lowering takes long enough to put a file there
-        write_folder(output.resolve(), named)
+        write_into(output.resolve(), named, our_files(output))
     return packed, tuple(output / name for name in named)
 
 
 def _check(question: Question, output: Path, form: str) -> None:
-    from ethos_hil.harness.image.card import our_files
-
     model = model_file(question.model) if isinstance(question.model, str) else None
     read = {"MODEL": model, "--inputs": question.inputs if isinstance(question.inputs, Path) else None}
     check_distinct({"OUTPUT": output}, read)
     if form == "elf":
         check_files([output])
         return
-    check_folder(output, {}, option="OUTPUT", listed=our_files)
-    place = output.resolve()
-    for name, path in read.items():
-        if path is not None and path.resolve().is_relative_to(place):
-            raise UsageError(f"{name} {path} lies in {output}, which is replaced as a whole", hint="name a new folder")
+    check_folder(output, {}, option="OUTPUT")

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import unwritable, writable, write_all, write_folder
+from ethos_hil.base.files import unwritable, writable, write_all, write_into
 from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.base.question import GROUPS, OPTIONS, Question
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
-from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
+from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, listed_files, model_file
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import cpu_ops
 from ethos_hil.lowering.artifact import Artifact
@@ -144,20 +144,18 @@ def lower(order: LowerOrder, reporter: Reporter, *, json_file: Path | None = Non
     result = lower_question(question, spec, progress=lambda text: reporter.stage(f"{what}: {text}"), whole=order.whole)
     artifact = result.artifact
     files = {_numbered_path(path, ending): data for ending, data in products(artifact, product).items()}
-    if order.artefacts is not None:
-        check_folder(order.artefacts, written)  # lowering takes long enough to put a file there
     looked_into = artefacts(artifact) if order.artefacts is not None else {}
     try:
+        if order.artefacts is not None:
+            write_into(order.artefacts.resolve(), looked_into, listed_files(order.artefacts))
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         write_all(files)
     except OSError as error:
-        raise unwritable(error, error.filename2 or path) from error
+        raise unwritable(error, error.filename2 or order.artefacts or path) from error
     said = tuple(note for method in artifact.methods for note in result.quantisation.get(method.name, ()))
     if order.artefacts is None:
         return Lowered(artifact, product, tuple(files), said=said)
-    with writable(order.artefacts):
-        write_folder(order.artefacts.resolve(), looked_into)
     return Lowered(artifact, product, tuple(files), tuple(order.artefacts / name for name in sorted(looked_into)), said)
 
 

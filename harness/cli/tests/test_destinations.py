@@ -9,67 +9,60 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import write_folder, write_whole
-from ethos_hil.harness.cli.destinations import check_distinct, check_folder
+from ethos_hil.base.files import write_into, write_whole
+from ethos_hil.harness.cli.destinations import check_distinct, check_folder, listed_files
 from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.output.export_files import MANIFEST
 
 
-def ours(folder: Path, *names: str) -> Path:
-    """Make a folder as we write it, with these files."""
-    document = {"schema_version": 1, "sha256": "", "versions": {}, "missing": [], "files": [*names, MANIFEST]}
-    write_folder(folder, dict.fromkeys(names, b"") | {MANIFEST: json.dumps(document).encode()})
-    return folder
-
-
-def test_our_folder_may_be_replaced(tmp_path: Path) -> None:
-    check_folder(ours(tmp_path / "look", "model.pte", "listing.txt"), {})
-    check_folder(tmp_path / "absent", {})
-    (tmp_path / "empty").mkdir()
-    check_folder(tmp_path / "empty", {"--json": Path("-"), "--output": tmp_path / "net.pte"})
+def test_of_what_is_in_our_folder_only_ours_is_replaced(tmp_path: Path) -> None:
+    listed = ["model.pte", "listing.txt", "../outside", MANIFEST]
+    document = {"schema_version": 1, "sha256": "", "versions": {}, "missing": [], "files": listed}
+    (tmp_path / "outside").touch()
+    look = tmp_path / "look"
+    write_into(look, {"model.pte": b"old", "listing.txt": b"", MANIFEST: json.dumps(document).encode()}, ())
+    (look / "notes").write_text("years of work")
+    assert listed_files(look) == {*listed}
+    write_into(look, {"model.pte": b"new", MANIFEST: b"{}"}, listed_files(look))
+    assert {path.name for path in look.iterdir()} == {"model.pte", MANIFEST, "notes"}
+    assert (look / "model.pte").read_bytes() == b"new"
+    assert (tmp_path / "outside").exists()
 
 
 @pytest.mark.parametrize("manifest", ['{"mine": 1}', "[]", "no JSON", "[" * 100_000, '{"files": ["thesis.txt"]}'])
 def test_a_manifest_of_another_program_is_not_ours(tmp_path: Path, manifest: str) -> None:
     (tmp_path / MANIFEST).write_text(manifest)
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match=r"not written by ethos-hil, such as lowering\.json"):
-        check_folder(tmp_path, {})
+    assert listed_files(tmp_path) == frozenset()
+    with pytest.raises(FileExistsError, match="was not written by ethos-hil"):
+        write_into(tmp_path, {"model.pte": b"", MANIFEST: b""}, listed_files(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "thesis.txt"]
 
 
-@pytest.mark.parametrize("what", ["file", "folder", "link", "folder of our name"])
-def test_a_file_of_the_users_in_our_folder_is_not_lost(tmp_path: Path, what: str) -> None:
-    look = ours(tmp_path / "look", "model.pte")
-    name = "model.pte" if what == "folder of our name" else "notes"
+@pytest.mark.parametrize("what", ["file", "folder", "link"])
+def test_a_file_of_the_users_is_not_lost(tmp_path: Path, what: str) -> None:
+    place = tmp_path / "model.pte"
     if what == "file":
-        (look / name).write_text("years of work")
+        place.write_text("years of work")
     elif what == "link":
-        (look / name).symlink_to("nowhere")
+        place.symlink_to("nowhere")
     else:
-        (look / name).unlink(missing_ok=True)
-        (look / name).mkdir()
-    with pytest.raises(UsageError, match=f"not written by ethos-hil, such as {name}"):
-        check_folder(look, {})
+        place.mkdir()
+    with pytest.raises(FileExistsError, match="was not written by ethos-hil"):
+        write_into(tmp_path, {"listing.txt": b"", "model.pte": b""}, ())
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pte"]
 
 
 @pytest.mark.parametrize("option", ["--output", "--json"])
-def test_no_file_is_written_into_the_folder_that_is_replaced(tmp_path: Path, option: str) -> None:
+def test_no_other_file_is_written_into_the_folder(tmp_path: Path, option: str) -> None:
     (tmp_path / "look").mkdir()
     (tmp_path / "link").symlink_to("look")
     for folder in ("look", "link"):
         with pytest.raises(UsageError, match=f"{option} .*lies in the folder --artifacts"):
             check_folder(tmp_path / folder, {option: tmp_path / "look/net.pte"})
-
-
-def test_the_working_directory_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "look/deeper").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "look/deeper")
-    for folder in (Path(), Path(".."), tmp_path / "look"):
-        with pytest.raises(UsageError, match="is the working directory, or has it inside"):
-            check_folder(folder, {})
-    with pytest.raises(UsageError, match="a mounted file system"):
-        check_folder(Path("/proc"), {})
+    check_folder(tmp_path / "look", {"--json": Path("-"), "--output": tmp_path / "net.pte"})
+    check_folder(tmp_path / "absent", {})
 
 
 @pytest.mark.parametrize("name", ["a", "./a", "sub/../a", "link/a"])
@@ -105,12 +98,10 @@ def test_the_command_refuses_before_it_lowers(ethos_hil: Run, here: Path) -> Non
     (here / "out").mkdir()
     model = (here / "net.py").read_text()
     check_errors(ethos_hil, "lower net.py:net", Snapshot("""
-        -o out --artifacts out: 2 ethos-hil: --output out/net.pte lies in the folder --artifacts out, which
-            is replaced as a whole (name another place for --output; the program is there as model.pte in
-            any case)
-        --json out/x --artifacts out: 2 ethos-hil: --json out/x lies in the folder --artifacts out, which is
-            replaced as a whole (name another place for --json; the program is there as model.pte in any
-            case)
+        -o out --artifacts out: 2 ethos-hil: --output out/net.pte lies in the folder --artifacts out (name
+            another place for --output; the program is there as model.pte in any case)
+        --json out/x --artifacts out: 2 ethos-hil: --json out/x lies in the folder --artifacts out (name
+            another place for --json; the program is there as model.pte in any case)
         -o x --json x: 2 ethos-hil: --json and --output are the same file, x (name another file for --json)
         -o net.py: 2 ethos-hil: --output and MODEL are the same file, net.py (name another file for
             --output)

@@ -112,11 +112,10 @@ def test_our_folder_is_replaced_and_no_other(ethos_hil: Run, here: Path) -> None
     assert "stale.txt" not in files(here / "look")
     assert json.loads((here / "look/lowering.json").read_text())["target"].startswith("ethos-u55-256")
     (here / "mine").mkdir()
-    (here / "mine/thesis.txt").write_text("years of work")
-    assert_one_clear_line(
-        ethos_hil("lower", "net.py:net", "--artifacts", "mine"), 2, "mine", "not written by ethos-hil"
-    )
-    assert files(here / "mine") == ["thesis.txt"]
+    (here / "mine/model.pte").write_text("years of work")
+    refused = ethos_hil("lower", "net.py:net", "--artifacts", "mine", "-o", "other.pte")
+    assert_one_clear_line(refused, 2, "cannot write mine: model.pte is there, and was not written by ethos-hil")
+    assert (here / "mine/model.pte").read_text() == "years of work"
     assert files(here) == ["look", "mine", "net.pte", "net.py"], "nothing half-written"
 
 
@@ -227,6 +226,7 @@ def test_a_full_disk_leaves_nothing_half_written(ethos_hil: Run, here: Path) -> 
     written(ethos_hil("lower", "net.py:net", "-o", "elsewhere.pte"))
     with full_disk(2000):  # the program has more bytes
         ended = ethos_hil("lower", "net.py:net", "--artifacts", "look")
-    assert_one_clear_line(ended, 2, "cannot write net.pte: File too large")
+    assert_one_clear_line(ended, 2, "cannot write ", "File too large")
     assert (here / "net.pte").read_text() == "before"
-    assert files(here) == ["elsewhere.pte", "net.pte", "net.py"]
+    assert files(here) == ["elsewhere.pte", "look", "net.pte", "net.py"]
+    assert files(here / "look") == []

@@ -12,7 +12,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import write_folder
+from ethos_hil.base.files import write_into
 from ethos_hil.harness.image.card import card_files, our_files
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
@@ -133,7 +133,7 @@ def test_only_our_own_folder_is_known_as_ours(tmp_path: object) -> None:
     folder = tmp_path / "card"  # type: ignore[operator]
     soc = find_soc("corstone-320")
     files = card_files(image(soc, load("add")).elf, soc)
-    write_folder(folder, files)
+    write_into(folder, files, ())
     assert our_files(folder) == frozenset(files)
     (folder / "images.txt").write_text("[IMAGES]\nIMAGE0FILE: \\SOFTWARE\\THESIS.BIN\n")
     assert our_files(folder) == frozenset()

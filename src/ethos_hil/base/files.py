@@ -9,10 +9,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -228,30 +227,27 @@ def append_line(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
-def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files whole or not at all; an existing folder is replaced with everything in it.
+def write_into(folder: Path, files: Mapping[str, bytes], ours: Collection[str]) -> None:
+    """Write files into a folder, which is made if it is missing: all of them, or none. What else is there stays.
+
+    Args:
+        folder: the folder, or a link to it.
+        files: their content by name.
+        ours: names of files that we wrote there before: those that are not written again are removed.
 
     Raises:
-        OSError: its parent cannot be made, it is not a folder, the disk is full, ...
+        OSError: one has the name of something that is not ours, the disk is full, ...
     """
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=_hidden(path)))
-    before = fresh.with_name(f"{fresh.name}.before")
-    try:
-        for name, data in files.items():
-            (fresh / name).write_bytes(data)
-        fresh.chmod(_permissions(0o777))
-        if path.exists():
-            path.rename(before)
-        fresh.rename(path)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        if before.exists() and not path.exists():
-            before.rename(path)
-        raise
-    shutil.rmtree(before, ignore_errors=True)
+    for name in files:
+        if name not in ours and os.path.lexists(folder / name):
+            what = f"{name} is there, and was not written by ethos-hil"
+            raise FileExistsError(errno.EEXIST, what, str(folder / name))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_all({folder / name: data for name, data in files.items()})
+    for name in ours:
+        old = folder / name
+        if name not in files and old.parent == folder and old.is_file():
+            old.unlink()
 
 
 def _write_directly(path: Path, data: bytes) -> None:
