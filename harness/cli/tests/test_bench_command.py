@@ -17,7 +17,6 @@ from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.points import PointSettings, facts_of, refuse
 from ethos_hil.harness.campaign.place import OpenRun, RunPlace
-from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.cli.bench_run import status_of, status_of_gaps
 from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.testing.snapshot import Snapshot
@@ -211,11 +210,3 @@ def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
     # And a point without a record is never passed over.
     assert status_of_gaps((first, second), answers) == 1
     assert "without a record: 1 points, such as second on ethos-u55-256" in capsys.readouterr().err
-
-
-def test_a_shard_that_has_no_case_is_no_failure(command_line: Run, grid: str) -> None:
-    (number,) = (number for number in (1, 2) if not Shard(number, 2).takes("linear_64_to_8"))
-    command = ("bench", "--grid", grid, "--no-boot", "--case", "linear*", "--shard", f"{number}/2")
-    status, _, error = command_line(*command)
-    assert status == 0, error
-    assert "0 points" in error

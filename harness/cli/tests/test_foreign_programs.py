@@ -28,15 +28,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     sets = upstream_programs.inputs(3)
     np.savez(folder / "x.npz", np.concatenate([entry[0].numpy() for entry in sets])[:, None])
     float_module = upstream_programs.two_heads()[0].eval()
-    cpu = upstream_programs.compiled(upstream_programs.Doubled(), example, npu=None)
-    (folder / "cpu.pte").write_bytes(cpu.buffer)
     return SimpleNamespace(
         pte=folder / "up.pte",
         x=folder / "x.npz",
         bpte=upstream_programs.bundled(program, module, sets, folder / "up.bpte"),
         of_floats=upstream_programs.bundled(program, float_module, sets, folder / "floats.bpte"),
-        cpu=folder / "cpu.pte",
-        cpu_bpte=upstream_programs.bundled(cpu, upstream_programs.Doubled(), sets, folder / "cpu.bpte"),
     )
 
 
@@ -100,14 +96,6 @@ def test_a_bundled_program_says_what_is_right(ethos_hil: Run, files: SimpleNames
     own = ethos_hil("run", files.of_floats, "--inputs", files.x)
     assert own.out.startswith("unverified"), "other inputs than the bundle's have other answers"
     assert ethos_hil("preflight", files.bpte).status == 0
-
-
-def test_a_program_for_the_cpu_alone_is_compared_with_what_is_expected(
-    ethos_hil: Run, here: Path, files: SimpleNamespace
-) -> None:
-    assert ethos_hil("run", files.cpu_bpte, "--allow-cpu-only", "--json", "r.json").status == 0
-    references = {output["reference"] for output in json.loads((here / "r.json").read_text())["outputs"]}
-    assert references == {"the bundle's expected outputs"}
 
 
 def test_the_api_says_the_same(files: SimpleNamespace, tmp_path: Path) -> None:

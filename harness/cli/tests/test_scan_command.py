@@ -79,15 +79,6 @@ def test_without_an_index_it_ends_with_3(ethos_hil: Run, monkeypatch: pytest.Mon
     assert "check the network" in err
 
 
-def test_versions_that_cannot_be_installed_end_with_3(ethos_hil: Run) -> None:
-    for version in ("9.1.0", "9.2.0"):
-        wheel(Path("wheels"), "ethos-u-vela", version, ["never-there"])
-    status, out, err = ethos_hil("net.py:net", "--over", "ethos-u-vela=9.1..9.2")
-    assert (status, out) == (3, "")
-    assert "no version of ethos-u-vela can be installed; the last, 9.2.0: " in err
-    assert [path.name for path in Path("kept").iterdir()] == ["locks"]
-
-
 def test_versions_that_make_no_program_are_rows_with_their_reason(ethos_hil: Run) -> None:
     """These wheels have no Vela in them. The scan was made all the same."""
     wheel(Path("wheels"), "ethos-u-vela", "9.2.0", ["never-there"])

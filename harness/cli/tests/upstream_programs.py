@@ -25,13 +25,6 @@ class TwoHeads(nn.Module):
 NAMES = ("mask", "class.logits", "class.both.0", "class.both.1")
 
 
-class Doubled(nn.Module):
-    """For a program that has nothing on the NPU."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sort(x, dim=-1).values
-
-
 def inputs(count: int) -> list[tuple[torch.Tensor, ...]]:
     """Some input sets, always the same."""
     generator = torch.Generator().manual_seed(5)
@@ -59,12 +52,12 @@ def quantised() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return convert_pt2e(prepared), example
 
 
-def compiled(module: nn.Module, example: tuple[torch.Tensor, ...], *, npu: str | None = "ethos-u55-128") -> Any:
-    """ExecuTorch's program of a module; without an NPU all of it is on the CPU."""
+def compiled(module: nn.Module, example: tuple[torch.Tensor, ...]) -> Any:
+    """ExecuTorch's program of a module for an Ethos-U55-128."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
-    partitioner = [] if npu is None else [EthosUPartitioner(EthosUCompileSpec(npu))]
+    partitioner = [EthosUPartitioner(EthosUCompileSpec("ethos-u55-128"))]
     exported = torch.export.export(module, example)
     return to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch()
 
