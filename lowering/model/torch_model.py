@@ -167,11 +167,15 @@ def from_exported(exported: torch.export.ExportedProgram, *, label: str = "model
     """
     if exported.example_inputs is None:
         raise UsageError(f"{label} has no example inputs", hint="export it again with this torch version")
-    args, kwargs = exported.example_inputs
-    if kwargs:
-        raise UsageError(f"{label} takes keyword arguments {sorted(kwargs)}", hint="export with positional inputs only")
     try:
+        args, kwargs = exported.example_inputs
+        if kwargs:
+            raise UsageError(
+                f"{label} takes keyword arguments {list(kwargs)}", hint="export with positional inputs only"
+            )
         module = exported.module(check_guards=False)
+    except EthosHilError:
+        raise
     except Exception as error:
         raise_if_interrupted(error)
         raise UsageError(f"{label} is a damaged program: {summary(error)}", hint="export it again") from error
@@ -182,7 +186,7 @@ def _load_exported(text: str, *, trust: bool) -> TorchModel:
     path = Path(text).expanduser()
     if not path.exists():
         raise no_file(text)
-    from ethos_hil.lowering.model.exported.exported_file import load_exported
+    from ethos_hil.lowering.model.exported_file import load_exported
 
     return from_exported(load_exported(path, trust=trust), label=text)
 

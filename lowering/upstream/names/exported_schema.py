@@ -1,44 +1,14 @@
-"""What torch.export.save writes: the types of its JSON, and where Python looks for what it names (torch 2.13)."""
+"""What torch.export.save writes: the types of its JSON, and the operators that it may name (torch 2.13)."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import typing
 from functools import cache
 from typing import Any
 
 from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.upstream.names.operators import PT2E_OPERATORS, register_operators
-
-TENSOR_GLOBALS = frozenset(
-    {
-        "collections OrderedDict",
-        "torch Size",
-        "torch device",
-        "torch._utils _rebuild_parameter",
-        "torch._utils _rebuild_tensor_v2",
-        "torch.storage UntypedStorage",
-    }
-    | {
-        f"torch {name}Storage"
-        for name in (
-            "BFloat16", "Bool", "Byte", "Char", "ComplexDouble", "ComplexFloat", "Double", "Float", "Half", "Int",
-            "Long", "Short",
-        )
-    }
-)  # fmt: skip
-"""What a pickle of plain tensors names, as pickletools writes it: module, blank, name."""
-
-SYMBOLIC = frozenset(
-    {f"_operator.{name}" for name in (
-        "add", "and_", "eq", "floordiv", "ge", "getitem", "gt", "le", "lt", "mod", "mul", "ne", "neg", "not_", "or_",
-        "pos", "sub", "truediv",
-    )}
-    | {f"torch.sym_{name}" for name in ("float", "int", "ite", "max", "min", "not", "sum")}
-    | {f"math.{name}" for name in ("ceil", "floor", "trunc")}
-)  # fmt: skip
-"""Python's functions that torch.export puts into a graph to compute with sizes."""
 
 
 def program_type() -> Any:
@@ -81,11 +51,6 @@ def is_union(cls: Any) -> bool:
     from torch._export.serde.union import _Union
 
     return isinstance(cls, type) and issubclass(cls, _Union)
-
-
-def is_choice(cls: Any) -> bool:
-    """Whether a type is an enumeration of integers."""
-    return isinstance(cls, type) and issubclass(cls, enum.IntEnum)
 
 
 @cache

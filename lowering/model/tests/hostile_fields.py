@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.model.exported.tests.archive_edit import CONSTANTS, PROGRAM, WEIGHTS, contents, write
+from ethos_hil.lowering.model.tests.archive_edit import CONSTANTS, PROGRAM, WEIGHTS, contents, write
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.upstream.names.operators import register_operators
 

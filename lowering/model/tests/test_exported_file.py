@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.model.exported.exported_file import load_exported
-from ethos_hil.lowering.model.exported.tests.archive_edit import (
+from ethos_hil.lowering.model.exported_file import load_exported
+from ethos_hil.lowering.model.tests.archive_edit import (
     CONSTANTS,
     INPUTS,
     PROGRAM,
@@ -27,7 +27,7 @@ from ethos_hil.lowering.model.exported.tests.archive_edit import (
     replaced,
     write,
 )
-from ethos_hil.lowering.model.exported.tests.programs import PROGRAMS, save
+from ethos_hil.lowering.model.tests.programs import PROGRAMS, save
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.upstream.names.operators import register_operators
 
@@ -75,7 +75,7 @@ def test_a_real_one_loads_as_torch_loads_it(tmp_path: Path, name: str) -> None:
     arguments = ours.example_inputs[0]
     answers = [leaves(program.module(check_guards=False)(*arguments)) for program in (ours, theirs)]
     assert all(torch.equal(output, other) for output, other in zip(*answers, strict=True))
-    keys = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "custom")
+    keys = ("stack_trace", "nn_module_stack", "torch_fn")
     for node, other in zip(ours.graph.nodes, theirs.graph.nodes, strict=True):
         assert [node.meta.get(key) for key in keys] == [other.meta.get(key) for key in keys]
 
@@ -170,10 +170,7 @@ def parameter(document: Any) -> Any:
         (lambda d: graph(d)["custom_obj_values"].update(x={"name": "x", "class_fqn": "x"}), "a custom object"),
         (lambda d: of_x(d)["device"].update(type="cuda"), "not the processor"),
         (lambda d: of_x(d).update(dtype=[7]), "expected int, found"),
-        (lambda d: of_x(d)["sizes"].append({"as_expr": {"expr_str": ["1"], "hint": None}}), "expected str"),
-        (lambda d: of_x(d)["sizes"].append({"as_int": 10**400}), "a number of"),
-        (lambda d: d.update(range_constraints={"u99999999999": {"min_val": 0, "max_val": 1}}), "name of a size"),
-        (lambda d: graph(d)["nodes"][0]["metadata"].update(source_fn_stack="x,torch.__import__"), "name of a function"),
+        (lambda d: of_x(d)["sizes"].append({"as_int": "4"}), "expected int"),
         (lambda d: parameter(d).update(parameter_name="__class__.x"), "not the name of a parameter"),
     ],
 )
@@ -188,9 +185,6 @@ def test_each_field_has_to_be_of_its_kind(buffers: Path, change: Change, message
         (PROGRAM, b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
         (PROGRAM, b'{"a": ' + b"9" * 10_000 + b"}", "not JSON"),
         (PROGRAM, b"\xff\xfe", "not JSON"),
-        ("data/aotinductor/model/m.so", b"\x7fELF", "compiled code"),
-        (INPUTS, b"\x80\x02N.", "not a file of torch.save"),
-        ("data/weights/model.pt", pickled(), r"needs 'posix\.system'"),
         ("archive_version", b"9", "archive_version is b'9'"),
     ],
 )
@@ -235,3 +229,12 @@ def test_the_second_wall_stands_only_while_torch_loads(buffers: Path, monkeypatc
     load_exported(buffers)
     assert os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] == "1"
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
+
+
+def test_a_program_of_open_sizes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "open.pt2"
+    open_sizes = ({0: torch.export.Dim.AUTO},)
+    torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.randn(2, 4),), dynamic_shapes=open_sizes), path)
+    with pytest.raises(UsageError, match="a size that is not a number, as dynamic_shapes make it"):
+        load_exported(path)
+    assert load_exported(path, trust=True).range_constraints

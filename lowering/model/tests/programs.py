@@ -37,18 +37,6 @@ def constant(x: torch.Tensor) -> Any:
     return x + torch.tensor([1.0, 2.0, 3.0, 4.0]), {"a b": x * 2}
 
 
-class Attention(nn.Module):
-    """Multi-head attention of x with itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        answer: torch.Tensor = self.attention(x, x, x)[0]
-        return answer
-
-
 class NoGradient(nn.Module):
     """A part that torch.export wraps into an operator of higher order."""
 
@@ -82,8 +70,8 @@ class Shared(nn.Module):
         return answer
 
 
-def _exported(function: Callable[..., Any], *inputs: torch.Tensor, **options: Any) -> torch.export.ExportedProgram:
-    return torch.export.export(module_of(function).eval(), inputs, **options)
+def _exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.export.ExportedProgram:
+    return torch.export.export(module_of(function).eval(), inputs)
 
 
 def _quantised() -> torch.export.ExportedProgram:
@@ -105,10 +93,7 @@ def _convolutions() -> torch.export.ExportedProgram:
     return _exported(nn.Sequential(*layers, nn.Linear(8 * 16, 5)), torch.randn(1, 3, 8, 8))
 
 
-_OPEN = (({2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},),)
-"""Height and width."""
 PROGRAMS: dict[str, Callable[[], torch.export.ExportedProgram]] = {
-    "attention": lambda: _exported(Attention(), torch.randn(1, 5, 16)),
     # Two graphs inside the graph.
     "branch": lambda: _exported(
         lambda x: torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,)), torch.randn(2, 4)
@@ -119,16 +104,7 @@ PROGRAMS: dict[str, Callable[[], torch.export.ExportedProgram]] = {
     "encoder": lambda: _exported(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), torch.randn(1, 5, 16)),
     "lstm": lambda: _exported(nn.LSTM(4, 8, batch_first=True), torch.randn(1, 3, 4)),
     "no_gradient": lambda: _exported(NoGradient(), torch.randn(2, 4)),
-    # Sizes are expressions: with Max and FloorDiv here, and with decimals in "scaled".
-    "pooled": lambda: _exported(
-        lambda x: nn.functional.max_pool2d(x, 3, 2) + 1, torch.randn(4, 3, 9, 9), dynamic_shapes=_OPEN
-    ),
     "quantised": _quantised,
-    "scaled": lambda: _exported(
-        lambda x: nn.functional.interpolate(x, scale_factor=1.5, mode="nearest"),
-        torch.randn(1, 3, 8, 9),
-        dynamic_shapes=_OPEN,
-    ),
     "shared": lambda: _exported(Shared(), torch.tensor([[1, 2]])),
     "texts": lambda: _exported(texts, torch.randn(2, 4)),
 }
