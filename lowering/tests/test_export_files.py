@@ -1,4 +1,4 @@
-"""The files of a lowered model; a person can read the listing."""
+"""The files of a lowered model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.output.export_files import MANIFEST, artefacts, listing, products, summary
+from ethos_hil.lowering.output.export_files import MANIFEST, artefacts, products, summary
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, Lowered
-from ethos_hil.lowering.tests.known_model import marked
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +57,6 @@ def test_the_folder_has_all_there_is_to_look_into(lowered: Lowered) -> None:
     assert sorted(files) == sorted(
         [
             "model.pte",
-            "listing.txt",
             "delegate-0.tosa",
             "delegate-0.vela",
             "inputs.npz",
@@ -98,8 +96,6 @@ def test_tosa_alone_has_neither_blobs_nor_a_map(cache: Cache) -> None:
     files = artefacts(artifact)
     assert "delegate-0.tosa" in files
     assert not {"delegate-0.vela", "delegate-map.json", "vela-summary.json"} & files.keys()
-    assert "add.Tensor" not in listing(artifact), "no NPU operation, so none is mapped"
-    assert listing(artifact).startswith(f"{MODELS}:add for TOSA-1.0+FP\n")
 
 
 def test_a_program_without_a_reference_says_so() -> None:
@@ -107,28 +103,6 @@ def test_a_program_without_a_reference_says_so() -> None:
     files = artefacts(stranger)
     assert "reference.npz" not in files
     assert "was not lowered here" in json.loads(files[MANIFEST])["missing"][0]
-
-
-def test_the_listing_can_be_read(lowered: Lowered) -> None:
-    text = listing(lowered("known"))
-    lines = text.splitlines()
-    assert lines[0] == f"{MODELS}:known for ethos-u55-128, Shared_Sram"
-    assert "method forward (a8w8), planned memory" in text
-    assert "quantized_decomposed::quantize_per_tensor.out -> " in text
-    assert "TOSA main: " in text
-    (conv,) = [line for line in lines if "conv2d.default, batch_norm.default, relu.default" in line]
-    assert conv.endswith(f"stem.0 {marked('stem')}")
-    assert not [line for line in lines if line != line.rstrip()]
-
-
-def test_the_listing_of_a_program_that_branches_shows_where_to(lowered: Lowered) -> None:
-    from ethos_hil.base.npu.ethos_u import EthosU
-
-    jumps = listing(lowered("branching"))
-    assert "unless value" in jumps
-    inside = listing(lowered("branching", EthosU.parse("ethos-u85-256")))
-    assert "COND_IF submodule_0, submodule_1(" in inside
-    assert "TOSA submodule_1: " in inside
 
 
 def test_the_summary_is_a_line_a_method(lowered: Lowered) -> None:
