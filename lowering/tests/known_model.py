@@ -101,23 +101,6 @@ class LateTables(nn.Module):
         return self.dense(nn.functional.hardswish(self.gate(y)).flatten(1)), torch.sigmoid(self.first(y[:, :3]))
 
 
-class TransposedTwice(nn.Module):
-    """The transposed tensor is an output as well, so that its look-up must stay behind it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 4, 1)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        y = self.conv(x)
-        return torch.sigmoid(y), y
-
-
-def softmax_of_one_channel(x: torch.Tensor) -> torch.Tensor:
-    """The sum over one channel is a copy, which Vela makes a bare DMA transfer."""
-    return torch.softmax(x * 0.5, 1)
-
-
 def pool_with_indices(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Upstream fails on the indices of a max pool."""
     return nn.functional.max_pool2d(x, 2, return_indices=True)  # @indices
@@ -138,11 +121,6 @@ def branch_on_values(x: torch.Tensor) -> torch.Tensor:
 def sort(x: torch.Tensor) -> torch.Tensor:
     """Nothing of it can be delegated to an Ethos-U55."""
     return torch.sort(x, dim=1).values  # @only_sort
-
-
-def cast_to_integers(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Casts float to integer, which the NPU cannot do from quantised integers."""
-    return torch.relu(x), x.to(torch.int32)
 
 
 def ignore_second(x: torch.Tensor, _y: torch.Tensor) -> torch.Tensor:
@@ -169,25 +147,6 @@ class Branching(nn.Module):
     def dark(self, y: torch.Tensor) -> torch.Tensor:
         z = torch.relu(y) * 0.5  # @branch_dark
         return y - z  # @branch_darker
-
-
-def branch_twice(x: torch.Tensor) -> torch.Tensor:
-    """A branch within a branch."""
-
-    def inner_yes(y: torch.Tensor) -> torch.Tensor:
-        return y + torch.relu(y)  # @inner_yes
-
-    def inner_no(y: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(y)  # @inner_no
-
-    def yes(y: torch.Tensor) -> torch.Tensor:
-        z = y * 0.5  # @outer_yes
-        return torch.cond(z.sum() > 10, inner_yes, inner_no, (z,))  # @inner_choice
-
-    def no(y: torch.Tensor) -> torch.Tensor:
-        return torch.tanh(y)  # @outer_no
-
-    return torch.cond(x.sum() > 0, yes, no, (x,))  # @outer_choice
 
 
 class Looping(nn.Module):
@@ -316,16 +275,6 @@ def late_tables() -> Given:
     return LateTables(), (torch.randn(1, 3, 8, 7),)
 
 
-def transposed_twice() -> Given:
-    torch.manual_seed(11)
-    return TransposedTwice(), (torch.randn(1, 3, 8, 7),)
-
-
-def one_channel() -> Given:
-    torch.manual_seed(9)
-    return module_of(softmax_of_one_channel), (torch.randn(1, 1, 6, 6),)
-
-
 def indices() -> Given:
     return module_of(pool_with_indices), (torch.randn(1, 3, 8, 8),)
 
@@ -342,10 +291,6 @@ def undelegated() -> Given:
     return module_of(sort), (torch.arange(12.0).reshape(1, 12),)
 
 
-def to_integers() -> Given:
-    return module_of(cast_to_integers), (torch.arange(12.0).reshape(1, 12),)
-
-
 def unused_input() -> Given:
     return module_of(ignore_second), (torch.arange(12.0).reshape(1, 12), torch.ones(1, 12))
 
@@ -354,12 +299,6 @@ def branching() -> Calibrated:
     torch.manual_seed(20)
     x = torch.rand(1, 2, 6, 6)
     return Branching(), (x,), [(x,), (-x,)]
-
-
-def nested() -> Calibrated:
-    torch.manual_seed(21)
-    x = torch.rand(1, 2, 4, 4)
-    return module_of(branch_twice), (x,), [(x,), (2 * x,), (-x,)]
 
 
 def looping() -> Calibrated:

@@ -6,10 +6,8 @@ import hashlib
 import json
 import os
 import signal
-import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -94,16 +92,6 @@ def test_an_artifact_comes_back_as_it_was(tmp_path: Path) -> None:
     assert cache.find_by_pte("0" * 64) is None
 
 
-def test_what_is_kept_needs_no_torch_to_load(tmp_path: Path) -> None:
-    Cache(tmp_path).get_or_make(KEY, make_artifact)
-    code = (
-        "import sys; from pathlib import Path; from ethos_hil.lowering.cache.store import Cache;"
-        "assert Cache(Path(sys.argv[1])).get(sys.argv[2]).npu_ops;"
-        "assert not {'torch', 'executorch'} & sys.modules.keys()"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path), KEY], check=True)
-
-
 NAMES = [
     *("model.pte", "delegate-0.vela", "delegate-0.tosa", "delegate-0.compiled.tosa", "artifact.json", "SHA256SUMS"),
     *(f"{name}.npz" for name in ("example_inputs", "floating", "quantised", "allowed")),
@@ -138,29 +126,6 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, name: str, damage: str) -
     assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY]
 
 
-@pytest.mark.parametrize("name", ["artifact.json", "model.pte", "SHA256SUMS"])
-def test_a_pipe_in_an_entry_is_not_waited_for(tmp_path: Path, name: str) -> None:
-    cache = Cache(tmp_path)
-    cache.get_or_make(KEY, make_artifact)
-    (entry(cache) / name).unlink()
-    os.mkfifo(entry(cache) / name)
-    artifact, hit = cache.get_or_make(KEY, make_artifact)
-    assert not hit
-    assert same(artifact, make_artifact())
-    assert cache.get_or_make(KEY, never)[1]
-
-
-@pytest.mark.parametrize("place", ["size", "by-pte"])
-def test_a_pipe_beside_the_entries_is_not_waited_for(tmp_path: Path, place: str) -> None:
-    cache = Cache(tmp_path)
-    artifact, _ = cache.get_or_make(KEY, make_artifact)
-    path = tmp_path / "size" if place == "size" else cache.root / "by-pte" / artifact.sha256
-    path.unlink()
-    os.mkfifo(path)
-    assert cache.find_by_pte(artifact.sha256) is None or place == "size"
-    assert CacheContents(tmp_path).trim(0).entries == 1
-
-
 @pytest.mark.parametrize("what", ["a dangling link", "a file", "a link to a file"])
 def test_what_is_in_an_entrys_place_is_replaced(tmp_path: Path, what: str) -> None:
     cache = Cache(tmp_path)
@@ -176,17 +141,6 @@ def test_what_is_in_an_entrys_place_is_replaced(tmp_path: Path, what: str) -> No
     assert cache.get_or_make(KEY, never)[1]
     assert [path.name for path in entry(cache).parent.iterdir()] == [KEY], "nothing is left beside it"
     assert what != "a link to a file" or outside.read_text() == "stays"
-
-
-@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o700), (0o022, 0o755)])
-def test_an_entry_has_the_permissions_that_the_user_gives(tmp_path: Path, umask: int, mode: int) -> None:
-    cache = Cache(tmp_path)
-    before = os.umask(umask)
-    try:
-        cache.get_or_make(KEY, make_artifact)
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(entry(cache).stat().st_mode) == mode
 
 
 def test_an_entry_names_no_files_outside_itself(tmp_path: Path) -> None:
@@ -216,18 +170,6 @@ def test_an_artifact_of_another_schema_is_refused(tmp_path: Path) -> None:
         Artifact.load(entry(cache))
 
 
-def test_a_failure_to_make_leaves_nothing(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-
-    def fails() -> Artifact:
-        raise UsageError("no")
-
-    with pytest.raises(UsageError):
-        cache.get_or_make(KEY, fails)
-    assert cache.get(KEY) is None
-    assert cache.get_or_make(KEY, make_artifact)[1] is False
-
-
 MAKER = """
 import sys, time
 from pathlib import Path
@@ -250,33 +192,6 @@ def test_two_processes_make_it_once(tmp_path: Path) -> None:
     processes = [subprocess.Popen(arguments) for _ in range(3)]
     assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
     assert log.read_text() == "made\n"
-
-
-def test_a_process_killed_while_writing_leaves_nothing_that_is_used(tmp_path: Path) -> None:
-    code = MAKER.replace(
-        "artifact, hit =", "import os, ethos_hil.lowering.artifact as a\n" + KILL + "\nartifact, hit ="
-    )
-    arguments = [sys.executable, "-c", code, str(tmp_path / "cache"), str(tmp_path / "log"), "0"]
-    process = subprocess.run(arguments, timeout=60, check=False)
-    assert process.returncode == -signal.SIGKILL
-    cache = Cache(tmp_path / "cache")
-    left = list((cache.root / "artifacts").iterdir())
-    assert len(left) == 1, "it was killed in the middle of an entry"
-    assert cache.get(KEY) is None
-    assert cache.get_or_make(KEY, make_artifact)[1] is False
-    assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY]
-
-
-# Dies when the third file of the entry has been written.
-KILL = """
-written = []
-def dying(path, data, write=a.write_synced):
-    write(path, data)
-    written.append(path)
-    if len(written) == 3:
-        os.kill(os.getpid(), 9)
-a.write_synced = dying
-"""
 
 
 # Dies at an operation on files of the cache, by number: before it opens, makes, renames or removes something there.
@@ -317,17 +232,6 @@ def test_a_process_killed_at_any_moment_leaves_nothing_in_the_way(tmp_path: Path
             assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY], moment
         CacheContents(folder).clear()
         assert not [path for path in cache.root.rglob("*") if path.is_file()], moment
-
-
-def test_a_process_killed_while_making_frees_the_lock(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    process = subprocess.Popen([sys.executable, "-c", MAKER, str(tmp_path / "cache"), str(log), "60"])
-    deadline = time.monotonic() + 30
-    while not log.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
-    assert Cache(tmp_path / "cache").get_or_make(KEY, make_artifact)[1] is False
 
 
 FULL = """

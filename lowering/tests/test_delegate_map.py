@@ -16,7 +16,6 @@ from ethos_hil.lowering.map.delegate_map import (
     Partition,
     build_map,
     compute_offsets,
-    operation_offsets,
     read_tables,
 )
 from ethos_hil.lowering.tests.conftest import Lowered
@@ -234,27 +233,3 @@ def test_every_row_of_a_known_model_names_its_module_and_line(lowered: Lowered, 
     order = [marker for marker, _, _ in EXPECTED]
     first = [next(at for at, row in enumerate(rows) if row.source == marked(marker)) for marker in ("stem", "head")]
     assert first == sorted(first), order
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["known", "two_partitions", "pooled_look_up", "channels_last", "one_channel"])
-def test_the_map_covers_the_stream_and_sums_to_velas_total(lowered: Lowered, name: str) -> None:
-    artifact = lowered(name)
-    ids = [row.id for row in artifact.npu_ops]
-    assert ids == [f"npu{number:05d}" for number in range(len(ids))]
-    for delegate in artifact.delegates:
-        offsets = compute_offsets(delegate.blob.command_stream)
-        ends = [row.end_offset for row in delegate.npu_ops]
-        assert ends == sorted(set(ends))
-        assert offsets[-1] <= ends[-1]
-        copies = operation_offsets(delegate.blob.command_stream, {0x10})
-        assert set(ends) <= {*offsets, *copies}
-        assert sum(row.vela_cycles for row in delegate.npu_ops) == delegate.summary["cycles_total"]
-
-
-@pytest.mark.slow
-def test_partitions_are_told_apart(lowered: Lowered) -> None:
-    first, second = lowered("two_partitions").delegates
-    assert {(row.module, row.source) for row in first.npu_ops} == {("before", marked("before"))}
-    assert {(row.module, row.source) for row in second.npu_ops} == {("after", marked("after"))}
-    assert any("aten.relu.default" in row.aten_ops for row in first.npu_ops)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -56,12 +55,6 @@ def test_all_of_it_is_one_delegate_that_takes_and_gives_integers(cache: Cache, l
     assert isinstance(zero_point, int)
     assert np.array_equal(((answer.astype(np.int32) - zero_point) * np.float32(scale)).astype(np.float32), numbers)
     assert (artifact.floating, artifact.quantised[0].dtype) == ((), np.int8)
-
-
-def test_its_map_is_as_complete_as_that_of_partitions(cache: Cache) -> None:
-    rows = whole("known", U55, cache).npu_ops
-    assert [row for row in rows if not row.aten_ops or not row.debug_handles] == []
-    assert {row.source for row in rows} >= {marked("stem"), marked("add"), marked("head"), marked("softmax")}
 
 
 def upstream_by_id(name: str, npu: EthosU, border: tuple[np.ndarray, ...]) -> bytes:
@@ -123,12 +116,6 @@ def test_what_the_npu_cannot_take_is_an_error_that_names_it(tmp_path: Path, name
     assert f"forward cannot be delegated whole: aten.sort.default ({line}): Not included" in caught.value.message
     assert "--whole" in (caught.value.hint or "")
     assert "\n" not in caught.value.message
-
-
-def test_the_reason_is_upstreams_without_its_schema(tmp_path: Path) -> None:
-    with pytest.raises(CompileError) as caught:
-        whole("to_integers", U55, Cache(tmp_path))
-    assert re.search(r"Input dtype torch\.float32 is not supported in \S+\.default\. *$", caught.value.message)
 
 
 def test_an_input_that_nothing_quantises_cannot_be_left_to_the_caller(tmp_path: Path) -> None:

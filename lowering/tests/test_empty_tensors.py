@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -17,7 +13,6 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.upstream import ethosu
-from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 from ethos_hil.lowering.vela.compiler import VelaCrash
 
 NET = """
@@ -97,27 +92,3 @@ def test_a_crash_of_vela_while_a_model_is_lowered_names_operation_and_line(
     assert message.startswith("Vela 5.1.0 crashed with SIGSEGV (Segmentation fault) on TOSA operator ")
     assert "(aten.add.Tensor at net.py:" in message
     assert not list((tmp_path / "cache").rglob("*.pte"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("patches", ["on", pytest.param("off", marks=pytest.mark.proof)])
-def test_the_command_ends_with_one_line_and_status_2(net: Path, tmp_path: Path, patches: str) -> None:
-    """It was SIGSEGV, exit status 139, and no word."""
-    command = [
-        sys.executable,
-        "-m",
-        "ethos_hil.harness.cli.main",
-        "run",
-        f"{net}:empty_input",
-        "--npu",
-        "ethos-u55-128",
-    ]
-    environment = {**os.environ, "ETHOS_HIL_CACHE": str(tmp_path / "cache"), VARIABLE: patches}
-    done = subprocess.run(
-        [*command, "--json", str(tmp_path / "out.json")], cwd=tmp_path, env=environment, capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert "an input of aten.add.Tensor at net.py:" in done.stderr
-    if (tmp_path / "out.json").exists():
-        assert json.loads((tmp_path / "out.json").read_text())["failure"]["kind"] == "compile"

@@ -148,13 +148,3 @@ def test_both_are_delegated_and_no_number_changes(activation: Activation, tmp_pa
         return  # as upstream makes it, it is not quantised: its numbers are other ones
     for mine, other in zip(ours.methods[0].quantised, theirs.methods[0].quantised, strict=True):
         np.testing.assert_array_equal(mine, other)
-
-
-def test_a_model_without_one_keeps_its_bytes(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    model = from_module(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), (torch.randn(1, 3, 8, 8),))
-    ours, theirs = (
-        lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path), as_upstream=flag) for flag in (False, True)
-    )
-    assert ours.pte == theirs.pte
-    assert UNFUSED_ACTIVATIONS not in ours.notes

@@ -163,9 +163,3 @@ def test_a_method_with_state_cannot_be_delegated_whole(cache: Cache) -> None:
     with pytest.raises(CompileError, match="forward keeps state, and cannot be delegated whole") as caught:
         lower(from_module(delay(), (X,)), U55, whole=True, cache=cache)
     assert caught.value.hint == "leave out --whole"
-
-
-def test_the_module_and_its_buffers_stay_as_they_were(cache: Cache) -> None:
-    module = delay()
-    answers(module, cache)
-    assert not module.get_buffer("line").any()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning"),
     pytest.mark.filterwarnings("ignore:.et_output_order_workaround:DeprecationWarning"),
 ]
-
-COMPILING = {"quantising", "lowering to TOSA and Vela"}
 
 
 def upstream_alone(name: str, npu: EthosU) -> bytes:
@@ -84,38 +81,6 @@ def test_what_is_kept_holds_no_paths_of_this_machine(lowered: Lowered) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EthosU.names())
-def test_every_npu_is_lowered_for(lowered: Lowered, name: str) -> None:
-    npu = EthosU.parse(name)
-    artifact = lowered("add", npu)
-    (delegate,) = artifact.delegates
-    assert artifact.npu == npu
-    assert npu.matches(delegate.blob.config_word)
-    assert EthosU.from_config_word(delegate.blob.config_word) == npu
-    assert delegate.npu_ops
-    assert f"--accelerator-config={name}" in artifact.vela_flags
-
-
-@pytest.mark.slow
-def test_the_artifact_says_what_it_is(lowered: Lowered) -> None:
-    artifact = lowered("two_partitions")
-    assert artifact.model == f"{MODELS}:two_partitions"
-    assert artifact.input_names == ("x",)
-    assert [array.shape for array in artifact.example_inputs] == [(1, 3, 8, 8)]
-    assert "aten::sort.values" in artifact.cpu_ops
-    assert len(artifact.cpu_ops) == 5
-    assert "aten.convolution.default" in artifact.delegated
-    assert not [name for name in artifact.delegated if "sort" in name]
-    assert artifact.versions["executorch"] == "1.4.1"
-    assert artifact.versions["ethos-u-vela"] == "5.1.0"
-    assert "missing" not in artifact.versions.values()
-    first = artifact.delegates[0]
-    assert first.summary["accelerator_configuration"] == "Ethos_U55_128"
-    assert first.blob.scratch_size > 0
-    assert artifact.delegate_at(first.instruction) is first
-
-
-@pytest.mark.slow
 def test_an_average_pool_after_a_look_up_is_lowered_right(lowered: Lowered) -> None:
     with pytest.raises(Exception, match="running the"):
         upstream_alone("pooled_look_up", U55)  # when this passes, the detour is no longer needed
@@ -125,14 +90,6 @@ def test_an_average_pool_after_a_look_up_is_lowered_right(lowered: Lowered) -> N
     ]
     assert {op.tosa_op for op in artifact.npu_ops} >= {"CONV2D", "AVG_POOL2D"}
     close_to_float(artifact, "pooled_look_up")
-
-
-def test_without_patches_an_average_pool_after_a_look_up_fails_as_upstream_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
-    with pytest.raises(CompileError, match="Unsupported input dtype"):
-        lower(f"{MODELS}:pooled_look_up", U55, cache=Cache(tmp_path))
 
 
 def close_to_float(artifact: Artifact, name: str) -> None:
@@ -147,32 +104,6 @@ def close_to_float(artifact: Artifact, name: str) -> None:
 
 
 # --- The cache's view of models. ---
-
-
-def stages_of(model: str | TorchModel, cache: Cache, npu: EthosU = U55) -> tuple[Artifact, set[str]]:
-    stages: list[str] = []
-    artifact = lower(model, npu, cache=cache, progress=stages.append)
-    return artifact, set(stages)
-
-
-@pytest.mark.slow
-def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> None:
-    first = lowered("add")
-    again, stages = stages_of(f"{MODELS}:add", cache)
-    assert not stages & COMPILING
-    assert (again.key, again.pte, again.delegates) == (first.key, first.pte, first.delegates)
-    # Not even in another process, which doesn't import ExecuTorch either.
-    code = (
-        "import sys; from pathlib import Path; from ethos_hil.lowering.cache.store import Cache;"
-        "from ethos_hil.lowering.lower import lower;"
-        "from ethos_hil.base.npu.ethos_u import EthosU; cache = Cache(Path(sys.argv[1]));"
-        "print(lower(sys.argv[2], EthosU.parse('ethos-u55-128'), cache=cache).key);"
-        "assert not {'executorch', 'torchao'} & set(sys.modules)"
-    )
-    command = [sys.executable, "-c", code, str(cache.root.parent), f"{MODELS}:add"]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == first.key
-    assert run.stderr == ""
 
 
 @pytest.mark.slow
@@ -292,17 +223,6 @@ def test_a_max_pool_without_a_stride_is_lowered_right(lowered: Lowered) -> None:
     assert "MAX_POOL2D" in {op.tosa_op for op in artifact.npu_ops}
     assert {op.source for op in artifact.npu_ops} == {marked("functional_pool")}
     close_to_float(artifact, "functional_pool")
-
-
-@pytest.mark.slow
-def test_nothing_delegated_is_recorded(lowered: Lowered) -> None:
-    artifact = lowered("undelegated")
-    assert artifact.delegates == ()
-    assert artifact.delegated == ()
-    assert artifact.npu_ops == ()
-    assert "aten::sort.values" in artifact.cpu_ops
-    (output,) = Reference(artifact).run(artifact.example_inputs).outputs
-    assert np.all(np.diff(output) >= 0)
 
 
 @pytest.mark.slow

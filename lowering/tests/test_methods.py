@@ -9,14 +9,12 @@ import pytest
 import torch
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
-from ethos_hil.lowering.tests.known_model import marked
 
 NAMES = ("encode", "score", "encode_again", "rank", "rank_again")
 
@@ -39,19 +37,6 @@ def test_each_method_is_lowered_by_itself(lowered: Lowered) -> None:
 
 
 @pytest.mark.slow
-def test_each_method_has_its_own_map(lowered: Lowered) -> None:
-    artifact = lowered("methods")
-    rows = {name: artifact.of(name).npu_ops for name in NAMES}
-    assert {row.source for row in rows["encode"]} == {row.source for row in rows["encode_again"]} == {marked("encode")}
-    assert {row.source for row in rows["score"]} == {marked("score")}
-    assert {row.module for row in rows["score"]} == {"linear"}
-    assert rows["rank"] == ()
-    ids = [row.id for name in NAMES for row in rows[name]]
-    assert len(set(ids)) == len(ids)
-    assert all(row.debug_handles for name in NAMES for row in rows[name])
-
-
-@pytest.mark.slow
 def test_what_methods_share_is_in_the_program_once(lowered: Lowered) -> None:
     artifact = lowered("methods")
     (first,), (again,) = artifact.of("encode").plan.delegates, artifact.of("encode_again").plan.delegates
@@ -65,41 +50,6 @@ def test_what_methods_share_is_in_the_program_once(lowered: Lowered) -> None:
     weights = next(data for data in constants["rank"] if len(data) == 2000)
     assert weights in constants["rank_again"]
     assert artifact.pte.count(weights) == 1
-
-
-@pytest.mark.slow
-def test_one_method_alone_is_lowered_to_the_same_program(tmp_path: Path) -> None:
-    """A single method is called forward, so its program is the one without methods."""
-    from ethos_hil.lowering.cache.store import Cache
-
-    model = load_model(f"{MODELS}:add")
-    assert isinstance(model, TorchModel)
-    assert list(model.methods) == ["forward"]
-    alone = lower(model, U55, cache=Cache(tmp_path))
-    assert alone.others == ()
-    assert [plan.name for plan in alone.program.plans] == ["forward"]
-
-
-@pytest.mark.slow
-def test_a_program_of_several_methods_comes_back_from_a_folder_and_from_its_pte(
-    lowered: Lowered, tmp_path: Path
-) -> None:
-    artifact = lowered("methods")
-    artifact.save(tmp_path)
-    again = Artifact.load(tmp_path)
-    for name in NAMES:
-        mine, other = artifact.of(name), again.of(name)
-        assert (mine.delegates, mine.input_names, mine.delegated) == (
-            other.delegates,
-            other.input_names,
-            other.delegated,
-        )
-        assert all(map(np.array_equal, mine.example_inputs, other.example_inputs))
-    stranger = Artifact.of_program(artifact.pte, "found.pte")
-    assert stranger.npu == artifact.npu
-    assert {method.name: len(method.delegates) for method in stranger.methods} == {
-        method.name: len(method.delegates) for method in artifact.methods
-    }
 
 
 def test_a_method_that_is_not_there_lists_the_others() -> None:
@@ -169,12 +119,6 @@ def test_what_is_wrong_with_a_method_names_it(user_file: Path, function: str, me
         load_model(f"{user_file}:{function}")
     assert message in caught.value.message
     assert caught.value.hint
-
-
-@pytest.mark.slow
-def test_methods_are_lowered_for_an_ethos_u85_as_well(lowered: Lowered) -> None:
-    artifact = lowered("methods", EthosU.parse("ethos-u85-256"))
-    assert [len(artifact.of(name).delegates) for name in NAMES] == [1, 1, 1, 0, 0]
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.testing.function_module import module_of
-from ethos_hil.lowering.tests.conftest import U55
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 
 FOLDER = Path(__file__).resolve().parents[2] / "suites" / "models"
@@ -29,23 +28,6 @@ def line(file: str, text: str) -> str:
 
 def rows(model: str, npu: EthosU, cache: Cache) -> tuple[NpuOp, ...]:
     return lower(f"ethos_hil.suites.models:{model}", npu, cache=cache).npu_ops
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-def test_operators_that_are_fused_are_all_named_with_their_lines(cache: Cache) -> None:
-    """ResNet-8 has batch norm and ReLU behind convolutions, and a ReLU behind additions that is in another file."""
-    table = rows("resnet8", U55, cache)
-    whole, residual = line("mlperf_tiny.py", "self.stacks(self.stem(images))"), line("layers.py", "+ self.shortcut(x)")
-    (stem,) = [row for row in table if row.module == "stem.1" and row.npu_op == "Conv2D"]
-    assert stem.aten_ops == ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default")
-    assert (stem.source, stem.sources) == (whole, (whole,))
-    sums = [row for row in table if row.npu_op == "Add" and "aten.add.Tensor" in row.aten_ops]
-    assert [row.module for row in sums] == ["stacks.0.0", "stacks.1.0", "stacks.2.0"]
-    for row in sums:
-        assert row.aten_ops == ("aten.add.Tensor", "aten.relu.default")
-        assert row.source == residual
-        assert row.sources == (residual, whole), "the activation stands where the stack is called"
 
 
 @pytest.mark.slow

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
-import inspect
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -186,52 +182,6 @@ def test_conversions_and_state_are_no_operators(operator: str, kind: str) -> Non
 
 
 # --- The reasons. ---
-
-
-def said_by_upstream() -> Iterator[str]:
-    """All texts that upstream's checks report, with a 7 for what is filled in."""
-    support = importlib.import_module("executorch.backends.arm.operator_support")
-    files = [*Path(str(support.__file__)).parent.glob("*.py")]
-    files.append(Path(inspect.getfile(importlib.import_module("executorch.backends.arm.tosa.partitioner"))))
-    for file in files:
-        for node in ast.walk(ast.parse(file.read_text())):
-            called = getattr(getattr(node, "func", None), "attr", "")
-            if not isinstance(node, ast.Call) or called not in ("report_reject", "wrap_check"):
-                continue
-            if len(node.args) > 1 and isinstance(node.args[1], ast.JoinedStr | ast.Constant):
-                yield _filled(node.args[1])
-
-
-def _filled(text: ast.JoinedStr | ast.Constant) -> str:
-    parts = text.values if isinstance(text, ast.JoinedStr) else [text]
-    return "".join(
-        str(part.value) if isinstance(part, ast.Constant) else "torch.t7" if "type" in ast.dump(part) else "7"
-        for part in parts
-    )
-
-
-INTERNAL = (
-    "Expected exactly", "Expected 1 input", "Expected input to be", "Expected output to be", "Invalid or missing meta",
-    "expected 3 args", "expected 4", "Non tensor clones", "Target 7 is not", "Rejected by 7", "upsample_nearest2d",
-    "Mixed floating", "FP profile does not", "Size/stride must", "Non-zero storage", "Stride 7 is not", "HWC must be",
-    "Kernel Height", "Convolution must have C", "Depthwise convolution must", "TransposeConv2d requires",
-    "unsupported dim/rank", "batch mismatch", "trailing dimension", "index_put", "input must be rank", "Value size",
-    "None (from slice", "step must be", "size and step", "invalid unfold", "does not match", "Type of condition",
-)  # fmt: skip
-"""What no ordinary model meets, or what is plain enough: it is shown as upstream says it."""
-
-
-@pytest.mark.slow
-def test_every_reason_of_upstream_is_known() -> None:
-    texts = list(said_by_upstream())
-    assert len(texts) > 90
-    unknown = [
-        text
-        for text in texts
-        if plain(text, "aten.add.Tensor").why.startswith("ExecuTorch's partitioner says")
-        and not any(part in text for part in INTERNAL)
-    ]
-    assert not unknown
 
 
 @pytest.mark.parametrize(

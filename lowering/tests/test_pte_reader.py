@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -65,15 +62,6 @@ def test_tensors_are_laid_out_in_their_dimension_order() -> None:
         tensor.to_bytes(array.astype(np.int16))
 
 
-def test_reading_needs_neither_torch_nor_executorch() -> None:
-    code = (
-        "import sys; from ethos_hil.lowering.formats.pte_reader import Program;"
-        "Program.parse(open(sys.argv[1], 'rb').read());"
-        "assert not {'torch', 'executorch'} & sys.modules.keys()"
-    )
-    subprocess.run([sys.executable, "-c", code, str(DATA / "add.pte")], check=True)
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -101,16 +89,6 @@ def test_every_truncation_is_an_error(pte: bytes) -> None:
             continue
         # Only alignment padding at the very end may be missing without loss.
         assert cut == whole
-
-
-def test_random_bytes_are_an_error() -> None:
-    rng = random.Random(1)
-    for size in (9, 33, 100, 1000, 5000):
-        for _ in range(50):
-            body = rng.randbytes(size)
-            for data in (body, body[:4] + b"ET12" + body[8:], struct.pack("<I", 12) + b"ET12" + body):
-                with pytest.raises(UsageError):
-                    Program.parse(data)
 
 
 def test_damaged_programs_never_crash_the_reader(pte: bytes) -> None:

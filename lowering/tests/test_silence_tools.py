@@ -34,14 +34,6 @@ def test_an_error_carries_what_was_printed_and_the_terminal_is_restored(capfd: p
     assert capfd.readouterr().out == "back\n"
 
 
-def test_it_nests(capfd: pytest.CaptureFixture[str]) -> None:
-    with quiet():
-        with quiet():
-            os.write(1, b"inner\n")
-        os.write(1, b"outer\n")
-    assert capfd.readouterr().out == ""
-
-
 def test_log_handlers_made_before_are_kept_quiet_too_and_get_their_stream_back() -> None:
     """A handler keeps the stream it was made with, and that need not lead to a descriptor."""
     logger, stream = logging.getLogger("ethos_hil_test"), io.StringIO()

@@ -17,7 +17,6 @@ from ethos_hil.base.npu.u65 import U65
 from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.repairs.batched_average import split_averages
-from ethos_hil.lowering.repairs.checks import scan
 from ethos_hil.lowering.repairs.constant_result import fold_transposes
 from ethos_hil.lowering.repairs.cropped_transpose_conv import widen_crops
 from ethos_hil.lowering.repairs.defect import Treatment
@@ -496,25 +495,3 @@ def test_what_meets_a_defect_is_found_and_what_is_rewritten_computes_the_same(
         again = TosaDraft(rewritten)
         (block,) = again.blocks
         assert treat(block, family) == [], "it does not meet the defect any more"
-
-
-@pytest.mark.parametrize(
-    ("begin", "length", "internal", "spans"),
-    [
-        (0x4000, 0x100, True, [(0x4000, 0x4100)]),
-        (0x3F00, 0x100, True, []),
-        (0x3F00, 0x101, True, [(0x3F00, 0x4001)]),
-        (0x4000, 0x100, False, []),
-        (0x1_0000_0000, 0x100, True, [(0x1_0000_0000, 0x1_0000_0100)]),
-    ],
-)
-def test_a_transfer_must_end_within_shram(
-    begin: int, length: int, internal: bool, spans: list[tuple[int, int]]
-) -> None:
-    """Commands of the register description: DMA0_DST_REGION, DMA0_DST and DMA0_LEN (48 bits each), DMA_START."""
-    wide = [word for code, value in ((0x031, begin), (0x032, length))
-            for word in (0x4000 | code | value >> 32 << 16, value & 0xFFFFFFFF)]  # fmt: skip
-    words = [0x131 | (0x100 if internal else 1) << 16, *wide, 0x010]
-    stream = b"".join(word.to_bytes(4, "little") for word in words)
-    assert [(transfer.begin, transfer.end) for transfer in scan(stream, 0x4000)] == spans
-    assert all((transfer.shram, transfer.offset) == (0x4000, 20) for transfer in scan(stream, 0x4000))

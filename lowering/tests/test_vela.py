@@ -57,16 +57,6 @@ def test_it_compiles_what_executorchs_call_compiles(npu: EthosU, mode: MemoryMod
     assert ours.parsed.weights
 
 
-def test_it_leaves_a_summary_a_listing_and_with_the_flags_a_database() -> None:
-    chosen = flags(U55, MemoryMode("Shared_Sram"))
-    plain, debugged = run_vela(products(), chosen), run_vela(products(), [*chosen, *DEBUG_FLAGS])
-    assert plain.database == ""
-    assert "<debug" in debugged.database
-    assert plain.summary["memory_mode"] == "Shared_Sram"
-    assert plain.summary["cycles_total"] == debugged.summary["cycles_total"]
-    assert "Network summary" in plain.listing
-
-
 def test_what_the_npu_cannot_run_is_a_refusal() -> None:
     with pytest.raises(VelaRefusal, match="could not run on NPU"):
         run_vela(bitwise(), flags(U55, MemoryMode("Shared_Sram")))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
-import random
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,13 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.processes import left_of, wait_until
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.native import worker
 from ethos_hil.lowering.native.crashing_operator import crashing_operator, prefix
-from ethos_hil.lowering.native.worker import REFERENCE_MODEL, VELA, NativeCrash, NativeTool, ToolRaised
+from ethos_hil.lowering.native.worker import NativeCrash, NativeTool, ToolRaised
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
@@ -120,28 +116,6 @@ def test_one_that_was_killed_while_idle_is_started_again(tool: NativeTool) -> No
     assert do(tool, "") == b"abc"
 
 
-def test_one_that_is_stopped_is_named_and_goes_on(tool: NativeTool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits are CPU time, of which it takes none."""
-    do(tool, "")
-    pid = pid_of(tool)
-    monkeypatch.setattr(worker, "_SILENT_SECONDS", 0.1)
-    err = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", err)
-
-    def let_go_on() -> None:
-        wait_until(lambda: "is stopped" in err.getvalue(), "it is named")
-        time.sleep(0.3)  # in which it is not named again
-        os.kill(pid, signal.SIGCONT)
-
-    with ThreadPoolExecutor(1) as pool:
-        named = pool.submit(let_go_on)
-        assert do(tool, "os.kill(os.getpid(), signal.SIGSTOP)") == b"abc"
-        named.result()
-    message = err.getvalue()
-    assert message.count("is stopped") == 1
-    assert f"`kill -CONT {pid}` lets it go on" in message
-
-
 def test_an_interrupted_call_leaves_no_answer_behind(tool: NativeTool, tmp_path: Path) -> None:
     do(tool, "")
     mark = tmp_path / "called"
@@ -165,35 +139,6 @@ def test_calls_of_threads_wait_for_each_other(tool: NativeTool) -> None:
     for thread in threads:
         thread.join()
     assert answers == [b"abc"] * 5
-
-
-def test_a_process_whose_starter_was_a_thread_stays(tool: NativeTool) -> None:
-    thread = threading.Thread(target=lambda: do(tool, ""))
-    thread.start()
-    thread.join()
-    pid = pid_of(tool)
-    assert do(tool, "time.sleep(0.2)") == b"abc"
-    assert pid_of(tool) == pid
-
-
-def test_what_arrives_while_it_works_does_not_end_it(tool: NativeTool, tmp_path: Path) -> None:
-    """The kernel may tell of the request itself as late as that."""
-    do(tool, "")
-    assert tool._process is not None
-    requests = tool._process.process.stdin
-    assert requests is not None
-    mark, late = tmp_path / "called", tmp_path / "late"
-
-    def write() -> None:
-        wait_until(mark.exists, "it is called")
-        requests.write(b"....")
-        requests.flush()
-        late.touch()
-
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(write)
-        text = f"open({str(mark)!r}, 'w').close()\nwhile not os.path.exists({str(late)!r}): time.sleep(0.01)"
-        assert do(tool, text) == b"abc"
 
 
 def test_a_forked_process_has_its_own(tool: NativeTool) -> None:
@@ -228,25 +173,6 @@ def test_it_does_not_outlive_its_parent(tool: NativeTool, tmp_path: Path, busy: 
     assert_it_ends_with_its_parent(command, mark if busy else None)
 
 
-CARELESS = """
-    import signal
-    for number in (signal.SIGIO, signal.SIGXCPU):
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO, signal.SIGXCPU})
-"""
-
-
-def test_its_limits_hold_where_the_parent_ignored_their_signals(tool: NativeTool, tmp_path: Path) -> None:
-    code = textwrap.dedent(CARELESS + PARENT).replace(".encode()])", ".encode()], seconds=1)")
-    command = [sys.executable, "-c", code, str(tmp_path), "while True: pass"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert "did not end within 1 seconds of CPU time" in done.stderr
-    mark = tmp_path / "called"
-    busy = f"open({str(mark)!r}, 'w').close()\nwhile True: pass"
-    code = textwrap.dedent(CARELESS + PARENT)
-    assert_it_ends_with_its_parent([sys.executable, "-c", code, str(tmp_path), busy], mark)
-
-
 def assert_it_ends_with_its_parent(command: list[str], called: Path | None) -> None:
     """Kill a parent that prints the number of its worker, when the tool was called; the worker must end by itself."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
@@ -274,52 +200,6 @@ def test_vela_names_the_operator_that_ends_it() -> None:
     shapes = TosaGraph.parse(tosa).tensors
     assert 0 in shapes[caught.value.operator.inputs[0]].shape
     run_vela(program(), FLAGS)
-
-
-def test_a_vela_that_is_killed_is_an_error_and_the_next_call_compiles() -> None:
-    tosa = program(length=400)
-    crash = next(error for _ in range(20) if (error := killed(tosa)) is not None)
-    assert "crashed with SIGSEGV" in crash.message
-    assert crash.operator is None, "no operator is to blame"
-    assert run_vela(program(), FLAGS).blob
-
-
-def killed(tosa: bytes) -> VelaCrash | None:
-    """Kill Vela while it compiles. Between two calls that is not an error, and None is returned."""
-    VELA.require()
-    assert VELA._process is not None
-    process = VELA._process.process
-    timer = threading.Timer(0.05, process.send_signal, (signal.SIGSEGV,))  # nothing, where it has ended already
-    timer.start()
-    try:
-        while timer.is_alive():
-            run_vela(tosa, FLAGS)
-    except VelaCrash as crash:
-        return crash
-    return None
-
-
-def test_damaged_programs_end_in_errors() -> None:
-    """tosa_reference_model trusts what it reads."""
-    rng = random.Random(0)
-    good = program(length=3)
-    inputs = [np.ones((1, 4), np.int8)]
-    endings = set()
-    for _ in range(12):
-        damaged = bytearray(good)
-        for _ in range(rng.randint(1, 4)):
-            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
-        endings.add(ending(bytes(damaged), inputs))
-    assert "crashed" in endings
-    evaluate(good, inputs, "the program")
-
-
-def ending(tosa: bytes, inputs: list[np.ndarray]) -> str:
-    try:
-        evaluate(tosa, inputs, "a damaged program")
-    except OracleError as error:
-        return "crashed" if "SIG" in error.message else "refused"
-    return "answered"
 
 
 def test_the_search_finds_the_first_operator_that_does_it() -> None:
@@ -366,8 +246,3 @@ def test_a_vela_that_takes_all_memory_is_an_error(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(VelaCrash, match=r"needs more memory than the 1\.1 GB that it may take on TOSA operator 1 TILE"):
         run_vela(tosa, FLAGS)
     assert run_vela(program(), FLAGS).blob
-
-
-def test_the_tools_have_versions() -> None:
-    assert VELA.version == "5.1.0"
-    assert REFERENCE_MODEL.version
