@@ -181,7 +181,7 @@ def lower_named(
     entry = find_artifact(cache, name, key, today)
     if entry is not None and _fresh(entry.made_from):
         known = _restore(entry, text)
-        if known is not None and not needed(bool(entry.told["stateful"]), known.repeat):
+        if not needed(bool(entry.told["stateful"]), known.repeat):
             return known
     progress("loading the model")
     with WATCH.building() as built, telling(progress):
@@ -210,16 +210,11 @@ def _keeps_state(loaded: TorchModel | ProgramFile) -> bool:
     return any(method.changed or not method.steady for method in methods)
 
 
-def _restore(entry: Found, text: str) -> LoweredModel | None:
-    """Return what was kept of a model called `text`; None if it was kept by another version, which kept less."""
-    try:
-        kept = {name: dict(entry.told[name]) for name in ("quantisation", "repeat", "text")}
-        notes = tuple(entry.told["notes"])
-        entry.told["stateful"]
-    except (KeyError, TypeError, ValueError):
-        return None
-    sentences_of = {name: tuple(sentences) for name, sentences in kept["quantisation"].items()}
-    return LoweredModel(entry.artifact.rename(text), notes, sentences_of, kept["repeat"], kept["text"])
+def _restore(entry: Found, text: str) -> LoweredModel:
+    """Return what was kept of a model called `text`."""
+    kept = entry.told
+    quantisation = {name: tuple(sentences) for name, sentences in kept["quantisation"].items()}
+    return LoweredModel(entry.artifact.rename(text), tuple(kept["notes"]), quantisation, kept["repeat"], kept["text"])
 
 
 def _identity(text: str, origin: _Origin) -> str:

@@ -26,6 +26,7 @@ from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_o
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
 from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 
 # Neither changes the compiled blob (a test compares it with upstream's); they make Vela write its databases.
 DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
@@ -111,13 +112,7 @@ class VelaOutput:
 
 def flags(npu: EthosU, mode: MemoryMode) -> tuple[str, ...]:
     """Return ExecuTorch's arguments of Vela for an NPU in a memory mode."""
-    return (
-        f"--accelerator-config={npu}",
-        "--config=Arm/vela.ini",
-        "--output-format=raw",
-        f"--system-config={npu.family.system.name}",
-        f"--memory-mode={mode}",
-    )
+    return VelaSetup.default(npu, mode).flags
 
 
 def with_ini(arguments: Sequence[str], ini: VelaIni, folder: Path) -> list[str]:
