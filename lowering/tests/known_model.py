@@ -332,10 +332,6 @@ def partitioned() -> dict[str, object]:
     return {"all": (gated, (x,)), "some": Method(gated, (x,), leave=("aten.sigmoid.default",))}
 
 
-def misspelt() -> Method:
-    return Method(Gated(), (torch.randn(1, 2, 6, 6),), leave=("aten.sigmiod.default",))
-
-
 def marked(name: str) -> str:
     """The source line a marker is on, as the delegate map names it."""
     path = Path(__file__)

@@ -126,23 +126,6 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, name: str, damage: str) -
     assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY]
 
 
-@pytest.mark.parametrize("what", ["a dangling link", "a file", "a link to a file"])
-def test_what_is_in_an_entrys_place_is_replaced(tmp_path: Path, what: str) -> None:
-    cache = Cache(tmp_path)
-    entry(cache).parent.mkdir(parents=True)
-    outside = tmp_path / "outside"
-    if what == "a link to a file":
-        outside.write_text("stays")
-    if what == "a file":
-        entry(cache).write_text("")
-    else:
-        entry(cache).symlink_to(outside)
-    cache.get_or_make(KEY, make_artifact)
-    assert cache.get_or_make(KEY, never)[1]
-    assert [path.name for path in entry(cache).parent.iterdir()] == [KEY], "nothing is left beside it"
-    assert what != "a link to a file" or outside.read_text() == "stays"
-
-
 def test_an_entry_names_no_files_outside_itself(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.get_or_make(KEY, make_artifact)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -183,42 +182,6 @@ def test_something_else_in_the_place_of_an_entry_can_be_listed_and_removed(full:
 
 
 # --- Several processes. ---
-
-READER = """
-import sys, time
-from pathlib import Path
-from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.tests.test_cache import make_artifact, same
-key, until = sys.argv[2], time.monotonic() + float(sys.argv[3])
-whole, found = make_artifact(key), {True: 0, False: 0}
-print("ready", flush=True)
-while min(found.values()) <= 50 and time.monotonic() < until:
-    artifact = Cache(Path(sys.argv[1])).get(key)
-    assert artifact is None or same(artifact, whole)
-    found[artifact is not None] += 1
-print(found[True], found[False])
-"""
-
-
-def test_who_reads_an_entry_that_is_removed_has_all_of_it_or_none(tmp_path: Path) -> None:
-    add(tmp_path, KEYS[0])
-    arguments = [sys.executable, "-c", READER, str(tmp_path), KEYS[0], "120"]
-    readers = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    for reader in readers:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "ready\n"
-    removed = 0
-    while removed <= 10 or any(reader.poll() is None for reader in readers):
-        removed += CacheContents(tmp_path).trim(0).entries
-        add(tmp_path, KEYS[0])
-        time.sleep(0.01)
-    hits, misses = (
-        sum(column) for column in zip(*(map(int, reader.communicate()[0].split()) for reader in readers), strict=True)
-    )
-    assert [reader.returncode for reader in readers] == [0, 0]
-    assert removed > 10
-    assert hits > 10
-    assert misses > 10
 
 
 WRITER = """

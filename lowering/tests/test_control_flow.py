@@ -110,15 +110,6 @@ def test_the_map_of_a_delegate_with_branches_agrees_with_its_stream(lowered: Low
     assert len(inside) >= {"branching": 2, "looping": 1}[name]
 
 
-def test_layers_in_a_branch_are_left_to_the_cpu_where_the_branch_is(lowered: Lowered) -> None:
-    artifact = lowered("branch_with_layers", U55)
-    assert artifact.cpu_ops.count("aten::convolution.out") == 2
-    assert {marked("branch_layer")}.isdisjoint({row.source for row in artifact.npu_ops})
-    (x,) = artifact.example_inputs
-    (answer,) = Reference(artifact).run((x,)).outputs
-    assert np.abs(answer - artifact.floating[0]).max() < 0.05 * np.ptp(artifact.floating[0])
-
-
 @pytest.mark.parametrize(
     ("name", "npu", "message", "hint"),
     [

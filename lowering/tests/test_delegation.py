@@ -83,18 +83,6 @@ def test_the_delegate_is_byte_for_byte_upstreams(cache: Cache, name: str) -> Non
     assert delegate.data == upstream_by_id(name, U55, artifact.example_inputs)
 
 
-def test_tosa_is_a_backend_too(cache: Cache) -> None:
-    integers = whole("known", TosaSpec.parse("TOSA-1.0+INT"), cache)
-    floats = whole("known", TosaSpec.parse("TOSA-1.0+FP"), cache)
-    for artifact, dtype in ((integers, np.int8), (floats, np.float32)):
-        assert artifact.cpu_ops == ()
-        (answer,) = Reference(artifact).run(artifact.example_inputs).outputs
-        assert answer.dtype == dtype
-    assert constants(floats) == {}
-    (answer,) = Reference(floats).run(floats.example_inputs).outputs
-    assert np.abs(answer - floats.floating[0]).max() < 1e-6
-
-
 def test_methods_go_whole_and_what_is_on_the_cpu_stays_there(cache: Cache) -> None:
     artifact = whole("methods", U55, cache)
     for name in ("encode", "score"):

@@ -37,11 +37,6 @@ def test_each_product_is_what_is_in_the_program(lowered: Lowered) -> None:
         assert TosaGraph.parse(program).operators
 
 
-def test_of_several_methods_each_delegate_is_called_after_its_own(lowered: Lowered) -> None:
-    assert list(products(lowered("methods"), "vela")) == ["encode-0", "score-0", "encode_again-0"]
-    assert list(products(lowered("add"), "vela")) == [""]
-
-
 def test_blobs_of_nothing_are_an_error(lowered: Lowered) -> None:
     with pytest.raises(
         CompileError, match=r"could be delegated to the CPU|could be delegated to ethos-u55-128"
@@ -82,13 +77,6 @@ def test_the_folder_has_all_there_is_to_look_into(lowered: Lowered) -> None:
     assert [row["source"] for row in mapped["ops"]] == [op.source for op in artifact.npu_ops]
     (totals,) = json.loads(files["vela-summary.json"])["methods"]["forward"]
     assert totals["cycles_total"] == sum(op.vela_cycles for op in artifact.npu_ops)
-
-
-def test_a_method_has_its_files_under_its_name(lowered: Lowered) -> None:
-    files = artefacts(lowered("methods"))
-    assert {"encode.delegate-0.vela", "score.inputs.npz", "rank.reference.npz"} <= files.keys()
-    assert "rank.delegate-0.vela" not in files
-    assert list(json.loads(files["delegate-map.json"])["methods"]["rank"]) == []
 
 
 def test_tosa_alone_has_neither_blobs_nor_a_map(cache: Cache) -> None:

@@ -8,24 +8,11 @@ import pytest
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.u55 import U55
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
-from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.repairs.checks import overruns
-from ethos_hil.lowering.repairs.table_beyond_shram import free_tables
 from ethos_hil.lowering.tests.conftest import MODELS, Lowered
 from ethos_hil.lowering.tests.known_model import marked
-from ethos_hil.lowering.vela.compiler import flags, run_vela
-from ethos_hil.lowering.vela.memory_mode import MemoryMode
-
-
-def hoist_tables(tosa: bytes) -> tuple[bytes, int]:
-    """The same program with its tables before transpositions, and how many moved."""
-    draft = TosaDraft(tosa)
-    moved = sum(len(free_tables(block, U55)) for block in draft.blocks)
-    return draft.finish(), moved
 
 
 def feeding(graph: TosaGraph, operator: TosaOperator) -> str:
@@ -37,19 +24,6 @@ def tables(tosa: bytes) -> list[str]:
     """What feeds each table."""
     graph = TosaGraph.parse(tosa)
     return [feeding(graph, operator) for operator in graph.operators if operator.op == "TABLE"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("npu", ["ethos-u55-32", "ethos-u55-64"])
-def test_vela_overruns_shram_unless_tables_come_first(lowered: Lowered, npu: str) -> None:
-    (delegate,) = lowered("late_tables").delegates
-    assert delegate.tosa is not None
-
-    def compiled(tosa: bytes) -> VelaBlob:
-        return run_vela(tosa, flags(EthosU.parse(npu), MemoryMode("Shared_Sram"))).parsed
-
-    assert overruns(compiled(delegate.tosa))  # when this fails, hoisting is no longer needed
-    assert overruns(compiled(hoist_tables(delegate.tosa)[0])) == ()
 
 
 @pytest.mark.slow

@@ -54,36 +54,6 @@ class Ring(nn.Module):
         return torch.relu(self.conv(self.past))[:, :, 0]
 
 
-class Cell(nn.Module):
-    """An LSTM cell, which upstream leaves to the CPU, with its state below another module."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.inner = nn.Sequential(Keeping())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.inner(x)
-
-
-class Keeping(nn.Module):
-    hidden: Tensor
-    cell: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTMCell(4, 5)
-        self.head = nn.Linear(5, 4)
-        self.register_buffer("hidden", torch.zeros(1, 5))
-        self.register_buffer("cell", torch.zeros(1, 5))
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden, cell = self.lstm(x, (self.hidden, self.cell))
-        self.hidden.copy_(hidden)
-        self.cell.copy_(cell)
-        return self.head(hidden)
-
-
 def tally() -> nn.Module:
     """Counts its calls in int32, beside a float answer."""
 
@@ -118,7 +88,7 @@ def answers(module: nn.Module, cache: Cache, calls: int = 5) -> tuple[Artifact, 
     return artifact, [run.of(call).outputs for call in range(calls)]
 
 
-@pytest.mark.parametrize("kind", [delay, Ring, Cell, Alone])
+@pytest.mark.parametrize("kind", [delay, Ring, Alone])
 def test_each_call_answers_as_the_model_does(kind: Callable[[], nn.Module], cache: Cache) -> None:
     module = kind()
     artifact, calls = answers(module, cache)

@@ -123,20 +123,6 @@ def test_a_pt2_lowers_to_the_same_program_and_map(lowered: Lowered, cache: Cache
     assert all(np.array_equal(a, b) for a, b in zip(run.outputs, expected.outputs, strict=True))
 
 
-@pytest.mark.slow
-def test_a_program_lowered_here_is_recognised(lowered: Lowered, cache: Cache, tmp_path: Path) -> None:
-    original = lowered("add")
-    path = tmp_path / "copied.pte"
-    path.write_bytes(original.pte)
-    artifact = lower(str(path), U55, cache=cache)
-    assert artifact.model == str(path)
-    assert artifact.npu_ops == original.npu_ops
-    assert Reference(artifact).run(original.example_inputs).outputs
-    stranger = lower(str(path), U55, cache=Cache(tmp_path / "empty"))
-    assert stranger.npu_ops == ()
-    assert stranger.delegates[0].vela == original.delegates[0].vela
-
-
 # --- What can't be lowered. ---
 
 
@@ -234,9 +220,3 @@ def test_a_temporary_folder_vela_cannot_take_is_named(tmp_path: Path, monkeypatc
     with pytest.raises(ToolError, match="has a blank in its name"):
         lower(f"{MODELS}:add", U55, cache=Cache(tmp_path / "cache"))
     assert list((tmp_path / "with blank").iterdir()) == []
-
-
-@pytest.mark.slow
-def test_lowering_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    lower(f"{MODELS}:add", U55, cache=Cache(tmp_path))
-    assert capfd.readouterr() == ("", "")

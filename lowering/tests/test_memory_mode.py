@@ -31,15 +31,6 @@ def test_names_are_those_of_velas_file() -> None:
         assert ("arena_cache_size" in section) is (limit is not None)
 
 
-@pytest.mark.slow
-def test_defaults_are_upstreams() -> None:
-    from executorch.backends.arm.ethosu import EthosUCompileSpec
-
-    for name in EthosU.names():
-        flags = EthosUCompileSpec(name).compiler_flags
-        assert MemoryMode.of_flags(flags) == MemoryMode.default(EthosU.parse(name))
-
-
 def test_a_name_is_read_in_any_case_and_a_wrong_one_lists_the_right_ones() -> None:
     assert MemoryMode.parse(" shared_sram") == MemoryMode("Shared_Sram")
     with pytest.raises(UsageError) as caught:
@@ -49,28 +40,12 @@ def test_a_name_is_read_in_any_case_and_a_wrong_one_lists_the_right_ones() -> No
         assert name in str(caught.value.hint)
 
 
-def test_kinds_and_limits() -> None:
-    assert [(mode.kind, mode.dedicated) for mode in map(MemoryMode.parse, MemoryMode.VALID)] == [
-        ("Shared_Sram", False),
-        ("Sram_Only", False),
-        *[("Dedicated_Sram", True)] * 4,
-    ]
-
-
 def test_an_u55_has_no_dedicated_sram() -> None:
     assert MemoryMode.chosen(None, U55) == MemoryMode("Shared_Sram")
     assert MemoryMode.chosen("dedicated_sram", U65) == MemoryMode("Dedicated_Sram")
     with pytest.raises(UsageError, match="no Ethos-U55 that can write to DRAM") as caught:
         MemoryMode.chosen("Dedicated_Sram_384KB", U55)
     assert "--memory-mode Shared_Sram or Sram_Only" in str(caught.value.hint)
-
-
-@pytest.mark.slow
-def test_vela_refuses_what_we_refuse(cache: Cache) -> None:
-    """If this fails, an Ethos-U55 can have a dedicated SRAM, and lowering should allow it."""
-    with pytest.raises(UsageError, match="arena_mem_area=OffChipFlash"):
-        lower(str(Path(__file__).parent / "known_model.py:add"), U55, memory_mode=MemoryMode("Dedicated_Sram"),
-              cache=cache)  # fmt: skip
 
 
 @pytest.mark.slow

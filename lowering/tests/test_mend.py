@@ -77,17 +77,6 @@ def test_a_defect_without_a_repair_is_refused_by_name() -> None:
     assert caught.value.exit_status == 2
 
 
-def test_a_form_that_the_npu_lacks_is_refused_by_the_defects_name() -> None:
-    graph, rng = Graph(), np.random.default_rng(0)
-    kernels = rng.integers(-127, 128, (8, 3, 3, 9))
-    sums = graph.transpose_conv(
-        graph.input((1, 2, 6, 9)), kernels, rng.integers(-99, 99, 8), out_pad=(-2, -2, 0, 0), stride=(2, 1)
-    )
-    graph.output(graph.rescale(sums, 0.01))
-    with pytest.raises(KnownDefect, match="vela-cropped-transpose-conv"):
-        mended(graph, "ethos-u55-128")
-
-
 def test_what_has_no_name_yet_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mending, "DEFECTS", ())
     with pytest.raises(CompileError, match="it has 1 of the 2 outputs"):

@@ -10,6 +10,7 @@ import torch
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, load_model
@@ -133,14 +134,7 @@ def test_each_method_has_a_partitioner_of_its_own(lowered: Lowered) -> None:
     assert np.abs(answers[0] - answers[1]).max() <= 0.02 * np.ptp(answers[0])
 
 
-@pytest.mark.slow
-def test_an_operator_that_a_method_leaves_must_be_there(tmp_path: Path) -> None:
-    from ethos_hil.lowering.cache.store import Cache
-
-    with pytest.raises(UsageError, match=r"forward leaves 'aten\.sigmiod\.default' to the CPU, and has no") as caught:
-        lower(f"{MODELS}:misspelt", U55, cache=Cache(tmp_path))
-    hint = str(caught.value.hint)
-    assert hint.startswith("did you mean aten.sigmoid.default? it has: aten.conv2d.default, aten.convolution.default, ")
+def test_a_method_that_leaves_something_cannot_be_delegated_whole(cache: Cache) -> None:
     with pytest.raises(UsageError, match="cannot be lowered whole: some leaves aten") as caught:
-        lower(f"{MODELS}:partitioned", U55, whole=True, cache=Cache(tmp_path))
+        lower(f"{MODELS}:partitioned", U55, whole=True, cache=cache)
     assert "--whole" in str(caught.value.hint)

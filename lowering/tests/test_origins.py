@@ -1,4 +1,4 @@
-"""Mapping on real models: several operators in one NPU operation, one in several, and what upstream takes apart."""
+"""An operator that upstream decomposes before it quantises is mapped to its own line."""
 
 from __future__ import annotations
 
@@ -8,52 +8,12 @@ import pytest
 import torch
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.lowering.artifact import Artifact, NpuOp
+from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE
-
-FOLDER = Path(__file__).resolve().parents[2] / "suites" / "models"
-U85 = EthosU.parse("ethos-u85-256")
-
-
-def line(file: str, text: str) -> str:
-    """Return the line of a model's file that has this text, as the map names it."""
-    lines = (FOLDER / file).read_text("utf-8").splitlines()
-    (number,) = [number for number, row in enumerate(lines, 1) if text in row]
-    return f"{file}:{number}"
-
-
-def rows(model: str, npu: EthosU, cache: Cache) -> tuple[NpuOp, ...]:
-    return lower(f"ethos_hil.suites.models:{model}", npu, cache=cache).npu_ops
-
-
-@pytest.mark.slow
-def test_an_operator_that_is_decomposed_has_several_rows_that_point_to_it(cache: Cache) -> None:
-    """A softmax and a layer norm are a dozen TOSA operators each; their rows name nothing else."""
-    table = rows("transformer_encoder", U85, cache)
-    scores = line("transformer.py", "scores.softmax(-1)")
-    softmax = [row for row in table if "aten.softmax.int" in row.aten_ops]
-    assert {(row.aten_ops, row.module, row.source, row.sources) for row in softmax} == {
-        (("aten.softmax.int",), "attention", scores, (scores,))
-    }
-    assert [row.tosa_op for row in softmax if row.tosa_op in ("REDUCE_MAX", "SUB", "REDUCE_SUM", "MUL")] == [
-        "REDUCE_MAX",
-        "SUB",
-        "REDUCE_SUM",
-        "MUL",
-    ]
-    for module, text in (("attended", "self.attended(x"), ("finished", "self.finished(x")):
-        norm = [row for row in table if row.module == module]
-        assert len(norm) > 10
-        assert {(row.aten_ops, row.sources) for row in norm} == {
-            (("aten.layer_norm.default",), (line("transformer.py", text),))
-        }
-
-
-# --- An operator that upstream decomposes before it quantises is mapped to its own line.
 
 
 def lower_products(cache: Path) -> Artifact:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -111,13 +109,6 @@ def test_an_operator_a_line_and_a_module_can_be_left(net: str, cache: Cache) -> 
     assert ("aten::relu.out", line("x = self.norm(")) in calls
     assert len([call for call in artifact.placement.on_cpu if call.module == "stem"]) == 1, "it goes with its relu"
     assert lower(net, U55, cache=cache).sha256 != artifact.sha256, "it is in the key"
-
-
-@pytest.mark.slow
-def test_what_is_left_has_to_be_there(net: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"leaves 'net.py:999' to the CPU, and has no such line") as caught:
-        lower(net, U55, leave=["net.py:999"], cache=Cache(tmp_path))
-    assert line("x = self.uneven(") in str(caught.value.hint)
 
 
 LEAVABLE = {

@@ -46,15 +46,6 @@ def test_an_edit_of_any_module_however_deep_moves_the_digest(copy: Path) -> None
         digests.add(digest)
 
 
-def test_a_module_that_moves_or_goes_moves_the_digest(copy: Path) -> None:
-    whole = source_digest(copy)
-    deepest = copy / max(MODULES, key=lambda module: len(module.parts))
-    moved = deepest.rename(copy / "moved.py")
-    assert source_digest(copy) != whole
-    moved.unlink()
-    assert source_digest(copy) != whole
-
-
 def test_what_no_wheel_has_does_not_move_the_digest(copy: Path) -> None:
     """A laptop's checkout and CI's wheel of one commit are one state, and share what is lowered."""
     whole = source_digest(copy)

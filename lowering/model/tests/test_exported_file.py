@@ -100,6 +100,10 @@ def pickled() -> bytes:
     return stream.getvalue()
 
 
+def pickled_weight(document: Any) -> None:
+    document["config"]["linear.weight"].update(path_name="weight_9", use_pickle=True)
+
+
 def opaque(document: Any) -> None:
     document["config"]["evil"] = {
         "path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None,
@@ -114,11 +118,13 @@ def attack(path: Path, kind: str) -> Path:
         return changed(path, PROGRAM, in_a_name)
     if kind == "inputs":
         return replaced(path, INPUTS, pickled())
+    if kind == "weight":
+        return replaced(changed(path, WEIGHTS, pickled_weight), "data/weights/weight_9", pickled())
     evil = changed(path, CONSTANTS, opaque)
     return replaced(evil, "data/constants/opaque_obj_0", pickle.dumps(Shell("touch OWNED")))
 
 
-@pytest.mark.parametrize("kind", ["size", "name", "inputs", "constant"])
+@pytest.mark.parametrize("kind", ["size", "name", "inputs", "weight", "constant"])
 def test_code_runs_only_where_the_file_is_trusted(buffers: Path, kind: str) -> None:
     evil = attack(buffers, kind)
     with pytest.raises(UsageError, match=r"evil\.pt2 is more than data, at ") as caught:
