@@ -168,9 +168,6 @@ def test_the_elf_lists_the_operators_it_finds(firmware: bytes, run_program: RunP
 # Kernels whose cases are not in groups, with the tests that compare them with the host.
 ELSEWHERE = {
     "aten::_native_batch_norm_legit.no_stats_out": "test_kernels_beyond.py, with torch, for the host has none",
-    "aten::_adaptive_avg_pool3d.out": "test_kernels_beyond.py, with torch, for the host has none",
-    "aten::adaptive_max_pool3d.out": "test_kernels_beyond.py, with torch, for the host has none",
-    "aten::avg_pool3d.out": "test_kernels_beyond.py, with torch, for the host has none",
     "aten::max_pool3d_with_indices.out": "test_kernels_beyond.py, with torch, for the host has none",
     "aten::adaptive_max_pool2d.out": "test_kernels_beyond.py, with torch, for the host has none",
     "aten::_native_batch_norm_legit_no_training.out": "test_layers.py",
@@ -195,16 +192,9 @@ def test_every_kernel_is_compared_with_the_host(firmware: bytes) -> None:
     import test_kernels_arrange
     import test_kernels_elementwise
     import test_kernels_float
-    import test_kernels_further
     import test_kernels_reduce
 
-    modules = (
-        test_kernels_arrange,
-        test_kernels_elementwise,
-        test_kernels_float,
-        test_kernels_further,
-        test_kernels_reduce,
-    )
+    modules = (test_kernels_arrange, test_kernels_elementwise, test_kernels_float, test_kernels_reduce)
     groups = [test_kernels_float.functions, *(group for module in modules for group in module.GROUPS)]
     compared = {case.operator for group in groups for case in group()}
     assert not compared & set(ELSEWHERE)

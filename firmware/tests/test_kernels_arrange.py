@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -28,14 +29,12 @@ def rearrangements() -> Cases:
     cases.add("permute_copy.out", "permute.default", [(values("int8", 2, 3, 1, 4, 5, 2),)], [5, -2, 0, 3, 1, 2])
     cases.add("permute_copy.out", "permute.default", number, [])
     cases.add("transpose_copy.int_out", "transpose_copy.int", [*cube, *of_types(4, 3, 2)[:3]], 0, -1)
-    cases.add("t_copy.out", "t_copy.default", of_types(3, 7)[4:8])
     cases.add("expand_copy.out", "expand.default", of_types(3, 1)[:5], [2, 3, 4])
     cases.add("expand_copy.out", "expand.default", number, [2, 2])
     cases.add("expand_copy.out", "expand.default", [(values("int16", 1, 5, 1),)], [-1, -1, 6])
     for start, end, step in ((1, 4, 1), (None, -2, 1), (-3, None, 2), (0, 2**63 - 1, 3), (4, 2, 1), (-99, 99, 5)):
         cases.add("slice_copy.Tensor_out", "slice_copy.Tensor", cube, -1, start, end, step)
         cases.add("slice_copy.Tensor_out", "slice_copy.Tensor", of_types(7)[:6], 0, start, end, step)
-    cases.add("narrow_copy.out", "narrow_copy.default", cube, 1, 1, 2)
     cases.add("select_copy.int_out", "select_copy.int", [*cube, *of_types(3, 2, 2)], 0, -1)
     cases.add("select_copy.int_out", "select_copy.int", [(values("uint8", 3),)], 0, 2)
     cases.add("flip.out", "flip.default", [*cube, *of_types(2, 3, 3)], [0, -1])
@@ -44,13 +43,10 @@ def rearrangements() -> Cases:
     cases.add("unfold_copy.out", "unfold_copy.default", cube, 2, 3, 2)
     cases.add("unfold_copy.out", "unfold_copy.default", [(values("int8", 9),)], 0, 4, 1)
     cases.add("as_strided_copy.out", "as_strided_copy.default", [*cube, *of_types(60)], [3, 2, 4], [1, 7, 3], 5)
-    cases.add("pixel_shuffle.out", "pixel_shuffle.default", [(values("float32", 2, 12, 3, 2),)], 2)
-    cases.add("pixel_unshuffle.out", "pixel_unshuffle.default", [(values("float32", 2, 3, 6, 4),)], 2)
+    cases.add("roll.out", "roll.default", of_types(3, 4, 5), [2, -1], [0, 2])
+    cases.add("roll.out", "roll.default", cube, [0, 9], [1, 1])
     cases.add("constant_pad_nd.out", "constant_pad_nd.default", of_types(2, 3, 4)[1:], [1, 2, 0, 3], 3)
     cases.add("constant_pad_nd.out", "constant_pad_nd.default", cube, [1, 2, 1, 0, 2, 0], -0.5)
-    cases.add("select_scatter.out", "select_scatter.default", [(values("int8", 3, 4), values("int8", 3))], 1, -2)
-    pair = [(values("float32", 5, 3), values("float32", 2, 3, seed=2))]
-    cases.add("slice_scatter.out", "slice_scatter.default", pair, 0, 1, -1, 2)
     return cases
 
 
@@ -71,12 +67,7 @@ def joins_and_splits() -> Cases:
         cases.call("cat.out", lambda *tensors: aten.cat.default(list(tensors), -2), *parts)
     cases.call("cat.out", lambda a, b: aten.cat.default([a, b]), values("int32", 5), values("int64", 6))
     cases.call("cat.out", lambda a, b: aten.cat.default([a, b], 0), values("float32", 0), values("float32", 3, 2))
-    two = (values("int32", 2, 3), values("int32", 2, 3, seed=2))
-    for dimension in (0, 1, -1):
-        cases.call("stack.out", lambda a, b, d=dimension: aten.stack.default([a, b], d), *two)
-    cases.add("split_copy.Tensor_out", "split_copy.Tensor", [(values("float32", 7, 3),)], 3, 0)
     cases.add("split_with_sizes_copy.out", "split_with_sizes_copy.default", [(values("int8", 2, 9),)], [4, 0, 5], -1)
-    cases.add("unbind_copy.int_out", "unbind_copy.int", [(values("int64", 2, 3, 2),)], 1)
     return cases
 
 
@@ -102,6 +93,26 @@ def conversions() -> Cases:
     for kind in (torch.int32, torch.float32, torch.int8):
         cases.call(CONVERT, lambda x, kind=kind: x.to(kind).to(**last), image)
     return cases
+
+
+def conversions_by_channel() -> Cases:
+    operator = torch.ops.quantized_decomposed.dequantize_per_channel
+    cases = Cases()
+    scales = torch.tensor([0.1, 3.7e-3, 1.3, 7e-6], dtype=torch.float64)
+    zeros, none = torch.tensor([0, -3, 100, 7]), torch.zeros(4, dtype=torch.int64)
+    limits = {"int8": (-127, 127), "uint8": (0, 255), "int16": (-32768, 32767), "int32": (-(2**31), 2**31 - 1)}
+    for dtype, (low, high) in limits.items():
+        kind = getattr(torch, dtype)
+        for axis, sizes in ((0, (4, 3, 5)), (1, (2, 4, 3, 3)), (-1, (3, 4)), (0, (4,))):
+            codes = values(dtype, *sizes) if dtype != "int32" else values("int16", *sizes).to(kind)
+            points = zeros if low < 0 and dtype != "int32" else none
+            call = functools.partial(_call, operator, axis, low, high, kind)
+            cases.call("quantized_decomposed::dequantize_per_channel.out", call, codes, scales, points)
+    return cases
+
+
+def _call(operator: Any, axis: int, low: int, high: int, kind: Any, *tensors: Any) -> Any:
+    return operator(*tensors, axis, low, high, kind)
 
 
 def fillings() -> Cases:
@@ -166,8 +177,6 @@ def picks() -> Cases:
     for dtype, dimension in (("float32", 0), ("int16", -1)):
         pair = (values(dtype, 2, 4, 3), indices)
         cases.call("gather.out", lambda x, at, d=dimension: aten.gather.default(x, d, at), *pair)
-    for dtype in ("int8", "float32", "float16", "bool"):
-        cases.add("masked_fill.Scalar_out", "masked_fill.Scalar", [(values(dtype, 3, 4), values("bool", 4))], 1)
     return cases
 
 
@@ -213,6 +222,7 @@ GROUPS = (
     rearrangements,
     joins_and_splits,
     conversions,
+    conversions_by_channel,
     fillings,
     picks,
 )

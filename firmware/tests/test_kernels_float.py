@@ -24,9 +24,7 @@ COUNT = 2000
 # unit, and what newlib's functions of doubles are off by, less than 2^-20 of a unit.
 ROUNDED = 0.5 + 2.0**-20
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "exp": np.exp, "log": np.log, "log10": np.log10, "sin": np.sin, "cos": np.cos, "tanh": np.tanh,
     "erf": np.vectorize(math.erf),
 }  # fmt: skip
 

@@ -152,7 +152,7 @@ class FirmwareBoard:
         pool: the memory next to the NPU. The part that nothing is linked into is a pool for programs.
         package: where the host puts program and inputs. The rest of the window is the second pool.
         without: kernels that it does without, to save memory: names ("aten::sin.out") or beginnings of names
-            ("aten::reflection_pad*").
+            ("aten::upsample_*").
         cpu: the processor that the code is made for, as GCC's -mcpu spells it.
     """
 

@@ -116,10 +116,6 @@ def _join(parts: list[np.ndarray], dimension: int = 0) -> np.ndarray | None:
     return np.concatenate(parts, dimension) if len({part.dtype for part in parts}) == 1 else None
 
 
-def _stack(parts: list[np.ndarray], dimension: int = 0) -> np.ndarray | None:
-    return np.stack(parts, dimension) if len({part.dtype for part in parts}) == 1 else None
-
-
 def _pad(values: np.ndarray, widths: list[int], value: float) -> np.ndarray | None:
     if min(widths, default=0) < 0:
         return None
@@ -128,16 +124,8 @@ def _pad(values: np.ndarray, widths: list[int], value: float) -> np.ndarray | No
     return np.pad(values, pairs[::-1], constant_values=value)
 
 
-def _split_sizes(values: np.ndarray, sizes: list[int], dimension: int) -> list[np.ndarray]:
+def split(values: np.ndarray, sizes: list[int], dimension: int) -> list[np.ndarray]:
     return np.split(values, np.cumsum(sizes)[:-1], dimension)
-
-
-def _split(values: np.ndarray, size: int, dimension: int) -> list[np.ndarray] | None:
-    return np.split(values, range(size, values.shape[dimension], size), dimension) if size > 0 else None
-
-
-def _unbind(values: np.ndarray, dimension: int) -> list[np.ndarray]:
-    return [_select(values, dimension, at) for at in range(values.shape[dimension])]
 
 
 _BINARY = {
@@ -190,13 +178,8 @@ EXACT: Mapping[str, Kernel] = {
     "aten::select_copy.int_out": _select,
     "aten::repeat.out": np.tile,
     "aten::cat.out": _join,
-    "aten::stack.out": _stack,
     "aten::constant_pad_nd.out": _pad,
 }
 """Kernels by the operator's full name."""
-SPLITTING: Mapping[str, Callable[..., list[np.ndarray] | None]] = {
-    "aten::split_with_sizes_copy.out": _split_sizes,
-    "aten::split_copy.Tensor_out": _split,
-    "aten::unbind_copy.int_out": _unbind,
-}
-"""Kernels with a list of outputs."""
+SPLIT = "aten::split_with_sizes_copy.out"
+"""The kernel with a list of outputs, `split`."""

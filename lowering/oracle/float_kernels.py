@@ -111,32 +111,6 @@ def _pow(base: Any, exponent: Any) -> np.ndarray:
     return round_to(np.power, F32(base), F32(exponent))
 
 
-def _atan2(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    simple = all(side.dtype == np.float32 or side.dtype.kind in "iub" for side in (left, right))
-    return round_to(np.arctan2, left.astype(F32), right.astype(F32)) if simple else None
-
-
-@of_float32
-def _elu(values: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray:
-    below = round_to(np.expm1, values * F32(input_scale)) * (F32(alpha) * F32(scale))
-    return np.where(values <= 0, below, values * F32(scale))
-
-
-@of_float32
-def _logit(values: np.ndarray, epsilon: float | None) -> np.ndarray:
-    if epsilon is not None:
-        low, high = F32(epsilon), F32(1) - F32(epsilon)
-        values = np.where(values < low, low, values)
-        values = np.where(values > high, high, values)
-    return round_to(np.log, values / (F32(1) - values))
-
-
-@of_float32
-def _glu(values: np.ndarray, dimension: int) -> np.ndarray:
-    first, second = np.split(values, 2, axis=dimension)
-    return np.asarray(first * sigmoid(second))
-
-
 @of_float32
 def _softmax(values: np.ndarray, dimension: int, _: bool, *, logarithm: bool = False) -> np.ndarray:
     turned = np.moveaxis(values, dimension, 0) if values.ndim else values.reshape(1)
@@ -188,23 +162,13 @@ def _mean_of_all(values: np.ndarray, _: Any) -> np.ndarray | None:
 
 
 @of_float32
-def _prod(values: np.ndarray, dimension: int, keep: bool, _: Any) -> np.ndarray | None:
-    if not values.size or not values.ndim:
-        return None
-    result = np.multiply.accumulate(values, axis=dimension).take(-1, axis=dimension)
-    return np.expand_dims(result, dimension) if keep else result
-
-
-@of_float32
 def _cumsum(values: np.ndarray, dimension: int, _: Any) -> np.ndarray | None:
     return np.add.accumulate(values, axis=dimension, dtype=F32) if values.ndim else None
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
-    "atanh": np.arctanh, "cos": np.cos, "cosh": np.cosh, "erf": np.vectorize(math.erf, otypes=[F64]), "exp": np.exp,
-    "expm1": np.expm1, "log": np.log, "log10": np.log10, "log1p": np.log1p, "log2": np.log2, "sin": np.sin,
-    "sinh": np.sinh, "tan": np.tan, "tanh": np.tanh,
+    "cos": np.cos, "erf": np.vectorize(math.erf, otypes=[F64]), "exp": np.exp, "log": np.log, "log10": np.log10,
+    "sin": np.sin, "tanh": np.tanh,
 }  # fmt: skip
 
 FLOATS: Mapping[str, Kernel] = {
@@ -215,10 +179,6 @@ FLOATS: Mapping[str, Kernel] = {
     "aten::pow.Tensor_Tensor_out": _pow,
     "aten::pow.Tensor_Scalar_out": _pow,
     "aten::pow.Scalar_out": _pow,
-    "aten::atan2.out": _atan2,
-    "aten::elu.out": _elu,
-    "aten::logit.out": _logit,
-    "aten::glu.out": _glu,
     "aten::_softmax.out": _softmax,
     "aten::_log_softmax.out": functools.partial(_softmax, logarithm=True),
     "aten::mm.out": of_float32(product),
@@ -227,8 +187,6 @@ FLOATS: Mapping[str, Kernel] = {
     "aten::linear.out": _linear,
     "aten::sum.IntList_out": _sum,
     "aten::mean.dtype_out": _mean_of_all,
-    "aten::prod.int_out": _prod,
-    "aten::prod.out": lambda values, _: _prod(values.reshape(-1), 0, False, None),
     "aten::cumsum.out": _cumsum,
 }
 """Kernels by the operator's full name."""
@@ -322,40 +280,6 @@ def _layer_norm(
     return result.reshape(values.shape), mean, inverse
 
 
-@of_float32
-def _group_norm(
-    values: np.ndarray,
-    weight: np.ndarray | None,
-    bias: np.ndarray | None,
-    batch: int,
-    channels: int,
-    plane: int,
-    groups: int,
-    epsilon: float,
-) -> tuple[np.ndarray, ...] | None:
-    runs = values.reshape(batch * groups, -1)
-    count = F64(runs.shape[1])
-    mean = in_order(runs, 1, start=True).astype(F64) / count
-    variance = in_order(runs * runs, 1, start=True).astype(F64) / count - mean * mean
-    inverse = 1.0 / np.sqrt(variance + epsilon)
-    shape = (batch * groups, channels // groups, 1)
-    wide = runs.reshape(*shape[:2], plane).astype(F64)
-    per_run = mean.reshape(-1, 1, 1), inverse.reshape(-1, 1, 1)
-    if weight is None and bias is None:
-        result = (wide - per_run[0]) * per_run[1]
-    else:
-        weights = np.ones(channels) if weight is None else weight.astype(F64)
-        biases = np.zeros(channels) if bias is None else bias.astype(F64)
-        scale = per_run[1] * np.tile(weights.reshape(groups, -1), (batch, 1)).reshape(shape)
-        result = scale * wide + (-scale * per_run[0] + np.tile(biases.reshape(groups, -1), (batch, 1)).reshape(shape))
-    shape_of_groups = (batch, groups)
-    return (
-        result.astype(F32).reshape(values.shape),
-        mean.astype(F32).reshape(shape_of_groups),
-        inverse.astype(F32).reshape(shape_of_groups),
-    )
-
-
 def _normalise(
     values: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, mean: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
@@ -376,30 +300,6 @@ def _batch_norm_no_stats(
     apart = rows - mean[:, None]
     scale = (1.0 / np.sqrt(in_order(apart * apart, 1, start=True) / rows.shape[1] + epsilon)).astype(F32)
     return _normalise(values, weight, bias, mean.astype(F32), scale), mean.astype(F32), scale
-
-
-@of_float32
-def _spread(
-    values: np.ndarray, dimensions: list[int] | None, correction: float | None, keep: bool
-) -> tuple[np.ndarray, ...] | None:
-    """Variance and mean: a float32 sum for each."""
-    if not values.size:
-        return None
-    rows, reduced = lines(values, dimensions)
-    number = rows.shape[0]
-    denominator = number - (1.0 if correction is None else float(correction))
-    mean = in_order(rows, 0) / F32(number)
-    squares = in_order((rows - mean) * (rows - mean), 0).astype(F64)
-    variance = np.asarray(squares / denominator if denominator > 0 else np.full_like(squares, np.nan)).astype(F32)
-    mean = np.asarray(mean if denominator > 0 else np.full_like(mean, np.nan))
-    if keep and reduced:
-        return np.expand_dims(variance, tuple(reduced)), np.expand_dims(mean, tuple(reduced))
-    return variance, mean
-
-
-def _variance(values: np.ndarray, dimensions: list[int] | None, correction: Any, keep: bool) -> np.ndarray | None:
-    spread = _spread(values, dimensions, correction, keep)
-    return None if spread is None else spread[0]
 
 
 @of_float32
@@ -428,72 +328,14 @@ def _dequantise_channels(
     return np.asarray((codes.astype(np.int64) - zeros).astype(F32) * scale)
 
 
-def _quantise_channels(
-    values: np.ndarray, scales: np.ndarray, zero_points: np.ndarray, axis: int, low: int, high: int, _: Any
-) -> np.ndarray | None:
-    if not is_float(values):
-        return None
-    inverse = F32(1) / _per_channel(scales.astype(F32), values.ndim, axis)
-    with np.errstate(all="ignore"):
-        steps = _per_channel(zero_points.astype(F32), values.ndim, axis) + np.rint(values * inverse)
-    return np.clip(np.nan_to_num(steps.astype(F64), nan=low, posinf=high, neginf=low), low, high)
-
-
-@of_float32
-def _grid_sample(values: np.ndarray, grid: np.ndarray, mode: int, padding: int, corners: bool) -> np.ndarray | None:
-    height, width = values.shape[2:]
-    batch = np.arange(values.shape[0])[:, None, None]
-
-    unit = F32(1)
-
-    def reflect(at: np.ndarray, low: int, high: int) -> np.ndarray:
-        if low == high:
-            return at * F32(0)
-        least, span = F32(low) / F32(2), F32(high - low) / F32(2)
-        at = np.abs(at - least)
-        extra = np.fmod(at, span)
-        flipped = np.fmod(np.floor(at / span), F32(2)) != 0
-        return np.where(flipped, span - extra + least, extra + least)
-
-    def place(at: np.ndarray, size: int) -> np.ndarray:
-        at = (at + unit) / F32(2) * (F32(size) - unit) if corners else ((at + unit) * F32(size) - unit) / F32(2)
-        if padding == 2:
-            at = reflect(at, 0, 2 * (size - 1)) if corners else reflect(at, -1, 2 * size - 1)
-        return np.nan_to_num(at, nan=0.0, posinf=np.inf, neginf=-np.inf).clip(0, F32(size - 1)) if padding else at
-
-    def pixel(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-        out = (y < 0) | (y >= height) | (x < 0) | (x >= width)
-        values_there = values[batch, :, y.clip(0, height - 1), x.clip(0, width - 1)]  # [N, H, W, C]
-        return np.where(out[..., None], F32(0), values_there)
-
-    def whole(at: np.ndarray) -> np.ndarray:
-        return np.nan_to_num(at.astype(F64), nan=0.0).clip(-(2.0**40), 2.0**40).astype(np.int64)
-
-    x, y = place(grid[..., 0], width), place(grid[..., 1], height)
-    if mode == 1:
-        return np.moveaxis(pixel(whole(np.rint(y)), whole(np.rint(x))), -1, 1)
-    top, left = whole(np.floor(y)), whole(np.floor(x))
-    down, right = y - top.astype(F32), x - left.astype(F32)
-    weights = ((unit - right) * (unit - down), right * (unit - down), (unit - right) * down, right * down)
-    corners_at = ((top, left), (top, left + 1), (top + 1, left), (top + 1, left + 1))
-    terms = [pixel(*at) * weight[..., None] for at, weight in zip(corners_at, weights, strict=True)]
-    return np.moveaxis(terms[0] + terms[1] + terms[2] + terms[3], -1, 1)
-
-
 LAYERS: Mapping[str, Kernel] = {
     "aten::convolution.out": _convolution,
-    "aten::var.correction_out": _variance,
-    "aten::var.out": _variance,
     "aten::_adaptive_avg_pool2d.out": _adaptive_average,
-    "aten::grid_sampler_2d.out": _grid_sample,
     "quantized_decomposed::dequantize_per_channel.out": _dequantise_channels,
-    "quantized_decomposed::quantize_per_channel.out": _quantise_channels,
 }
 """Kernels with one output, by the operator's full name."""
 SEVERAL: Mapping[str, Layer] = {
     "aten::native_layer_norm.out": _layer_norm,
-    "aten::native_group_norm.out": _group_norm,
     "aten::_native_batch_norm_legit.no_stats_out": _batch_norm_no_stats,
-    "aten::var_mean.correction_out": _spread,
 }
 """Kernels with several outputs."""

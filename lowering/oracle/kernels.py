@@ -17,7 +17,7 @@ import numpy as np
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall, Tensor, ValueList
-from ethos_hil.lowering.oracle.exact_kernels import EXACT, SPLITTING
+from ethos_hil.lowering.oracle.exact_kernels import EXACT, SPLIT, split
 from ethos_hil.lowering.oracle.float_kernels import FLOATS, LAYERS, SEVERAL
 from ethos_hil.lowering.upstream.names.operators import schema_arguments
 
@@ -328,12 +328,11 @@ def run_as_torch(call: KernelCall, store: Store) -> None:
 
 def _run_exact(call: KernelCall, store: Store) -> bool:
     """Run an operator of `exact_kernels`. Return false if it is not one, or declines its arguments."""
-    splitting = SPLITTING.get(call.operator)
-    if splitting is not None:
-        parts = splitting(*(_plain(store, index) for index in call.args[:-2]))
-        for index, part in zip(store.outputs(call.args[-1]), parts or (), strict=parts is not None):
+    if call.operator == SPLIT:
+        parts = split(*(_plain(store, index) for index in call.args[:-2]))
+        for index, part in zip(store.outputs(call.args[-1]), parts, strict=True):
             _write(store, index, part)
-        return parts is not None
+        return True
     kernel = EXACT.get(call.operator)
     # The last two arguments are the output, once for the operator and once for its caller.
     with np.errstate(all="ignore"):

@@ -21,11 +21,6 @@ T subtract(T a, T b, T alpha) {
 }
 
 template <typename T>
-T subtract_reversed(T a, T b, T alpha) {
-  return minus(b, times(alpha, a));
-}
-
-template <typename T>
 T multiply(T a, T b, T) {
   return times(a, b);
 }
@@ -76,10 +71,6 @@ float power_single(float a, float b, float) {
   return static_cast<float>(pow(static_cast<double>(a), static_cast<double>(b)));
 }
 
-float atan2_single(float a, float b, float) {
-  return static_cast<float>(atan2(static_cast<double>(a), static_cast<double>(b)));
-}
-
 template <typename T>
 T larger(T a, T b) {
   return is_nan(a) || !(is_nan(b) || a < b) ? a : b;
@@ -115,47 +106,31 @@ T choose(T a, T b, T condition) {
   return condition != 0 ? a : b;
 }
 
-template <typename T>
-T choose_other(T a, T b, T condition) {
-  return condition != 0 ? b : a;
-}
-
 Whole bitwise_and(Whole a, Whole b, Whole) { return a & b; }
 Whole bitwise_or(Whole a, Whole b, Whole) { return a | b; }
 Whole bitwise_xor(Whole a, Whole b, Whole) { return a ^ b; }
 Whole complement(Whole a, Whole, Whole) { return ~a; }
 
-// Upstream leaves a shift by less than 0 or more than all bits undefined; here it shifts everything out.
-Whole shift_left(Whole a, Whole b, Whole) {
-  return b < 0 || b > 63 ? 0 : static_cast<Whole>(static_cast<std::uint64_t>(a) << b);
-}
-Whole shift_right(Whole a, Whole b, Whole) { return a >> (b < 0 || b > 63 ? 63 : b); }
-
+const Operation FLOOR_DIVIDE{Typing::DIVIDING, 2, 2, floor_whole, floor_real, floor_real};
 const Operation TRUNC_DIVIDE{Typing::DIVIDING, 2, 2, trunc_whole, trunc_real, trunc_real};
 const Operation COMPLEMENT{Typing::BITWISE, 1, 1, complement, nullptr, nullptr};
 const Operation CLAMP{Typing::PROMOTED, 3, 3, between, between, between};
 const Operation CHOOSE{Typing::PROMOTED, 3, 2, choose, choose, choose};
-const Operation CHOOSE_OTHER{Typing::PROMOTED, 3, 1, choose_other, choose_other, choose_other};
 
 }  // namespace
 
 const Operation ADD{Typing::PROMOTED, 3, 2, add, add, add};
 const Operation SUBTRACT{Typing::PROMOTED, 3, 2, subtract, subtract, subtract};
-const Operation SUBTRACT_REVERSED{Typing::PROMOTED, 3, 2, subtract_reversed, subtract_reversed, subtract_reversed};
 const Operation MULTIPLY{Typing::PROMOTED, 2, 2, multiply, multiply, multiply};
 const Operation DIVIDE{Typing::FLOATING, 2, 2, nullptr, divide, divide};
-const Operation FLOOR_DIVIDE{Typing::DIVIDING, 2, 2, floor_whole, floor_real, floor_real};
 const Operation FMOD{Typing::POWER, 2, 2, nullptr, fmod_real, fmod_real};
 const Operation REMAINDER{Typing::DIVIDING, 2, 2, remainder_whole, remainder_real, remainder_real};
-const Operation ATAN2{Typing::FLOATING, 2, 2, nullptr, atan2_single, nullptr};
 const Operation POWER{Typing::POWER, 2, 2, nullptr, power_single, nullptr};
 const Operation MAXIMUM{Typing::PROMOTED, 2, 2, maximum, maximum, maximum};
 const Operation MINIMUM{Typing::PROMOTED, 2, 2, minimum, minimum, minimum};
 const Operation BITWISE_AND{Typing::BITWISE, 2, 2, bitwise_and, nullptr, nullptr};
 const Operation BITWISE_OR{Typing::BITWISE, 2, 2, bitwise_or, nullptr, nullptr};
 const Operation BITWISE_XOR{Typing::BITWISE, 2, 2, bitwise_xor, nullptr, nullptr};
-const Operation SHIFT_LEFT{Typing::BITWISE, 2, 2, shift_left, nullptr, nullptr};
-const Operation SHIFT_RIGHT{Typing::BITWISE, 2, 2, shift_right, nullptr, nullptr};
 const Operation HARDTANH{Typing::SAME, 3, 1, between, between, between};
 const Operation LEAKY_RELU{Typing::SAME, 2, 1, nullptr, leaky_relu, leaky_relu};
 
@@ -200,30 +175,14 @@ void clamp(const Arguments& arguments) {
   run_elementwise(arguments, MINIMUM, {{INPUT, UPPER}, OUT});
 }
 
-namespace {
-
-void expect_mask(const Arguments& arguments, std::uint32_t position) {
-  const ScalarType type = arguments.tensor(position).type;
-  if (type != ScalarType::BOOL && type != ScalarType::BYTE) {
-    arguments.reject(Text() << "argument " << position << " is " << type_name(type) << ", expected BOOL");
-  }
-}
-
-}  // namespace
-
 void where(const Arguments& arguments) {
   enum : std::uint8_t { CONDITION, INPUT, OTHER, OUT, ARGUMENTS = OUT + 2 };
   arguments.expect_count(ARGUMENTS);
-  expect_mask(arguments, CONDITION);
+  const ScalarType type = arguments.tensor(CONDITION).type;
+  if (type != ScalarType::BOOL && type != ScalarType::BYTE) {
+    arguments.reject(Text() << "argument 0 is " << type_name(type) << ", expected BOOL");
+  }
   run_elementwise(arguments, CHOOSE, {{INPUT, OTHER, CONDITION}, OUT});
-}
-
-void masked_fill(const Arguments& arguments) {
-  enum : std::uint8_t { INPUT, MASK, VALUE, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  expect_mask(arguments, MASK);
-  arguments.expect_same_type(arguments.tensor(INPUT), arguments.out(OUT));
-  run_elementwise(arguments, CHOOSE_OTHER, {{INPUT, VALUE, MASK}, OUT});
 }
 
 }  // namespace ethos_hil

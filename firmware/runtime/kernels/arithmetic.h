@@ -1,6 +1,6 @@
-// Operations on numbers: aten::add, sub, rsub (input, other, alpha), mul, div, div with a rounding mode, floor_divide,
-// fmod, remainder, pow, maximum, minimum, clamp (input, lower or none, upper or none), and the bitwise ones. `other` is
-// a tensor or a number, in every overload.
+// Operations on numbers: aten::add, sub (input, other, alpha), mul, div, div with a rounding mode, fmod, remainder,
+// pow, maximum, minimum, clamp (input, lower or none, upper or none), and the bitwise ones. `other` is a tensor or a
+// number, in every overload.
 //
 // Integers wrap as in upstream's type. Results are those of the portable kernels. Their remainder of integers has the
 // sign of the dividend (torch's has the divisor's), and their remainder of doubles is computed as float. One
@@ -14,21 +14,16 @@ namespace ethos_hil {
 
 extern const Operation ADD;
 extern const Operation SUBTRACT;
-extern const Operation SUBTRACT_REVERSED;
 extern const Operation MULTIPLY;
 extern const Operation DIVIDE;
-extern const Operation FLOOR_DIVIDE;
 extern const Operation FMOD;
 extern const Operation REMAINDER;
-extern const Operation ATAN2;
 extern const Operation POWER;
 extern const Operation MAXIMUM;
 extern const Operation MINIMUM;
 extern const Operation BITWISE_AND;
 extern const Operation BITWISE_OR;
 extern const Operation BITWISE_XOR;
-extern const Operation SHIFT_LEFT;
-extern const Operation SHIFT_RIGHT;
 extern const Operation HARDTANH;
 extern const Operation LEAKY_RELU;
 
@@ -38,7 +33,5 @@ void bitwise_not(const Arguments& arguments);
 void clamp(const Arguments& arguments);
 // where.self_out: (condition, input, other, out, out).
 void where(const Arguments& arguments);
-// masked_fill.Scalar_out: (input, mask, value, out, out).
-void masked_fill(const Arguments& arguments);
 
 }  // namespace ethos_hil

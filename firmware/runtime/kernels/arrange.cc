@@ -68,33 +68,17 @@ void permute_copy(const Arguments& arguments) {
   copy(arguments, from, output_like(arguments, in, OUT));
 }
 
-namespace {
-
-void transpose(const Arguments& arguments, std::uint32_t a, std::uint32_t b, std::uint32_t out_at) {
-  const Tensor& in = arguments.tensor(0);
-  View from = view_of(in);
-  std::uint32_t order[MAX_RANK];
-  for (std::uint32_t i = 0; i < from.rank; ++i) order[i] = i == a ? b : i == b ? a : i;
-  permute(from, order);
-  copy(arguments, from, output_like(arguments, in, out_at));
-}
-
-}  // namespace
-
 void transpose_copy(const Arguments& arguments) {
   enum : std::uint32_t { INPUT, FIRST, SECOND, OUT, ARGUMENTS = OUT + 2 };
   arguments.expect_count(ARGUMENTS);
-  const std::uint32_t rank = arguments.tensor(INPUT).rank;
-  transpose(arguments, arguments.dimension(arguments.integer(FIRST), rank),
-            arguments.dimension(arguments.integer(SECOND), rank), OUT);
-}
-
-void t_copy(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  const std::uint32_t rank = arguments.tensor(INPUT).rank;
-  if (rank > 2) arguments.reject(Text() << "input has " << rank << " dimensions, expected at most 2");
-  transpose(arguments, 0, rank == 2 ? 1 : 0, OUT);
+  const Tensor& in = arguments.tensor(INPUT);
+  View from = view_of(in);
+  const std::uint32_t first = arguments.dimension(arguments.integer(FIRST), from.rank);
+  const std::uint32_t second = arguments.dimension(arguments.integer(SECOND), from.rank);
+  std::uint32_t order[MAX_RANK];
+  for (std::uint32_t i = 0; i < from.rank; ++i) order[i] = i == first ? second : i == second ? first : i;
+  permute(from, order);
+  copy(arguments, from, output_like(arguments, in, OUT));
 }
 
 void expand_copy(const Arguments& arguments) {
@@ -113,23 +97,6 @@ void slice_copy(const Arguments& arguments) {
   const Tensor& in = arguments.tensor(INPUT);
   View from = view_of(in);
   cut(arguments, from, dimension_of(arguments, DIMENSION, from), START);
-  copy(arguments, from, output_like(arguments, in, OUT));
-}
-
-void narrow_copy(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, DIMENSION, START, LENGTH, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  const Tensor& in = arguments.tensor(INPUT);
-  View from = view_of(in);
-  const std::uint32_t dimension = dimension_of(arguments, DIMENSION, from);
-  const std::int64_t size = from.sizes[dimension];
-  std::int64_t start = arguments.integer(START);
-  const std::int64_t length = arguments.integer(LENGTH);
-  if (start < 0 && start >= -size) start += size;
-  if (start < 0 || start > size || length < 0 || length > size - start) {
-    arguments.reject(Text() << length << " elements from " << start << " in a dimension of " << size);
-  }
-  slice(from, dimension, static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(length), 1);
   copy(arguments, from, output_like(arguments, in, OUT));
 }
 
@@ -235,48 +202,6 @@ void as_strided_copy(const Arguments& arguments) {
   copy(arguments, from, output_like(arguments, in, OUT));
 }
 
-namespace {
-
-// Makes views of `many` channels and of larger planes with equal sizes: [..., channels, factor, factor, height, width].
-void match_pixels(const Arguments& arguments, View& many, View& large, std::uint32_t factor_at) {
-  const std::int64_t factor = arguments.integer(factor_at);
-  if (factor < 1 || factor > INT32_MAX || many.rank < 3 || large.rank != many.rank) {
-    arguments.reject(Text() << "a factor of " << factor << " for " << many.rank << " dimensions");
-  }
-  const auto f = static_cast<std::uint32_t>(factor);
-  const std::uint32_t channel = many.rank - 3;
-  split(arguments, many, channel, f);
-  split(arguments, many, channel, f);
-  split(arguments, large, channel + 2, f);
-  split(arguments, large, channel + 1, f);
-  // The larger planes are now [..., channels, height, factor, width, factor].
-  std::uint32_t order[MAX_RANK];
-  for (std::uint32_t i = 0; i <= channel; ++i) order[i] = i;
-  constexpr std::uint32_t INNER[] = {2, 4, 1, 3};
-  for (std::uint32_t i = 0; i < 4; ++i) order[channel + 1 + i] = channel + INNER[i];
-  permute(large, order);
-}
-
-}  // namespace
-
-void pixel_shuffle(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, FACTOR, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  View from = view_of(arguments.tensor(INPUT));
-  View to = output_like(arguments, arguments.tensor(INPUT), OUT);
-  match_pixels(arguments, from, to, FACTOR);
-  copy(arguments, from, to);
-}
-
-void pixel_unshuffle(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, FACTOR, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  View from = view_of(arguments.tensor(INPUT));
-  View to = output_like(arguments, arguments.tensor(INPUT), OUT);
-  match_pixels(arguments, to, from, FACTOR);
-  copy(arguments, from, to);
-}
-
 void constant_pad(const Arguments& arguments) {
   enum : std::uint32_t { INPUT, WIDTHS, VALUE, OUT, ARGUMENTS = OUT + 2 };
   arguments.expect_count(ARGUMENTS);
@@ -298,23 +223,54 @@ void constant_pad(const Arguments& arguments) {
   copy(arguments, from, to);
 }
 
-void select_scatter(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, SOURCE, DIMENSION, INDEX, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  View to = output_like(arguments, arguments.tensor(INPUT), OUT);
-  copy(arguments, view_of(arguments.tensor(INPUT)), to);
-  const std::uint32_t dimension = dimension_of(arguments, DIMENSION, to);
-  select(to, dimension, index_of(arguments, INDEX, to.sizes[dimension]));
-  copy(arguments, view_of(arguments.tensor(SOURCE)), to);
+namespace {
+
+// A view of all elements in order.
+View flat(const Arguments& arguments, const Tensor& tensor) {
+  if (!is_contiguous(tensor)) arguments.reject(Text() << "without dimensions, tensors must be contiguous");
+  return View{tensor.data, tensor.type, 1, {tensor.elements}, {1}};
 }
 
-void slice_scatter(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, SOURCE, DIMENSION, START, END, STEP, OUT, ARGUMENTS = OUT + 2 };
+// Copies the elements from `dimension` on, each dimension in the two parts that its shift cuts it into.
+void roll_from(const Arguments& arguments, const View& from, const View& to, const std::uint32_t* shifts,
+               std::uint32_t dimension) {
+  while (dimension < from.rank && shifts[dimension] == 0) ++dimension;
+  if (dimension == from.rank) return copy(arguments, from, to);
+  const std::uint32_t size = from.sizes[dimension];
+  const std::uint32_t shift = shifts[dimension];
+  for (const bool wrapped : {false, true}) {
+    View source = from;
+    View target = to;
+    const std::uint32_t length = wrapped ? shift : size - shift;
+    slice(source, dimension, wrapped ? size - shift : 0, length, 1);
+    slice(target, dimension, wrapped ? 0 : shift, length, 1);
+    roll_from(arguments, source, target, shifts, dimension + 1);
+  }
+}
+
+}  // namespace
+
+void roll(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, SHIFTS, DIMENSIONS, OUT, ARGUMENTS = OUT + 2 };
   arguments.expect_count(ARGUMENTS);
-  View to = output_like(arguments, arguments.tensor(INPUT), OUT);
-  copy(arguments, view_of(arguments.tensor(INPUT)), to);
-  cut(arguments, to, dimension_of(arguments, DIMENSION, to), START);
-  copy(arguments, view_of(arguments.tensor(SOURCE)), to);
+  const Tensor& in = arguments.tensor(INPUT);
+  Tensor& out = arguments.out(OUT);
+  arguments.expect_same_type(in, out);
+  arguments.expect_same_shape(in, out);
+  if (in.elements == 0) return;
+  const std::uint32_t count = arguments.list_size(DIMENSIONS);
+  const bool all = count == 0;
+  const View from = all ? flat(arguments, in) : view_of(in);
+  const View to = all ? flat(arguments, out) : view_of(out);
+  if (arguments.list_size(SHIFTS) != (all ? 1 : count)) arguments.reject(Text() << "not one shift for each dimension");
+  std::uint32_t shifts[MAX_RANK] = {};
+  for (std::uint32_t i = 0; i < arguments.list_size(SHIFTS); ++i) {
+    const std::uint32_t dimension = all ? 0 : arguments.dimension(arguments.list_item(DIMENSIONS, i), in.rank);
+    const std::int64_t size = from.rank == 0 ? 1 : from.sizes[dimension];
+    const std::int64_t shift = arguments.list_item(SHIFTS, i) % size;
+    shifts[dimension] = static_cast<std::uint32_t>((shifts[dimension] + shift + size) % size);
+  }
+  roll_from(arguments, from, to, shifts, 0);
 }
 
 }  // namespace ethos_hil

@@ -49,34 +49,6 @@ void cat(const Arguments& arguments) {
   if (left.sizes[dimension] != 0) arguments.reject_shapes();
 }
 
-void stack(const Arguments& arguments) {
-  enum : std::uint32_t { INPUTS, DIMENSION, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  View left = view_of(arguments.out(OUT));
-  const std::uint32_t dimension = take_dimension(arguments, DIMENSION, left.rank);
-  for (std::uint32_t i = 0; i < arguments.tensor_count(INPUTS); ++i) {
-    View to = take_run(arguments, left, dimension, 1);
-    select(to, dimension, 0);
-    copy(arguments, view_of(input_of(arguments, INPUTS, i)), to);
-  }
-  if (left.sizes[dimension] != 0) arguments.reject_shapes();
-}
-
-void split_copy(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, SIZE, DIMENSION, OUT };
-  expect_outputs(arguments, OUT);
-  View left = view_of(arguments.tensor(INPUT));
-  const std::uint32_t dimension = take_dimension(arguments, DIMENSION, left.rank);
-  const std::int64_t size = arguments.integer(SIZE);
-  for (std::uint32_t i = 0; i < arguments.tensor_count(OUT); ++i) {
-    const std::int64_t rest = left.sizes[dimension];
-    if (size < 0) arguments.reject(Text() << "parts of " << size);
-    const View part = take_run(arguments, left, dimension, static_cast<std::uint32_t>(size < rest ? size : rest));
-    copy(arguments, part, view_of(arguments.out_item(OUT, i)));
-  }
-  if (left.sizes[dimension] != 0) arguments.reject_shapes();
-}
-
 void split_with_sizes_copy(const Arguments& arguments) {
   enum : std::uint32_t { INPUT, SIZES, DIMENSION, OUT };
   expect_outputs(arguments, OUT);
@@ -91,19 +63,6 @@ void split_with_sizes_copy(const Arguments& arguments) {
     copy(arguments, part, view_of(arguments.out_item(OUT, i)));
   }
   if (left.sizes[dimension] != 0) arguments.reject_shapes();
-}
-
-void unbind_copy(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, DIMENSION, OUT };
-  expect_outputs(arguments, OUT);
-  const View in = view_of(arguments.tensor(INPUT));
-  const std::uint32_t dimension = take_dimension(arguments, DIMENSION, in.rank);
-  if (arguments.tensor_count(OUT) != in.sizes[dimension]) arguments.reject_shapes();
-  for (std::uint32_t i = 0; i < in.sizes[dimension]; ++i) {
-    View part = in;
-    select(part, dimension, i);
-    copy(arguments, part, view_of(arguments.out_item(OUT, i)));
-  }
 }
 
 }  // namespace ethos_hil

@@ -11,10 +11,8 @@
 // fails.
 //
 // native_layer_norm.out (input, normalized_shape, weight or none, bias or none, eps, out, mean, inverse deviation,
-// results) and native_group_norm.out (input, weight or none, bias or none, N, C, HxW, groups, eps, out, mean, inverse
-// deviation, results) of contiguous floats. Results are those of op_native_layer_norm.cpp, all float, and
-// op_native_group_norm.cpp, with float sums and double for the rest. Both compute the variance as the mean of squares
-// minus the square of the mean.
+// results) of contiguous floats. Results are those of op_native_layer_norm.cpp, all float, with the variance as the
+// mean of squares minus the square of the mean.
 #pragma once
 
 #include "runtime/kernels/arguments.h"
@@ -24,6 +22,5 @@ namespace ethos_hil {
 void batch_norm(const Arguments& arguments);
 void batch_norm_no_stats(const Arguments& arguments);
 void layer_norm(const Arguments& arguments);
-void group_norm(const Arguments& arguments);
 
 }  // namespace ethos_hil

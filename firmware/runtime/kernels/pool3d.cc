@@ -12,38 +12,30 @@ namespace {
 constexpr std::uint32_t AXES = 3;
 constexpr std::uint32_t RANK = AXES + 2;  // batch and channel come first
 
-enum : std::uint32_t { INPUT, KERNEL_SIZE, STRIDE, PADDING };
+enum : std::uint32_t { INPUT, KERNEL_SIZE, STRIDE, PADDING, DILATION };
 
 // The elements of one window along one dimension: `begin`, and every `step`-th after it below `end`, all inside the
-// input. `extent` counts padding, too.
+// input.
 struct Span {
   std::int64_t begin;
   std::int64_t end;
   std::int64_t step;
-  std::int64_t extent;
 };
 
 // The windows along one dimension. Items of lists are below 2^31, so that no sum or product of two overflows.
 struct Windows {
   std::int64_t size;  // of the input
   std::int64_t count;
-  bool adaptive;
   std::int64_t kernel;
   std::int64_t stride;
   std::int64_t padding;
   std::int64_t dilation;
 
   Span span(std::int64_t at) const {
-    if (adaptive) {
-      const std::int64_t begin = at * size / count;
-      const std::int64_t end = ((at + 1) * size + count - 1) / count;
-      return {begin, end, 1, end - begin};
-    }
     const std::int64_t first = at * stride - padding;
     const std::int64_t last = first + (kernel - 1) * dilation + 1;
     const std::int64_t begin = first < 0 ? first + (-first + dilation - 1) / dilation * dilation : first;
-    const std::int64_t padded = last < size + padding ? last : size + padding;
-    return {begin, padded < size ? padded : size, dilation, padded - first};
+    return {begin, last < size ? last : size, dilation};
   }
 };
 
@@ -88,13 +80,7 @@ Volumes take_volumes(const Arguments& arguments, std::uint32_t out_at) {
   return volumes;
 }
 
-Volumes take_adaptive(const Arguments& arguments, std::uint32_t out_at) {
-  Volumes volumes = take_volumes(arguments, out_at);
-  for (Windows& windows : volumes.windows) windows.adaptive = true;
-  return volumes;
-}
-
-Volumes take_windows(const Arguments& arguments, std::uint32_t out_at, std::uint32_t ceil_mode_at, bool dilated) {
+Volumes take_windows(const Arguments& arguments, std::uint32_t out_at, std::uint32_t ceil_mode_at) {
   Volumes volumes = take_volumes(arguments, out_at);
   const bool ceil_mode = arguments.integer(ceil_mode_at) != 0;
   for (std::uint32_t i = 0; i < AXES; ++i) {
@@ -102,7 +88,7 @@ Volumes take_windows(const Arguments& arguments, std::uint32_t out_at, std::uint
     axis.kernel = item(arguments, KERNEL_SIZE, i, 1);
     axis.stride = arguments.list_size(STRIDE) == 0 ? axis.kernel : item(arguments, STRIDE, i, 1);
     axis.padding = item(arguments, PADDING, i, 0);
-    axis.dilation = dilated ? item(arguments, PADDING + 1, i, 1) : 1;
+    axis.dilation = item(arguments, DILATION, i, 1);
     if (axis.padding > axis.kernel / 2) {
       arguments.reject(Text() << "padding " << axis.padding << " is more than half of the kernel's size "
                               << axis.kernel);
@@ -174,19 +160,6 @@ std::uint32_t offset_of(const View& view, const std::uint32_t* at) {
   return offset;
 }
 
-float sum_of(const Place& place) {
-  float sum = 0.0f;
-  for_each_element(place, [&](float value, std::int64_t, std::int64_t, std::int64_t) { sum += value; });
-  return sum;
-}
-
-// Elements of a window that are inside the input.
-std::int64_t count_of(const Place& place) {
-  std::int64_t count = 1;
-  for (const Span& span : place.spans) count *= span.end > span.begin ? span.end - span.begin : 0;
-  return count;
-}
-
 void take_maxima(const Arguments& arguments, const Volumes& volumes, std::uint32_t indices_at) {
   View indices = view_of(arguments.out(indices_at));
   if (indices.type != ScalarType::LONG) {
@@ -214,43 +187,10 @@ void take_maxima(const Arguments& arguments, const Volumes& volumes, std::uint32
 
 }  // namespace
 
-void avg_pool3d(const Arguments& arguments) {
-  enum : std::uint32_t { CEIL_MODE = PADDING + 1, COUNT_INCLUDE_PAD, DIVISOR_OVERRIDE, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  const Volumes volumes = take_windows(arguments, OUT, CEIL_MODE, false);
-  const bool include_padding = arguments.integer(COUNT_INCLUDE_PAD) != 0;
-  const std::int64_t divisor = arguments.is_none(DIVISOR_OVERRIDE) ? 0 : arguments.integer(DIVISOR_OVERRIDE);
-  if (divisor == 0 && !arguments.is_none(DIVISOR_OVERRIDE)) arguments.reject(Text() << "divisor_override is 0");
-  for_each_window(volumes, [&](const Place& place, const std::uint32_t* at) {
-    const std::int64_t inside = count_of(place);
-    const std::int64_t padded = place.spans[0].extent * place.spans[1].extent * place.spans[2].extent;
-    const std::int64_t by = divisor != 0 ? divisor : include_padding ? padded : inside;
-    float& to = reinterpret_cast<float*>(volumes.out.data)[offset_of(volumes.out, at)];
-    to = inside == 0 ? 0.0f : 0.0f + sum_of(place) / static_cast<float>(by);
-  });
-}
-
 void max_pool3d_with_indices(const Arguments& arguments) {
-  enum : std::uint32_t { CEIL_MODE = PADDING + 2, OUT, INDICES, ARGUMENTS = INDICES + 2 };
+  enum : std::uint32_t { CEIL_MODE = DILATION + 1, OUT, INDICES, ARGUMENTS = INDICES + 2 };
   arguments.expect_count(ARGUMENTS);
-  take_maxima(arguments, take_windows(arguments, OUT, CEIL_MODE, true), INDICES);
-}
-
-void adaptive_avg_pool3d(const Arguments& arguments) {
-  enum : std::uint32_t { SIZE = INPUT + 1, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  const Volumes volumes = take_adaptive(arguments, OUT);
-  for_each_window(volumes, [&](const Place& place, const std::uint32_t* at) {
-    float average = sum_of(place);
-    for (const Span& span : place.spans) average /= static_cast<float>(span.extent);
-    reinterpret_cast<float*>(volumes.out.data)[offset_of(volumes.out, at)] = average;
-  });
-}
-
-void adaptive_max_pool3d(const Arguments& arguments) {
-  enum : std::uint32_t { SIZE = INPUT + 1, OUT, INDICES, ARGUMENTS = INDICES + 2 };
-  arguments.expect_count(ARGUMENTS);
-  take_maxima(arguments, take_adaptive(arguments, OUT), INDICES);
+  take_maxima(arguments, take_windows(arguments, OUT, CEIL_MODE), INDICES);
 }
 
 }  // namespace ethos_hil

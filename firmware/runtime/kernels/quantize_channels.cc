@@ -8,7 +8,18 @@ namespace ethos_hil {
 
 namespace {
 
-enum : std::uint32_t { INPUT, SCALES, ZERO_POINTS, AXIS, QUANT_MIN, QUANT_MAX, DTYPE, AFTER_DTYPE };
+enum : std::uint32_t {
+  INPUT,
+  SCALES,
+  ZERO_POINTS,
+  AXIS,
+  QUANT_MIN,
+  QUANT_MAX,
+  DTYPE,
+  OUT_DTYPE,
+  OUT,
+  ARGUMENTS = OUT + 2
+};
 
 // The scale and zero point of each channel.
 class Channels {
@@ -56,13 +67,12 @@ bool is_code(ScalarType type) {
   return type == ScalarType::CHAR || type == ScalarType::BYTE || type == ScalarType::SHORT || type == ScalarType::INT;
 }
 
-void check(const Arguments& arguments, const Tensor& in, const Tensor& out, const Tensor& codes,
-           const Tensor& numbers) {
+void check(const Arguments& arguments, const Tensor& in, const Tensor& out) {
   arguments.expect_same_shape(in, out);
-  if (!is_code(codes.type) || numbers.type != ScalarType::FLOAT) arguments.reject_types(in, out);
-  if (arguments.integer(DTYPE) != static_cast<std::int64_t>(codes.type)) {
+  if (!is_code(in.type) || out.type != ScalarType::FLOAT) arguments.reject_types(in, out);
+  if (arguments.integer(DTYPE) != static_cast<std::int64_t>(in.type)) {
     arguments.reject(Text() << "dtype argument is " << arguments.integer(DTYPE) << ", the tensor is "
-                            << type_name(codes.type));
+                            << type_name(in.type));
   }
 }
 
@@ -91,38 +101,15 @@ void for_each_pair(const Tensor& in, const Tensor& out, const Channels& channels
 }  // namespace
 
 void dequantize_per_channel(const Arguments& arguments) {
-  enum : std::uint32_t { OUT_DTYPE = AFTER_DTYPE, OUT, ARGUMENTS = OUT + 2 };
   arguments.expect_count(ARGUMENTS);
   const Tensor& in = arguments.tensor(INPUT);
   Tensor& out = arguments.out(OUT);
-  check(arguments, in, out, in, out);
+  check(arguments, in, out);
   const Channels channels(arguments, in);
   const Load<std::int64_t> load = load_as<std::int64_t>(in.type);
   for_each_pair(in, out, channels, [&](const std::uint8_t* from, std::uint8_t* to, std::uint32_t channel) {
     const std::int64_t steps = minus(load(from), channels.zero_point(channel));
     *reinterpret_cast<float*>(to) = static_cast<float>(steps) * static_cast<float>(channels.scale(channel));
-  });
-}
-
-void quantize_per_channel(const Arguments& arguments) {
-  enum : std::uint32_t { OUT = AFTER_DTYPE, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  const Tensor& in = arguments.tensor(INPUT);
-  Tensor& out = arguments.out(OUT);
-  check(arguments, in, out, out, in);
-  const Channels channels(arguments, in);
-  const std::int64_t low = arguments.integer(QUANT_MIN);
-  const std::int64_t high = arguments.integer(QUANT_MAX);
-  if (wrap(out.type, low) != low || wrap(out.type, high) != high || low > high) {
-    arguments.reject(Text() << "range " << low << " to " << high << " does not fit " << type_name(out.type));
-  }
-  const Store<std::int64_t> store = store_as<std::int64_t>(out.type);
-  for_each_pair(in, out, channels, [&](const std::uint8_t* from, std::uint8_t* to, std::uint32_t channel) {
-    const float inverse = 1.0f / static_cast<float>(channels.scale(channel));
-    const float value = static_cast<float>(static_cast<std::int32_t>(channels.zero_point(channel))) +
-                        __builtin_nearbyintf(inverse * *reinterpret_cast<const float*>(from));
-    const std::int64_t whole = is_nan(value) ? low : convert<std::int64_t>(value);
-    store(to, whole < low ? low : whole > high ? high : whole);
   });
 }
 

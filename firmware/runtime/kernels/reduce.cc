@@ -15,24 +15,18 @@ struct Step {
 
 // The value that a reduction starts with.
 enum class Start : std::uint8_t {
-  FIRST,  // its first element, or the given number if there is none
-  GIVEN,  // the given number
+  FIRST,  // its first element, or 0 if there is none
+  ZERO,
 };
 
 struct Reducer {
   Step step;
-  std::int8_t given;
   bool must_have;  // refuses an input without elements
-  bool rounds;     // rounds every intermediate result to the output's type, half and bfloat16 too
 };
 
 template <typename T>
 T add(T sum, T value) {
   return plus(sum, value);
-}
-template <typename T>
-T multiply(T product, T value) {
-  return times(product, value);
 }
 template <typename T>
 T keep_larger(T best, T value) {
@@ -44,32 +38,26 @@ T keep_smaller(T best, T value) {
 }
 double either(double any, double value) { return any != 0 || value != 0 ? 1 : 0; }
 
-constexpr Reducer SUM{{add, add, add}, 0, false, false};
-constexpr Reducer PRODUCT{{multiply, multiply, multiply}, 1, false, true};
-constexpr Reducer LARGEST{{keep_larger, keep_larger, keep_larger}, 0, true, false};
-constexpr Reducer SMALLEST{{keep_smaller, keep_smaller, keep_smaller}, 0, true, false};
-constexpr Reducer ANY{{nullptr, nullptr, either}, 0, false, false};
+constexpr Reducer SUM{{add, add, add}, false};
+constexpr Reducer LARGEST{{keep_larger, keep_larger, keep_larger}, true};
+constexpr Reducer SMALLEST{{keep_smaller, keep_smaller, keep_smaller}, true};
+constexpr Reducer ANY{{nullptr, nullptr, either}, false};
 
 template <typename T>
-void reduce_as(Reduction& reduction, Tensor& out, T (*step)(T, T), const Reducer& reducer, Start start, bool divide) {
-  const Load<T> reload = load_as<T>(out.type);
+void reduce_as(Reduction& reduction, Tensor& out, T (*step)(T, T), Start start, bool divide) {
   const Store<T> store = store_as<T>(out.type);
   const std::uint32_t size = element_size(out.type);
   reduction.for_each_output([&](std::uint32_t first, std::uint32_t at) {
-    T result = reducer.given;
-    std::uint8_t* place = out.data + at * size;
-    bool started = start == Start::GIVEN;
+    T result = 0;
+    bool started = start == Start::ZERO;
     reduction.for_each_element<T>(first, [&](T value) {
       result = started ? step(result, value) : value;
       started = true;
-      if (!reducer.rounds) return;
-      store(place, result);
-      result = reload(place);
     });
     if constexpr (std::is_floating_point_v<T>) {
       if (divide) result /= static_cast<T>(static_cast<float>(reduction.number()));
     }
-    store(place, result);
+    store(out.data + at * size, result);
   });
 }
 
@@ -78,11 +66,11 @@ void reduce(const Arguments& arguments, Reduction& reduction, Tensor& out, const
             ScalarType accumulator, Start start, bool divide = false) {
   if (reducer.must_have && reduction.number() == 0) arguments.reject(Text() << "the input is empty");
   if (accumulator == ScalarType::DOUBLE) {
-    reduce_as<double>(reduction, out, reducer.step.twofold, reducer, start, divide);
+    reduce_as<double>(reduction, out, reducer.step.twofold, start, divide);
   } else if (is_floating(accumulator)) {
-    reduce_as<float>(reduction, out, reducer.step.single, reducer, start, divide);
+    reduce_as<float>(reduction, out, reducer.step.single, start, divide);
   } else {
-    reduce_as<std::int64_t>(reduction, out, reducer.step.whole, reducer, start, divide);
+    reduce_as<std::int64_t>(reduction, out, reducer.step.whole, start, divide);
   }
 }
 
@@ -90,7 +78,7 @@ void add_up(const Arguments& arguments, const Tensor& in, Tensor& out, std::uint
   Reduction reduction(arguments, in, out, reduced, keep);
   if (is_floating(in.type) && !is_floating(out.type)) arguments.reject_types(in, out);
   if (divide && !is_floating(out.type)) arguments.reject_types(in, out);
-  const Start start = reduction.last_alone() && in.type == out.type ? Start::GIVEN : Start::FIRST;
+  const Start start = reduction.last_alone() && in.type == out.type ? Start::ZERO : Start::FIRST;
   reduce(arguments, reduction, out, SUM, out.type, start, divide);
 }
 
@@ -131,7 +119,7 @@ void find_any(const Arguments& arguments, std::uint32_t reduced, bool keep, std:
   Tensor& out = arguments.out(out_at);
   if (out.type != ScalarType::BOOL && out.type != ScalarType::BYTE) arguments.reject_types(in, out);
   Reduction reduction(arguments, in, out, reduced, keep);
-  reduce(arguments, reduction, out, ANY, ScalarType::DOUBLE, Start::GIVEN);
+  reduce(arguments, reduction, out, ANY, ScalarType::DOUBLE, Start::ZERO);
 }
 
 }  // namespace
@@ -147,27 +135,6 @@ void mean_all(const Arguments& arguments) {
   Reduction reduction(arguments, in, out, (1u << in.rank) - 1, false);
   if (!is_floating(out.type)) arguments.reject_types(in, out);
   reduce(arguments, reduction, out, SUM, out.type, Start::FIRST, true);
-}
-
-void product(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, DIMENSION, KEEP, DTYPE, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  const Tensor& in = arguments.tensor(INPUT);
-  Tensor& out = arguments.out(OUT);
-  if (is_floating(in.type) && !is_floating(out.type)) arguments.reject_types(in, out);
-  Reduction reduction(arguments, in, out, arguments.dimension_bit(arguments.integer(DIMENSION), in.rank),
-                      arguments.integer(KEEP) != 0);
-  reduce(arguments, reduction, out, PRODUCT, out.type, Start::FIRST);
-}
-
-void product_all(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, DTYPE, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  const Tensor& in = arguments.tensor(INPUT);
-  Tensor& out = arguments.out(OUT);
-  if (is_floating(in.type) && !is_floating(out.type)) arguments.reject_types(in, out);
-  Reduction reduction(arguments, in, out, (1u << in.rank) - 1, false);
-  reduce(arguments, reduction, out, PRODUCT, out.type, Start::GIVEN);
 }
 
 void largest(const Arguments& arguments) { extreme(arguments, LARGEST); }
@@ -247,58 +214,5 @@ void argmax(const Arguments& arguments) { arg_best(arguments, true); }
 void argmin(const Arguments& arguments) { arg_best(arguments, false); }
 void max_along(const Arguments& arguments) { best_along(arguments, true); }
 void min_along(const Arguments& arguments) { best_along(arguments, false); }
-
-namespace {
-
-// The variance of what becomes one element, and its mean, which may be left out.
-void take_variance(const Arguments& arguments, Tensor& out, Tensor* means) {
-  enum : std::uint32_t { INPUT, DIMENSIONS, THIRD, FOURTH };
-  const Tensor& in = arguments.tensor(INPUT);
-  // In var, `unbiased` is a bool; in var.correction, a number or none.
-  const double correction = arguments.is_none(THIRD) ? 1.0 : arguments.real(THIRD);
-  Reduction reduction(arguments, in, out, take_dimensions(arguments, DIMENSIONS, in.rank),
-                      arguments.integer(FOURTH) != 0);
-  // Half and bfloat16, which upstream sums in those types, are refused.
-  if (in.type != ScalarType::FLOAT || out.type != ScalarType::FLOAT) arguments.reject_types(in, out);
-  if (means != nullptr && (means->type != out.type || !same_shape(*means, out) || !same_layout(*means, out))) {
-    arguments.reject_shapes();
-  }
-  const double denominator = reduction.number() - correction;
-  const bool defined = reduction.number() != 0 && denominator > 0;
-  auto* results = reinterpret_cast<float*>(out.data);
-  reduction.for_each_output([&](std::uint32_t first, std::uint32_t at) {
-    const auto add_all = [&](float shift, bool square) {
-      float total = 0;
-      bool started = false;
-      reduction.for_each_element<float>(first, [&](float value) {
-        if (square) value = (value - shift) * (value - shift);
-        total = started ? total + value : value;
-        started = true;
-      });
-      return total;
-    };
-    const float average = add_all(0, false) / static_cast<float>(reduction.number());
-    const double squares = add_all(average, true);
-    const double result = defined ? squares / denominator : std::numeric_limits<double>::quiet_NaN();
-    results[at] = static_cast<float>(result);
-    if (means != nullptr) {
-      reinterpret_cast<float*>(means->data)[at] = defined ? average : std::numeric_limits<float>::quiet_NaN();
-    }
-  });
-}
-
-}  // namespace
-
-void variance(const Arguments& arguments) {
-  enum : std::uint32_t { OUT = 4, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  take_variance(arguments, arguments.out(OUT), nullptr);
-}
-
-void variance_and_mean(const Arguments& arguments) {
-  enum : std::uint32_t { VARIANCE = 4, MEAN, ARGUMENTS = MEAN + 2 };
-  arguments.expect_count(ARGUMENTS);
-  take_variance(arguments, arguments.out(VARIANCE), &arguments.out(MEAN));
-}
 
 }  // namespace ethos_hil

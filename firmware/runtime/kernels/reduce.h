@@ -1,16 +1,14 @@
 // Kernels that reduce many elements to one, of any type and in any dim_order. `dimensions` are a list, or none for all;
 // `keep` tells whether the reduced dimensions stay, with size 1. Each is followed by its output, twice: sum.IntList and
-// mean (input, dimensions, keep, dtype), mean.dtype and prod (input, dtype), prod.int (input, dimension, keep, dtype),
-// amax, amin and any.dims (input, dimensions, keep), any (input, dimension, keep), any.all, max.unary and min.unary
-// (input), var.correction (input, dimensions, correction or none, keep), var (input, dimensions, unbiased, keep).
-// argmax and argmin (input, dimension or none, keep) give LONG. max.dim and min.dim (input, dimension, keep) have two
-// outputs, values and indices, followed by both as a list; so has var_mean.correction (as var.correction), variance and
-// mean.
+// mean (input, dimensions, keep, dtype), mean.dtype (input, dtype), amax, amin and any.dims (input, dimensions, keep),
+// any (input, dimension, keep), any.all, max.unary and min.unary (input). argmax and argmin (input, dimension or none,
+// keep) give LONG. max.dim and min.dim (input, dimension, keep) have two outputs, values and indices, followed by both
+// as a list.
 //
 // Results are those of ExecuTorch's portable kernels (kernels/portable/cpu/util/reduce_util.h): one accumulator of the
-// output's type (float for half and bfloat16, which have no variances), the last dimension fastest. A sum over the last
-// dimension alone starts with 0, others with their first element; that matters where all elements are -0.0. Of equal
-// extremes the first one wins.
+// output's type (float for half and bfloat16), the last dimension fastest. A sum over the last dimension alone starts
+// with 0, others with their first element; that matters where all elements are -0.0. Of equal extremes the first one
+// wins.
 #pragma once
 
 #include "runtime/kernels/arguments.h"
@@ -20,8 +18,6 @@ namespace ethos_hil {
 void sum(const Arguments& arguments);
 void mean(const Arguments& arguments);
 void mean_all(const Arguments& arguments);
-void product(const Arguments& arguments);
-void product_all(const Arguments& arguments);
 void largest(const Arguments& arguments);
 void smallest(const Arguments& arguments);
 void largest_all(const Arguments& arguments);
@@ -32,7 +28,5 @@ void argmax(const Arguments& arguments);
 void argmin(const Arguments& arguments);
 void max_along(const Arguments& arguments);
 void min_along(const Arguments& arguments);
-void variance(const Arguments& arguments);
-void variance_and_mean(const Arguments& arguments);
 
 }  // namespace ethos_hil

@@ -110,23 +110,11 @@ const Operation RECIPROCAL{Typing::FLOATING, 1, 1, nullptr, reciprocal_single, r
 const Operation SQRT{Typing::FLOATING, 1, 1, nullptr, sqrt_single, sqrt_twofold};
 const Operation RSQRT{Typing::FLOATING, 1, 1, nullptr, rsqrt_single, rsqrt_twofold};
 const Operation EXP = of_floats<exp>();
-const Operation EXPM1 = of_floats<expm1>();
 const Operation LOG = of_floats<log>();
-const Operation LOG2 = of_floats<log2>();
 const Operation LOG10 = of_floats<log10>();
-const Operation LOG1P = of_floats<log1p>();
 const Operation SIN = of_floats<sin>();
 const Operation COS = of_floats<cos>();
-const Operation TAN = of_floats<tan>();
-const Operation ASIN = of_floats<asin>();
-const Operation ACOS = of_floats<acos>();
-const Operation ATAN = of_floats<atan>();
-const Operation SINH = of_floats<sinh>();
-const Operation COSH = of_floats<cosh>();
 const Operation TANH = of_floats<tanh>();
-const Operation ASINH = of_floats<asinh>();
-const Operation ACOSH = of_floats<acosh>();
-const Operation ATANH = of_floats<atanh>();
 const Operation ERF = of_floats<erf>();
 const Operation SIGMOID{Typing::FLOATING, 1, 1, nullptr, sigmoid, nullptr};
 

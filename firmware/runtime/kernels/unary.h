@@ -1,6 +1,5 @@
-// Functions of one number: abs, neg, relu, sign, ceil, floor, trunc, round, reciprocal, sqrt, rsqrt, exp, expm1, log,
-// log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh, erf, sigmoid and gelu
-// (input, "none" or "tanh").
+// Functions of one number: abs, neg, relu, sign, ceil, floor, trunc, round, reciprocal, sqrt, rsqrt, exp, log, log10,
+// sin, cos, tanh, erf, sigmoid and gelu (input, "none" or "tanh").
 //
 // Functions that are not exact are computed in double and rounded once (rounded.h); docs/kernels.md and
 // tests/test_kernels_float.py have their error bounds. For doubles there are only the exact ones. As upstream's, ceil,
@@ -23,23 +22,11 @@ extern const Operation RECIPROCAL;
 extern const Operation SQRT;
 extern const Operation RSQRT;
 extern const Operation EXP;
-extern const Operation EXPM1;
 extern const Operation LOG;
-extern const Operation LOG2;
 extern const Operation LOG10;
-extern const Operation LOG1P;
 extern const Operation SIN;
 extern const Operation COS;
-extern const Operation TAN;
-extern const Operation ASIN;
-extern const Operation ACOS;
-extern const Operation ATAN;
-extern const Operation SINH;
-extern const Operation COSH;
 extern const Operation TANH;
-extern const Operation ASINH;
-extern const Operation ACOSH;
-extern const Operation ATANH;
 extern const Operation ERF;
 extern const Operation SIGMOID;
 
