@@ -6,7 +6,7 @@ Files of several machines are merged by being in one folder: a run has one write
 folders keep everything that a record says and are the truth; a history keeps what a question over many runs needs, in a
 hundredth of the space. docs/formats.md has the columns.
 
-`results.compaction` writes the files. Its names that others need are here too.
+`results.compaction` writes the files.
 """
 
 from __future__ import annotations
@@ -21,35 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.results.compaction.columns import (
-    CAUSES,
-    COLUMNS,
-    COMPUTED,
-    DIGITS,
-    EDITED,
-    NOISY,
-    POINTS,
-    digest_of,
-    metrics_of,
-)
+from ethos_hil.results.compaction.columns import CAUSES, EDITED, NOISY, POINTS
 from ethos_hil.results.compaction.database import create_records, errors_of_files, execute, open_database
-from ethos_hil.results.compaction.run_file import (
-    BadHistory,
-    Compacted,
-    EmptyRun,
-    compact,
-    compact_records,
-    require_columns,
-)
+from ethos_hil.results.compaction.run_file import BadHistory, require_columns
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
-
-__all__ = ["CAUSES", "COLUMNS", "COMPUTED", "DIGITS", "EDITED", "NOISY", "BadHistory", "Compacted", "EmptyRun",
-           "History", "HistoryPoint", "NumberChange", "compact", "compact_records", "digest_of",
-           "metrics_of"]  # fmt: skip
-
 
 _QUERY = "`DESCRIBE points` lists the columns; where a file is damaged, add the runs to a new folder"
 

@@ -25,8 +25,7 @@ from ethos_hil.harness.campaign.recorded import final_answers
 from ethos_hil.harness.campaign.run_folder import OpenCampaign
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.results.bench.answer import BudgetAnswer, answer
-from ethos_hil.results.bench.budget import Budget
+from ethos_hil.results.bench.budget import Budget, BudgetAnswer, answer
 from ethos_hil.results.bench.figures import PointFigures, bench_table, figures_of
 from ethos_hil.results.text.bench import BenchBy, bench_text
 from ethos_hil.results.text.budget import budget_text, headline

@@ -63,7 +63,7 @@ def add(
     Example: ethos-hil history --history /mnt/nightly add results/runs
     """
     from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.results.history import BadHistory, Compacted, EmptyRun, compact
+    from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, compact
 
     folder: Path = context.obj
     done: list[Compacted] = []

@@ -23,7 +23,7 @@ from ethos_hil.harness.tests.test_repository import NAMES, ROOT
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob
 from ethos_hil.lowering.vela.compiler import flags
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.results.bench.answer import model_error
+from ethos_hil.results.bench.budget import model_error
 from ethos_hil.suites.declare.profile import PROFILES
 
 DESCRIPTORS = "ethos_hil.base.npu."

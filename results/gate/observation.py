@@ -13,8 +13,8 @@ from typing import Any
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED, RED, Verdict
+from ethos_hil.results.compaction.columns import COMPUTED, DIGITS, NOISY, digest_of, metrics_of
 from ethos_hil.results.gate.change import VERDICT, Cause
-from ethos_hil.results.history import COMPUTED, DIGITS, NOISY, digest_of, metrics_of
 from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.subject import Subject, subject_of
 

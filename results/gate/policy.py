@@ -33,9 +33,9 @@ from typing import Any
 
 from ethos_hil.base.checked_toml import read_checked
 from ethos_hil.base.errors import UsageError
+from ethos_hil.results.compaction.columns import NOISY
 from ethos_hil.results.gate.change import VERDICT, Effect, Word
 from ethos_hil.results.gate.observation import Observation
-from ethos_hil.results.history import NOISY
 
 SCHEMA = "policy.schema.json"
 _PATTERNS = ("metric", "provenance", "label", "npu")

@@ -1,18 +1,105 @@
-"""What is not verified, with what is known of it. Failures that say the same are shown once, with all their tests."""
+"""What is not verified, with what is known of it: where a wrong answer starts, since when, and whose change it is."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ethos_hil.base.record import Divergence, Record
-from ethos_hil.base.verdict import Standing
+from ethos_hil.base.verdict import NOT_ATTEMPTED, Standing
+from ethos_hil.base.wording import count_of
+from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.reproduce import bundle, rerun
-from ethos_hil.results.report.whose import ToldSince, of_failure, tell_since
-from ethos_hil.results.since import Since
+from ethos_hil.results.since import PastNight, Since
+from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.subject import Names, Subject
+
+
+@dataclass(frozen=True)
+class ToldSince:
+    """Since when.
+
+    Attributes:
+        new: whether it was otherwise in the run before.
+        first: the first run in which it was so; None where that is tonight's.
+        last: the last run in which it was otherwise; None where the history has none.
+        nights: for how many runs it has been so, with tonight's.
+        spread: what to say where not all tests of a group are so since one run.
+    """
+
+    new: bool
+    first: PastNight | None
+    last: PastNight | None
+    nights: str
+    spread: str = ""
+
+
+def tell_since(stretches: Sequence[Since | None]) -> ToldSince | None:
+    """Return since when tests that belong together are so: the longest of them; None where nothing is known of one."""
+    known = [stretch for stretch in stretches if stretch is not None]
+    if not known:
+        return None
+    longest = max(known, key=lambda stretch: stretch.runs)
+    others = sum(stretch.runs < longest.runs for stretch in known)
+    spread = f"{count_of(others, 'other')} for fewer nights" if others else ""
+    return ToldSince(longest.new, longest.first, longest.last, count_of(longest.runs + 1, "night"), spread)
+
+
+class Whose(StrEnum):
+    """Who made a change."""
+
+    MODEL = "the model was edited"
+    UPSTREAM = "an upstream version"
+    OURS = "our code"
+    BOARD = "the board, target or machine"
+    UNKNOWN = "not known"
+
+
+_VERSIONS = ("ethos-u-vela", "executorch", "torch", "torchao", "tosa-tools", "fvp")
+_OURS = {"lowering": "our lowering", "timing_model": "the timing model", "firmware": "the firmware",
+         "commit": "the commit"}  # fmt: skip
+
+
+def of_failure(record: Record, since: Since) -> str:
+    """Return who made a test fail, with what is different from the last run in which it was right; "" where none is.
+
+    Args:
+        record: tonight's.
+        since: since when it fails; only what failed tonight for the first time is compared with the run before.
+    """
+    if record.kind in NOT_ATTEMPTED:
+        return str(Whose.BOARD)
+    if since.last is None or not since.new:
+        return ""
+    now, before = row_of(0, StoredRecord("", "", record)), since.facts
+    edited = [name for name in ("question", "inputs") if _differ(before.get(name), now[name])]
+    if edited:
+        return str(Whose.MODEL)
+    old, new = _versions(before.get("versions", "")), _versions(str(now["versions"]))
+    moved = [f"{name} {old[name]} became {new[name]}" for name in _VERSIONS if _differ(old.get(name), new.get(name))]
+    if moved:
+        return f"{Whose.UPSTREAM} ({', '.join(moved)})"
+    ours = [text for name, text in _OURS.items() if _differ(before.get(name), now[name])]
+    if ours:
+        return f"{Whose.OURS} ({' and '.join(ours)} changed)"
+    return f"{Whose.UNKNOWN} (model, versions, firmware and commit are those of {since.last.run})"
+
+
+def _differ(old: str | None, new: object) -> bool:
+    return bool(old) and bool(new) and old != new
+
+
+def _versions(text: str) -> Mapping[str, str]:
+    try:
+        versions = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return versions if isinstance(versions, dict) else {}
+
 
 _FINE = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED)
 """What is not shown here; points of a benchmark that could not be made are in its section."""

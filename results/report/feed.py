@@ -11,10 +11,10 @@ from ethos_hil.base.plain_text import change as change_text
 from ethos_hil.base.record import Record
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
+from ethos_hil.results.report.failures import ToldSince, tell_since
 from ethos_hil.results.report.matrix import Moved
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import SMALL, SPOKEN, move_of
-from ethos_hil.results.report.whose import ToldSince, of_cause, tell_since
 from ethos_hil.results.since import NumberNow, Since
 from ethos_hil.results.subject import Names, Subject
 
@@ -74,7 +74,6 @@ class CauseGroup:
 
     Attributes:
         title, detail: the cause, and what is known of it.
-        whose: whose change that is.
         tally: how many tests became what: "41 changed, 3 regressed".
         fails: whether the gate fails for one of them.
         new: whether it was otherwise in the run before tonight's; None where that is not known.
@@ -88,7 +87,6 @@ class CauseGroup:
 
     title: str
     detail: str
-    whose: str
     tally: str
     fails: bool
     new: bool | None
@@ -218,7 +216,6 @@ def _group(
     return CauseGroup(
         title=title,
         detail=_without_title(detail),
-        whose="" if title in _ONE_SIDED.values() else str(of_cause(cause, detail)),
         tally=_tally(by_subject),
         fails=any(change.effect is Effect.FAIL for change in changes),
         new=new,

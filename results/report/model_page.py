@@ -141,7 +141,6 @@ def _peak(use: MemoryUse) -> MemoryPeak:
     )
 
 
-_BAR = 120.0
 _MAPS = 4
 
 
@@ -162,14 +161,6 @@ class SourceLine:
     cycles: int = 0
     cpu: int = 0
     unit: str = ""
-
-    def bar(self, total: int) -> Markup:
-        """Return its part of all cycles as a bar."""
-        width = self.cycles / total * _BAR if total else 0.0
-        if not width:
-            return Markup()
-        filled = element("rect", x=0, y=3, width=max(width, 0.5), height=8, class_="lane-npu")
-        return picture(_BAR, 14, share(self.cycles, total) or "none", filled, class_="bar")
 
     @property
     def maps(self) -> Iterator[str]:
@@ -279,14 +270,9 @@ class ModelPage:
     more: str
 
 
-def is_model(record: Record) -> bool:
-    """Return whether a record is of a model: no test of a suite, or one that has no cases."""
-    return record.test is None or not record.test.case
-
-
 def has_page(record: Record) -> bool:
-    """Return whether a record has a page of its own: that of a model, or one with a profile."""
-    return record.profile is not None or (is_model(record) and bool(record.ops))
+    """Return whether a record has a page of its own: one with a profile, or that of no test of a suite with cases."""
+    return record.profile is not None or ((record.test is None or not record.test.case) and bool(record.ops))
 
 
 def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPage:

@@ -40,8 +40,7 @@ from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import VERDICT, RunComparison
 from ethos_hil.results.history import History
 from ethos_hil.results.latency import with_latency
-from ethos_hil.results.report.bench_page import bench_page, heat_step
-from ethos_hil.results.report.bench_point import clock, intensity, kibibytes, milliseconds, sample
+from ethos_hil.results.report.bench_page import bench_page, clock, heat_step, intensity, kibibytes, milliseconds, sample
 from ethos_hil.results.report.chart import MOST_TEXT, safe
 from ethos_hil.results.report.failures import divergence_rows, failure_groups, wrong_outputs
 from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now, sides

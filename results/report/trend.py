@@ -23,8 +23,6 @@ from ethos_hil.results.subject import KEY, Names, Subject
 _FRAME = PlotFrame(left=66.0, height=168.0)
 _LEAST_SPREAD = 0.02
 """The part of a value that fills the height at least: a change of 0.01 % is a dot on a level line, not a cliff."""
-_LEAST_COUNTS = 4
-"""The same for a number that counts things."""
 _MISSING = 1.75
 """How many times the usual time between two runs is too long: at least one night is missing there."""
 _DATES = 5
@@ -85,8 +83,7 @@ class NightScale:
 
 
 def step_plot(
-    name: str, points: Sequence[tuple[int, float]], scale: NightScale, marks: Sequence[Mark], unit: str = "",
-    *, counts: bool = False,
+    name: str, points: Sequence[tuple[int, float]], scale: NightScale, marks: Sequence[Mark], unit: str = ""
 ) -> Markup:  # fmt: skip
     """Return the picture of a number over time.
 
@@ -96,17 +93,15 @@ def step_plot(
         scale: when the runs were.
         marks: what else is new in some of them.
         unit: of the number.
-        counts: whether it counts things, so that between two values there is nothing.
     """
     values = [value for _, value in points]
     low, high = min(values), max(values)
-    spread = max(high - low, *((_LEAST_COUNTS,) if counts else (_LEAST_SPREAD * abs(high), 1.0)))
+    spread = max(high - low, _LEAST_SPREAD * abs(high), 1.0)
     middle = (low + high) / 2
     bottom, top = max(0.0, middle - 0.65 * spread), middle + 0.65 * spread
 
     y = Axis(bottom, top, _FRAME.bottom, _FRAME.top)
-    whole = (float(tick) for tick in dict.fromkeys(map(math.floor, y.ticks(3))) if tick >= bottom)
-    parts = [*_FRAME.levels(y, whole if counts else y.ticks(3)), *_dates(scale)]
+    parts = [*_FRAME.levels(y, y.ticks(3)), *_dates(scale)]
     parts += _letters(marks, [scale.at(mark.at) for mark in marks])
     placed = [(at, scale.at(at), y.at(value)) for at, value in points]
     parts.append(element("path", d=_path(placed, scale), class_="series"))
@@ -173,8 +168,6 @@ class Trend:
     Attributes:
         runs: how many there are, and from when to when.
         series: cycles of the last runs by subject.
-        verdicts: how many tests were verified in each run; empty where there is one run.
-        counts: the same as a table, where it changed: run, when, verified, records.
         plots: the numbers that moved, latest first; `more` is how many are left out.
         marks: what changed in the tools, and with which run: letter, run, when, what.
         more: see there.
@@ -183,8 +176,6 @@ class Trend:
 
     runs: str
     series: Series
-    verdicts: Markup
-    counts: tuple[tuple[str, str, str, str], ...]
     plots: tuple[TrendPlot, ...]
     marks: tuple[tuple[str, str, str, str], ...]
     more: int
@@ -199,8 +190,8 @@ def trend(history: History) -> Trend | None:
     """
     runs = history.rows(
         "SELECT run, min(created) AS created, mode(versions) AS versions, mode(timing_model) AS timing_model, "
-        "mode(firmware) AS firmware, count(*) AS records, count(*) FILTER (verdict = 'verified') AS verified "
-        "FROM records WHERE counts AND created IS NOT NULL GROUP BY run ORDER BY created DESC, run DESC LIMIT ?",
+        "mode(firmware) AS firmware FROM records WHERE counts AND created IS NOT NULL "
+        "GROUP BY run ORDER BY created DESC, run DESC LIMIT ?",
         [RUNS],
     )[::-1]
     if not runs:
@@ -212,7 +203,7 @@ def trend(history: History) -> Trend | None:
         lines = _lines(recent, names)
         series = {key: line.values for line in lines for key in line.keys}
         if len(runs) == 1:
-            return Trend("one run so far", series, Markup(), (), (), (), 0, False)
+            return Trend("one run so far", series, (), (), 0, False)
         marks = list(_marks(runs))
         moved, causes = _select(recent, runs[0]["created"], lines)
         points = _points(recent, moved[:_PLOTS], names)
@@ -222,14 +213,6 @@ def trend(history: History) -> Trend | None:
     return Trend(
         runs=f"{len(runs)} runs, {day(scale.times[0])} to {day(scale.times[-1])}",
         series=series,
-        verdicts=step_plot(
-            "verified tests in each run",
-            [(at, float(run["verified"])) for at, run in enumerate(runs)],
-            scale,
-            marks,
-            counts=True,
-        ),
-        counts=tuple(_counts(runs)),
         plots=tuple(plots),
         marks=tuple((mark.letter, names[mark.at], _when(runs[mark.at]["created"]), mark.what) for mark in marks),
         more=max(0, len(moved) - _PLOTS),
@@ -271,15 +254,6 @@ def _select(history: History, first: datetime, lines: Sequence[_SubjectLine]) ->
     latest = [by_number[number] for number, _ in causes if number in by_number]
     others = (line for line in lines if min(line.values) < max(line.values))
     return list({line.numbers: line for line in (*latest, *others)}.values()), causes
-
-
-def _counts(runs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the runs in which another number of tests was verified than in the run before."""
-    before = None
-    for run in runs:
-        if run["verified"] != before:
-            yield run["run"], _when(run["created"]), amount(run["verified"]), amount(run["records"])
-        before = run["verified"]
 
 
 def _lines(history: History, names: Sequence[str]) -> list[_SubjectLine]:

@@ -163,15 +163,6 @@ def mismatch(record: Record) -> dict[str, Any]:
     return {"verdict": Verdict.FAILED, "failure": failure}
 
 
-def _skipped(record: Record) -> dict[str, Any]:
-    return {"verdict": Verdict.SKIPPED, "failure": Failure(FailureKind.CAPABILITY, "the target has no NPU"),
-            "metrics": ()}  # fmt: skip
-
-
-def _unverified() -> dict[str, Any]:
-    return {"verdict": Verdict.UNVERIFIED, "failure": Failure(FailureKind.NO_REFERENCE, "the reference is missing")}
-
-
 EARLY: Mapping[str, Any] = MappingProxyType({
     "verdict": Verdict.FAILED, "failure": Failure(FailureKind.COMPILE, "the model cannot be exported"),
     "target": TargetInfo("none", "none", ""), "memory_mode": "", "system_config": "", "artifact": None,
@@ -221,19 +212,9 @@ REGRESSIONS: Mapping[str, Seeded] = MappingProxyType({
         _one(lambda record: RecordChange(("stream",), record=mismatch(record)), {VERDICT: _STREAM}),
     "a test that fails before it is lowered":
         _one(lambda _: RecordChange(record=EARLY), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
-    "a test of which nothing says what is right":
-        _one(lambda _: RecordChange(record=_unverified()), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
-    "a test that is skipped":
-        _one(lambda record: RecordChange(record=_skipped(record)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
     "another memory mode":
         _one(lambda _: RecordChange(("stream",), {"npu_cycles": 2}, record={"memory_mode": "Sram_Only"}),
              {VERDICT: (Word.INCOMPARABLE, Cause.MEMORY_MODE), "npu_cycles": (Word.INCOMPARABLE, Cause.MEMORY_MODE)}),
-    "another system configuration":
-        _one(lambda _: RecordChange(record={"system_config": "Ethos_U55_Deep_Embedded"}),
-             {VERDICT: (Word.INCOMPARABLE, Cause.SYSTEM_CONFIG)}),
-    "another NPU":
-        _one(lambda _: RecordChange(("stream",), record={"npu": "ethos-u55-32"}),
-             {VERDICT: (Word.INCOMPARABLE, Cause.NPU)}),
     "an FVP in place of the virtual board":
         _one(lambda _: RecordChange(record={"target": _FVP}), {VERDICT: (Word.INCOMPARABLE, Cause.PLACE)}),
     "a number of another provenance":
@@ -416,7 +397,6 @@ EDITS: Mapping[str, Seeded] = MappingProxyType({
     "a test that failed before it was lowered is repaired": _repaired(lambda _: EARLY),
     "a test that failed early, but knew its target, is repaired":
         _repaired(lambda record: {**EARLY, "target": record.target, "memory_mode": record.memory_mode}),
-    "a mismatch is repaired": _repaired(mismatch),
     "a mismatch is repaired by an edit": _repaired(_broken_question, Cause.QUESTION),
     "a model in one of two memory modes is repaired": _model_repaired,
     "a model in one of two schemes is repaired": _scheme_repaired,

@@ -14,12 +14,13 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
+from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.gate.baseline import accept, dumps, is_baseline, read_baseline
+from ethos_hil.results.gate.change import Effect, Word
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import Number, observations
 from ethos_hil.results.gate.policy import read_policy
-from ethos_hil.results.history import compact
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_changes import EARLY, EDITS, KEYWORDS, REGRESSIONS, with_models
 from ethos_hil.results.testing.synthetic_year import nights
@@ -101,16 +102,6 @@ def test_what_did_not_change_keeps_its_lines_whatever_ran_it() -> None:
     assert sorted(changed) == ["+", "+", "+", "-", "-"]
 
 
-def test_a_part_is_accepted_and_the_rest_stays() -> None:
-    before = accept((), observations(NIGHT)).observations
-    later = [replace(record, metrics=tuple(replace(m, value=m.value + 1) for m in record.metrics)) for record in NIGHT]
-    part = [observation for observation in observations(later) if "case01" in observation.subject.label]
-    result = accept(before, part)
-    assert {subject.label for subject in result.updated} == {observation.subject.label for observation in part}
-    assert len(result.observations) == len(NIGHT)
-    assert (result.added, result.removed, result.refused) == ((), (), ())
-
-
 def test_only_what_is_asked_for_is_removed() -> None:
     before = accept((), observations(NIGHT)).observations
     assert len(accept(before, observations(NIGHT[1:])).observations) == len(NIGHT)
@@ -128,14 +119,6 @@ def test_a_failure_is_not_accepted_unless_that_is_asked_for_or_declared() -> Non
     assert FAILED.test is not None
     declared = replace(FAILED, test=replace(FAILED.test, defect="docs/defects/vela-shared-bias.md"))
     assert accept((), observations([declared])).refused == ()
-
-
-def test_a_failure_before_lowering_is_refused_once_and_not_added() -> None:
-    before = accept((), observations(NIGHT)).observations
-    early = replace(FAILED, memory_mode="", artifact=None, metrics=())
-    result = accept(before, observations([early]), failures=True)
-    assert (len(result.updated), result.added) == (1, ())
-    assert len(result.observations) == len(NIGHT)
 
 
 def test_what_failed_early_and_may_be_any_of_several_is_pruned_and_what_a_failure_does_not_know_is_kept() -> None:
@@ -199,6 +182,21 @@ def test_a_damaged_baseline_is_refused_by_its_line(tmp_path: Path, what: str) ->
     with pytest.raises(UsageError, match=message) as caught:
         read_baseline(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_policy_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "gate.toml"
+    path.write_text(
+        'schema_version = 1\n[gate]\nimproved = "fail"\nedited = "accept"\n[[rule]]\nmetric = "npu_cycles"\n'
+        'allowed_percent = 0.5\neffects = {new = "ignore"}\n[aliases]\n"a" = "b"\n'
+    )
+    policy = read_policy(path)
+    assert policy.effects[Word.IMPROVED] is Effect.FAIL
+    assert (policy.effects[Word.REGRESSED], policy.effects[Word.EDITED]) == (Effect.FAIL, Effect.ACCEPT)
+    assert policy.of("npu_cycles", "modelled", "x", "y").allowed_percent == 0.5
+    assert policy.of("npu_cycles", "modelled", "x", "y").effects[Word.NEW] is Effect.IGNORE
+    assert policy.of("sram_used", "reported", "x", "y").allowed_percent == 0
+    assert policy.aliases == {"a": "b"}
 
 
 BAD_POLICIES = {
@@ -271,3 +269,19 @@ def test_all_kinds_of_sides_say_the_same(tmp_path: Path) -> None:
                 before.name,
                 after.name,
             )
+
+
+def test_a_side_says_what_it_is_and_last_is_the_newest(tmp_path: Path) -> None:
+    for name, count in (("night1", 3), ("night2", 2)):
+        folder = RunFolder(tmp_path / "runs", name=name)
+        for record in NIGHT[:count]:
+            folder.append(record)
+        compact(folder.path, tmp_path / "history")
+    newest = side("last", tmp_path / "history")
+    assert (newest.name, len(newest.observations), newest.accepted) == ("night2", 2, False)
+    lines = next((tmp_path / "runs/night1").glob("*.jsonl"))
+    assert (side(str(lines)).name, side(str(tmp_path / "runs/night1")).name) == (str(lines), "night1")
+    baseline = side(str(written(tmp_path, NIGHT)))
+    assert (baseline.name, baseline.accepted) == (str(written(tmp_path, NIGHT)), True)
+    with pytest.raises(UsageError, match="has no run night3"):
+        side("night3", tmp_path / "history")

@@ -25,8 +25,10 @@ from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.testing.processes import wait_for_work, wait_until
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.results.compaction.columns import COLUMNS
 from ethos_hil.results.compaction.database import open_database
-from ethos_hil.results.history import COLUMNS, BadHistory, History, compact, compact_records
+from ethos_hil.results.compaction.run_file import BadHistory, compact, compact_records
+from ethos_hil.results.history import History
 from ethos_hil.results.store import RunFolder, StoredRecord
 
 LABEL = "suites/ops/test_a.py::test_add_same_BI"
@@ -215,7 +217,7 @@ def test_a_full_disk_leaves_the_history_as_it_was(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from pathlib import Path
-from ethos_hil.results.history import compact_records
+from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.tests.test_history import record
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
@@ -324,7 +326,7 @@ def test_a_writer_that_is_killed_leaves_no_half_of_a_run(tmp_path: Path) -> None
     script = """
 import sys
 from pathlib import Path
-from ethos_hil.results.history import compact_records
+from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.tests.test_history import record
 print("ready", flush=True)

@@ -14,8 +14,9 @@ import pytest
 
 from ethos_hil.base.record import BenchInfo, Metric, Record
 from ethos_hil.base.tests.test_record import RECORD
-from ethos_hil.results.compaction.columns import ADDED
-from ethos_hil.results.history import CAUSES, COLUMNS, EDITED, History, compact_records
+from ethos_hil.results.compaction.columns import ADDED, CAUSES, COLUMNS, EDITED
+from ethos_hil.results.compaction.run_file import compact_records
+from ethos_hil.results.history import History
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.tests.test_history import LABEL, history, record
 

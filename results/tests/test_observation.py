@@ -11,11 +11,11 @@ import pytest
 
 from ethos_hil.base.record import BenchInfo, Metric, Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
+from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.gate.baseline import accept, dumps
 from ethos_hil.results.gate.change import VERDICT, Cause
 from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import Number, Observation, merge, of_record
-from ethos_hil.results.history import compact
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_changes import with_models
 from ethos_hil.results.testing.synthetic_year import nights

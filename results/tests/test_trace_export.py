@@ -20,7 +20,7 @@ from ethos_hil.base.plain_text import valid
 from ethos_hil.base.record import JOB, Record
 from ethos_hil.results.export import perfetto
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.export.tracks import Levels, _counter
+from ethos_hil.results.export.perfetto import Levels, _counter
 from ethos_hil.results.tests.profiled import HOSTILE, hostile, large, record, with_profile
 
 RECORDS = {"small": record(), "hostile": hostile(), "large": large(1500)}

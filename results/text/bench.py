@@ -1,5 +1,5 @@
-"""A benchmark as text for people: how many points there are of each kind, a table of NPUs, the slowest, and why some
-were refused. It fits 100 columns, however many points there are.
+"""A benchmark as text for people: how many points there are of each kind, a table of NPUs, and why some were
+refused. It fits 100 columns, however many points there are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAME, _PLACE, _LAST, _REASON = 30, 20, 11, 160
 """Characters of a name and of a reason that are shown."""
 _FEW, _SQUEEZED = 8, 22
 """Beside more than so many NPUs a name has so many characters."""
-_SLOWEST, _REASONS = 5, 10
+_REASONS = 10
 _WIDE = (0, 2, 0, 0)
 """Room between columns."""
 _NOT_THERE, _REFUSED = "", "-"
@@ -63,7 +63,6 @@ def bench_text(figures: Sequence[PointFigures], *, by: BenchBy = BenchBy.GROUP, 
     if timed:
         title, table_by = _TABLES[by]
         parts += ["", plain(title), table_by(figures, top)]
-        parts += ["", Text("the slowest", style="bold"), _slowest(timed)]
     for end in dict.fromkeys(point.standing for point in figures if point.reason):
         title = end if end in (Standing.REFUSED, Standing.FAILED) else f"{end}, without cycles"
         mine = [point for point in figures if point.reason and point.standing == end]
@@ -176,26 +175,6 @@ def _use(part: float | None) -> str:
     return "" if part is None else f"{percent(part)} %"
 
 
-def _slowest(timed: Sequence[PointFigures]) -> Table:
-    """Return a table of the slowest cases, each at its slowest place."""
-    worst: dict[str, PointFigures] = {}
-    for point in sorted(timed, key=lambda point: -_seconds(point)):
-        worst.setdefault(point.label, point)
-    return ResultTable(_SLOW_COLUMNS, list(worst.values())[:_SLOWEST]).to_text(padding=_WIDE)
-
-
-_SLOW_COLUMNS: tuple[TableColumn[PointFigures], ...] = (
-    TableColumn("case", lambda point: _name(point.label), fit=Fit.CLIPPED, most=_NAME),
-    TableColumn("NPU", lambda point: short_name(point.npu), fit=Fit.WHOLE),
-    TableColumn("memory mode", lambda point: point.memory_mode, fit=Fit.WHOLE),
-    TableColumn("cycles", lambda point: point.cycles, fit=Fit.NUMBER),
-    TableColumn("clock", lambda point: clocks_of([point]), fit=Fit.NUMBER),
-    TableColumn("time", lambda point: duration(point.npu_s) if point.npu_s else "", fit=Fit.NUMBER),
-    TableColumn("MAC use", lambda point: point.utilisation, fit=Fit.NUMBER, show=_use),
-    TableColumn("bound by", lambda point: point.bound_by, fit=Fit.WHOLE),
-)
-
-
 def _reasons(figures: Sequence[PointFigures]) -> Table:
     """Return a table of reasons, the most frequent first, each with where it is met. Reasons that differ in numbers and
     in the names of the points alone are one; the first of them is shown.
@@ -248,11 +227,6 @@ def _fastest(points: Sequence[PointFigures]) -> Iterator[PointFigures]:
 def _median_of(values: Sequence[float | None], text: Callable[[float], str]) -> str:
     known = [value for value in values if value is not None]
     return text(statistics.median(known)) if known else ""
-
-
-def _seconds(point: PointFigures) -> float:
-    """Return what the slowest are ordered by; points without a clock by their cycles, as at 1 GHz."""
-    return point.npu_s if point.npu_s is not None else (point.cycles or 0) / 1e9
 
 
 def _time(point: PointFigures) -> str:

@@ -12,8 +12,8 @@ import pytest
 from ethos_hil.base.record import Record
 from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.testing.snapshot import Snapshot
+from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.export import record_json
-from ethos_hil.results.history import compact
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_changes import REGRESSIONS

@@ -62,7 +62,6 @@ def test_the_exporters_are_listed(ethos_hil: Run) -> None:
     assert (status, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [
         ["csv", ".csv"], ["etdump", ".etdp"], ["json", ".json"],
-        ["model-explorer", ".graph.json"], ["model-explorer-cycles", ".cycles.json"],
         ["parquet", ".parquet"], ["perfetto", ".pftrace"],
         ["bench-csv", ".csv"], ["bench-parquet", ".parquet"],
         ["junit", ".xml"], ["points-csv", ".csv"],
@@ -78,8 +77,8 @@ def test_what_cannot_be_written_is_one_line(ethos_hil: Run) -> None:
     Path("out").write_text("before")
     check_errors(ethos_hil, "export record.json", Snapshot("""
         --to cvs: 2 ethos-hil: no exporter is called 'cvs' (did you mean csv? exporters: advice, csv,
-            etdump, json, model-explorer, model-explorer-cycles, parquet, perfetto; of whole runs:
-            bench-csv, bench-parquet, junit, points-csv, points-parquet, summary)
+            etdump, json, parquet, perfetto; of whole runs: bench-csv, bench-parquet, junit, points-csv,
+            points-parquet, summary)
         --to folded: 2 ethos-hil: there is no exporter 'folded' any more (use perfetto, which
             ui.perfetto.dev opens, or parquet, for a table of your own)
         --to perfetto -o out: 2 ethos-hil: the record of net.py:net has no timeline (`ethos-hil profile
@@ -180,12 +179,6 @@ def test_an_exporter_that_ends_or_writes_no_text_is_named(
     assert f"the exporter 'odd' of odd {words}" in err
 
 
-def test_a_record_in_a_file_is_a_run(ethos_hil: Run) -> None:
-    status, out, err = ethos_hil("export", "record.json", "--to", "junit")
-    assert (status, err) == (0, "")
-    assert ' classname="net" name="net[ethos-u55-128]"' in out
-
-
 def test_a_run_is_compared_with_another_or_with_a_baseline(ethos_hil: Run) -> None:
     for name, change in (("night1", 0), ("night2", 1)):
         folder = RunFolder(Path("nights"), name=name)
@@ -213,19 +206,6 @@ def test_a_line_that_was_cut_short_is_told_and_the_others_are_written(ethos_hil:
     assert (status, out.count("<testcase"), out.count("<failure")) == (0, 2, 1), "what cannot be read is red"
     assert err.startswith("skipped night/night/records-")
     assert len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("name", ["junit", "points-parquet"])
-def test_an_exporter_of_runs_that_fails_is_named(ethos_hil: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    def broken(results: object, comparison: object) -> str:
-        raise ZeroDivisionError("no cycles")
-
-    Path("out").write_text("before")
-    for write, words in ((broken, "failed: ZeroDivisionError: no cycles"), (lambda *_: 7, "returned a int in place")):
-        monkeypatch.setattr(type(EXPORTERS), "get", lambda self, name, write=write: RunExporter(name, "", "", write))
-        status, _, err = ethos_hil("export", "record.json", "--to", name, "-o", "out")
-        assert (status, Path("out").read_text()) == (3, "before")
-        assert f"the exporter '{name}' of ethos-hil {words}" in err
 
 
 def test_a_name_of_both_kinds_is_refused(ethos_hil: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.record import ArtifactInfo, Metric, Record, TargetInfo
+from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.testing.command import Run, check_errors, full_disk
 from ethos_hil.harness.testing.snapshot import Snapshot
@@ -51,21 +51,6 @@ def test_runs_are_added_once_and_listed(ethos_hil: Run) -> None:
     status, out, err = ethos_hil()
     assert (status, err) == (0, "")
     assert [line.split()[0] for line in out.splitlines()] == ["run", "night1", "night2", "night3"]
-
-
-def test_an_edited_model_has_one_series_and_its_edit_is_the_cause(ethos_hil: Run) -> None:
-    """With another scheme beside it, which is another series."""
-    for run, (question, cycles) in enumerate((("1", 79209), ("2", 67623)), start=1):
-        folder = RunFolder(Path("results/runs"), name=f"night{run}")
-        for scheme, factor in (("a8w8", 1), ("a16w8", 10)):
-            artifact = ArtifactInfo("", 0, 0, (), scheme=scheme, question=question * 64 if factor == 1 else "3" * 64)
-            metrics = (Metric("npu_cycles", cycles if factor == 1 else 800_000, "cycles", "modelled"),)
-            folder.append(replace(NET, model="nets/kws.py:keywords", metrics=metrics, artifact=artifact))
-    ethos_hil("add")
-    (change,) = rows(ethos_hil("changes", "keywords", "--json"))
-    assert (change["old"], change["new"], change["cause"], change["scheme"]) == (79209, 67623, "edited", "a8w8")
-    _, out, _ = ethos_hil("changes", "keywords")
-    assert ("79,209" in out, "67,623" in out, "edited" in out, "a8w8" in out) == (True, True, True, True)
 
 
 @pytest.mark.parametrize(("column", "other"), [
@@ -138,13 +123,6 @@ def test_a_run_that_cannot_be_added_does_not_keep_the_others_out(ethos_hil: Run)
     assert sorted(path.name for path in Path("results/history").iterdir()) == [
         "night1.parquet", "night2.parquet", "night3.parquet"
     ]  # fmt: skip
-
-
-def test_a_clock_that_went_back_is_noted(ethos_hil: Run) -> None:
-    status, _, err = ethos_hil("add", "results/runs/night1", "--json")
-    assert status == 0
-    assert "note: results/runs/night1 started at 2" in err
-    assert "and a record in it was made at 2026-01-01 02:00:00: the clock there went back" in err
 
 
 def as_anybody(path: Path, mode: int, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -45,7 +45,7 @@ _GONE = {
     "chrome": "use perfetto, which ui.perfetto.dev opens",
     "folded": "use perfetto, which ui.perfetto.dev opens, or parquet, for a table of your own",
     "github-benchmark": "use points-csv",
-    "model-explorer-vela": "use model-explorer, whose operations have Vela's cycles",
+    "model-explorer": "use perfetto, or parquet, whose rows have modules, operators and costs",
     "openmetrics": "use points-csv, or points-parquet",
     "pytorch-benchmark": "use points-parquet, with all numbers",
 }

@@ -67,7 +67,7 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     lines = [
         f"# ethos-hil: {account.colour}{_gate(account)}", "", *_sentences(results, account), "", *_problems(account),
         *(_changes(comparison, names) if comparison is not None else ()),
-        *_failures(tests, names), *_matrix(tests), *_totals(tests), *_versions(results),
+        *_failures(tests, names), *_matrix(tests), *_versions(results),
     ]  # fmt: skip
     room = MOST - len(_CUT.format(lines=len(lines)).encode())
     used = 0
@@ -193,22 +193,6 @@ def _matrix(tests: Iterable[Accounted]) -> Iterator[str]:
 
 def _cell(counts: Counter[str]) -> str:
     return " ".join(f"{counts[standing.letter]}{standing.letter}" for standing in Standing if counts[standing.letter])
-
-
-def _totals(tests: Iterable[Accounted]) -> Iterator[str]:
-    """Yield a table of the sums of the NPU's cycles. Numbers of different provenance are never added."""
-    sums: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for test in tests:
-        record, metric = test.record, test.record.metric("npu_cycles")
-        if metric is not None and record.verdict != Verdict.FAILED:
-            sums[record.npu, record.memory_mode, metric.provenance].append(metric.value)
-    if not sums:
-        return
-    yield from ("## Cycles of the NPU", "")
-    yield from head(("NPU", "memory mode", "provenance", "programs", "npu_cycles"), right=("programs", "npu_cycles"))
-    for (npu, mode, provenance), values in sorted(sums.items()):
-        yield row([code(npu), code(mode), code(provenance), f"{len(values):,}", _value(sum(values))])
-    yield ""
 
 
 def _versions(results: RunResults) -> Iterator[str]:

@@ -21,8 +21,7 @@ from ethos_hil.base.record import ArtifactInfo, Record
 from ethos_hil.base.verdict import Failure, FailureKind, Standing, Verdict
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.report import bench_page
-from ethos_hil.results.report.bench_page import STEPS, heat_maps, heat_step, pareto
-from ethos_hil.results.report.bench_point import PlottedPoint, intensity
+from ethos_hil.results.report.bench_page import STEPS, PlottedPoint, heat_maps, heat_step, intensity, pareto
 from ethos_hil.results.report.chart import LogAxis, log_axis
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import bench_samples, samples
@@ -158,14 +157,6 @@ def test_cells_of_the_heat_map_are_the_figures() -> None:
                 cells += 1
         assert set(heat_map.left_out) == {"softmax_006", "softmax_016", "layout_008", "layout_018"}
     assert cells > 400
-
-
-def test_a_group_is_the_median_of_its_cases() -> None:
-    records = [point(f"c{at}", "ethos-u55-32", "Sram_Only", cycles, macs=32_000)
-               for at, cycles in enumerate((2000, 4000, 10_000, 5000, 1250))]  # fmt: skip
-    (heat_map,) = heat_maps(plotted(records))
-    assert [(name, percent(uses[0])) for name, uses in heat_map.groups] == [("conv3x3", "25")]
-    assert [percent(uses[0]) for _, uses in heat_map.cases] == ["50", "25", "10", "20", "80"]
 
 
 def test_intensity_is_of_the_memory_that_is_used_most_of_what_it_can_do() -> None:

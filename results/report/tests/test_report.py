@@ -23,7 +23,7 @@ from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
-from ethos_hil.results.gate.change import VERDICT, Cause, Effect, Word
+from ethos_hil.results.gate.change import VERDICT, Effect, Word
 from ethos_hil.results.history import History
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.report import report
@@ -167,8 +167,8 @@ def test_a_failure_has_the_command_that_shows_it_again(text: str) -> None:
 
 def test_changes_are_grouped_by_cause(text: str) -> None:
     assert "Another command stream: ethos-u-vela 5.1.0 became 5.2.0 3 tests: 2 got worse, 1 changed" in text
-    assert "Whose change: an upstream version. new Changed tonight" in text
-    assert "Another timing model: 2222 became 3333 14 tests: 14 improved Whose change: our code." in text
+    assert "new Changed tonight" in text
+    assert "Another timing model: 2222 became 3333 14 tests: 14 improved" in text
     assert "npu_cycles (modelled) regressed 1,000 1,100 +10.0 %" in text
     assert "0.5 % allowed" in text
     assert "Conv2D at net.py:8 in stem: 600 → 708 (+108, slower)" in text
@@ -190,14 +190,6 @@ def test_changes_have_a_command_that_accepts_them_and_nothing_else(tmp_path: Pat
     assert str(tmp_path) not in text
     assert "--only 'suites/ops/test_operator00.py::test_operator00_case0*5_BI'" in text
     assert "it takes 3 more that changed for another cause" in text
-
-
-def test_nothing_is_accepted_where_no_baseline_is_read(tmp_path: Path) -> None:
-    """A night that is held against the night before has no baseline: the command would write a file for no one."""
-    night = samples.night()
-    html = report(replace(night, folders=(tmp_path / "run",)), samples.comparison(night.records))
-    assert b"ethos-hil accept" not in html
-    assert b"ethos-hil bundle run " in html
 
 
 def test_a_test_without_an_npu_is_not_bundled_and_has_no_target() -> None:
@@ -254,21 +246,6 @@ def test_the_matrix_has_letters_words_and_cycles(page: bytes) -> None:
     assert re.search(r'<td class="D" data-c="[^"]+"><b>D<i>, known defect</i></b>', html)
     letters = {letter for row in Reader(page).named("tr") for letter in row.get("data-l") or ""}
     assert letters == set("VFUDQSC")
-
-
-def columns(*records: Record) -> list[str]:
-    """The heads of a run's matrix."""
-    html = report(RunResults("n", "2026-11-25T02:00:00+00:00", records)).decode()
-    return [" ".join(re.sub("<[^>]*>", "", head).split()) for head in re.findall('<th scope="col">(.*?)</th>', html)]
-
-
-def test_memory_modes_are_in_the_heads_where_there_are_several_in_the_matrix() -> None:
-    """One row is of a U55 with weights in flash, another of a U85 with all in SRAM: that is not the NPU alone."""
-    record, other = samples.suite_of(3)[0], samples.suite_of(3)[2]
-    assert "U55_BI u55-128" in columns(record, other)
-    heads = columns(record, replace(other, memory_mode="Sram_Only"))
-    assert "U55_BI u55-128 Shared_Sram" in heads
-    assert "U85_BI u85-256 Sram_Only" in heads
 
 
 def test_advice_stands_in_the_models_page() -> None:
@@ -339,25 +316,10 @@ def test_changes_are_sorted_by_size_and_small_ones_are_small_print() -> None:
     assert large < middle < text.index("1 that moved by less than 0.1%") < small
 
 
-def test_an_edited_model_is_shown_by_its_numbers() -> None:
-    night = samples.night()
-    comparison = samples.comparison(night.records)
-    detail = "the model was edited: its code, weights, example inputs or how it is lowered"
-    number = replace(
-        comparison.changes[0], word=Word.EDITED, cause=Cause.QUESTION, detail=detail, effect=Effect.WARN, rows=()
-    )
-    verdict = replace(number, metric=VERDICT, before="verified", after="verified")
-    text = Reader(report(night, replace(comparison, changes=(number, verdict)))).text
-    assert "Edited models: its code, weights, example inputs or how it is lowered 1 test: 1 edited" in text
-    assert "npu_cycles (modelled) edited 1,000 1,100 +10.0 %" in text
-    assert "edited verified verified" not in text
-
-
 def test_history_has_marks_for_what_changed_in_the_tools(text: str) -> None:
     assert "8 runs, 1 January 2025 to 8 January 2025" in text
     assert "the timing model is another one (22222222 became 33333333)" in text
     assert "+25.0 %" in text
-    assert "Verified Of night000 2025-01-01 02:00 30 30" in text
 
 
 def test_nothing_but_our_style_and_script_may_run_and_nothing_may_load(page: bytes) -> None:

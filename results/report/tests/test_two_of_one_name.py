@@ -92,25 +92,6 @@ def test_one_that_fails_is_not_the_other(tmp_path: Path, kind: str) -> None:
     assert sum("1,000" in cell for cell in cells(page)) == 1
 
 
-@pytest.mark.parametrize("kind", PAIRS)
-def test_the_number_of_one_is_not_the_others(tmp_path: Path, kind: str) -> None:
-    record, other, name, of_other = PAIRS[kind]
-    before, after = (counting(record, 1000), counting(other, 2000)), (counting(record, 1000), counting(other, 2200))
-    page = morning(tmp_path, before, before, after)
-    trends = part(page, "history")
-    figures = re.findall(r"<figcaption>.*?</figcaption>", page.decode())
-    moved = [Reader(figure.encode()).text for figure in figures if "npu_cycles" in figure]
-    assert len(moved) == 1
-    assert (of_other.partition(" on ")[0] in moved[0], name in moved[0]) == (True, False)
-    assert "n2 2026-11-12 02:00 2,200 +10.0 %" in trends
-    assert "1,000" not in trends
-    assert "Changed tonight; the value before was last seen on 11 November 2026 in n1" in Reader(page).text
-    assert sorted(cells(page)) == ["V1,000", "V2,200 +10.0 %"]
-    sparks = " ".join(re.findall(r'aria-label="3 runs: ([^"]*)"', page.decode()))
-    assert "1,000 throughout" in sparks
-    assert "2,000 to 2,200" in sparks
-
-
 def test_two_that_nothing_tells_apart_are_two_rows() -> None:
     """Two models of a plan that both fail before they are compiled."""
     early = replace(net(), verdict=Verdict.FAILED, artifact=None, memory_mode="", metrics=(), ops=())

@@ -11,32 +11,10 @@ import pytest
 from ethos_hil.base.record import Record, RunInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.results.compaction.columns import row_of
-from ethos_hil.results.gate.change import Cause
+from ethos_hil.results.report.failures import of_failure
 from ethos_hil.results.report.tests import samples
-from ethos_hil.results.report.whose import Whose, of_cause, of_failure
 from ethos_hil.results.since import FACTS, PastNight, Since
 from ethos_hil.results.store import StoredRecord
-
-
-@pytest.mark.parametrize(
-    ("cause", "detail", "whose"),
-    [
-        (Cause.QUESTION, "", Whose.MODEL),
-        (Cause.STREAM, "another command stream: ethos-u-vela 5.1.0 became 5.2.0", Whose.UPSTREAM),
-        (Cause.TOSA, "another TOSA program: our lowering is another one", Whose.OURS),
-        (Cause.STREAM, "another command stream: Vela's arguments: -O became nothing", Whose.SETTINGS),
-        (Cause.STREAM, "another command stream: versions, arguments and lowering are the same", Whose.UNKNOWN),
-        (Cause.TIMING_MODEL, "another timing model: 2 became 3", Whose.OURS),
-        (Cause.BOARD, "", Whose.BOARD),
-        (Cause.NONE, "", Whose.UNKNOWN),
-    ],
-)
-def test_a_cause_belongs_to_somebody(cause: Cause, detail: str, whose: Whose) -> None:
-    assert of_cause(cause, detail) is whose
-
-
-def test_every_cause_has_an_answer() -> None:
-    assert all(of_cause(cause, "") for cause in Cause)
 
 
 def whose(**now: Any) -> str:

@@ -9,8 +9,7 @@ import time
 import pytest
 from rich.console import Console, RenderableType
 
-from ethos_hil.results.bench.answer import answer
-from ethos_hil.results.bench.budget import QUANTITIES, Budget
+from ethos_hil.results.bench.budget import QUANTITIES, Budget, answer
 from ethos_hil.results.bench.figures import PointFigures
 from ethos_hil.results.text.bench import BenchBy, bench_text
 from ethos_hil.results.text.budget import budget_text, shown_quantity
@@ -97,11 +96,8 @@ def test_npus_have_their_modes_with_what_they_refused_and_their_speed_up() -> No
     assert next(line for line in lines if line.startswith("u55-32   Dedicated")).split()[2:] == ["92", "0", "92"]
 
 
-def test_the_slowest_are_named_and_reasons_are_grouped_whatever_numbers_they_have() -> None:
+def test_reasons_are_grouped_whatever_numbers_they_have() -> None:
     lines = shown(bench_text(GRID))
-    slowest = lines.index("the slowest") + 2
-    assert "u55-32" in lines[slowest]
-    assert "23,000,000" in lines[slowest]
     refused = lines.index("refused")
     assert lines[refused + 1].split() == ["points", "where", "reason"]
     assert lines[refused + 2].startswith("   368  92 cases; 4 NPUs;")
@@ -119,7 +115,7 @@ def test_a_wrong_answer_is_failed_and_what_could_not_be_made_is_refused() -> Non
 
 
 def test_text_of_a_case_is_shown_as_text() -> None:
-    hostile = figure("ethos-u55-128", "Shared_Sram", 1, label="[bold]\x1b[2J", group="[red]\n", bound_by="[/]")
+    hostile = figure("ethos-u55-128", "Shared_Sram", 1, label="[bold]\x1b[2J", group="[red]\n")
     refused = dataclasses.replace(hostile, cycles=None, reason="[bold]\x07bad\nline", label="b", refused=True)
     for by in BenchBy:
         text = "\n".join(shown(bench_text([hostile, refused], by=by)))

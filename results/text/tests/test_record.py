@@ -11,7 +11,6 @@ from ethos_hil.base.console import console
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import Accuracy, Check, Divergence, Metric, Op, Output, Record, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.results.export.operations_csv import EXPORTER
 from ethos_hil.results.text.record import checks_table, summary
 
 BAD = "a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"
@@ -66,15 +65,6 @@ def test_a_check_of_a_preflight_is_plain() -> None:
     text = printed(Console(file=io.StringIO(), width=2000), checks_table((Check(BAD, BAD, BAD, "fail", BAD),)))
     assert text.count(SHOWN) == 4
     assert "\x1b" not in text
-
-
-def test_an_exported_table_is_plain_and_a_record_keeps_the_text() -> None:
-    record = hostile()
-    assert Record.from_json(record.to_json()) == record
-    table = EXPORTER.write(record)
-    assert isinstance(table, str)
-    assert table.count(SHOWN) == 9
-    assert "\x1b" not in table
 
 
 def test_the_text_of_an_error_is_plain_and_its_message_is_not_changed() -> None:

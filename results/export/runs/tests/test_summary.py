@@ -150,16 +150,6 @@ def test_the_table_has_a_letter_for_each_end() -> None:
     assert "V verified, F failed, U unverified, D known defect, S skipped, C compiled-only" in lines
 
 
-def test_sums_are_by_provenance_and_without_what_failed() -> None:
-    other = samples.record(case="fvp", metrics=(*samples.record().metrics[1:], samples.record().metrics[0].__class__(
-        "npu_cycles", 5, "cycles", "fvp")))  # fmt: skip
-    rows = page(samples.run(samples.record(), samples.record(case="b"), other, samples.failed(case="c"))).rows
-    assert rows[-2:] == [
-        ["ethos-u55-128", "Shared_Sram", "fvp", "1", "5"],
-        ["ethos-u55-128", "Shared_Sram", "modelled", "2", f"{2 * ((1 << 24) + 1):,}"],
-    ]
-
-
 def test_what_was_not_read_is_told() -> None:
     results = samples.run(samples.record(), skipped=(Skipped("records-1.jsonl:2", "not a complete record"),))
     assert "- `records-1.jsonl:2 cannot be read: not a complete record`" in summary.write(results, None)

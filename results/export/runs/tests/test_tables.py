@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import duckdb
-import fastparquet
 import pytest
 
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Metric, RunInfo
 from ethos_hil.results.compaction.columns import COLUMNS
+from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.export.runs import tables
 from ethos_hil.results.export.runs.tests import samples
-from ethos_hil.results.history import History, compact_records
+from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
 
@@ -58,14 +57,6 @@ def test_the_rows_are_those_of_a_history(tmp_path: Path) -> None:
                 else str(value)
             )
             assert row[column] == text, column
-
-
-def test_another_reader_of_parquet_finds_the_same() -> None:
-    content = tables.points_parquet(samples.run(samples.record()), None)
-    frame = fastparquet.ParquetFile(io.BytesIO(content)).to_pandas(["label", "metric", "value", "provenance"])
-    assert json.loads(frame.to_json(orient="values"))[0] == [
-        "suites/ops/test_a.py::test_add_same_U55_BI", "npu_cycles", (1 << 24) + 1, "modelled"
-    ]  # fmt: skip
 
 
 def test_a_record_is_of_the_run_that_it_names() -> None:
