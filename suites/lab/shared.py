@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
+import typer
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -14,6 +16,11 @@ from ethos_hil.base.console import console
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.terminal.progress import Live, Reporter, Silent
 from ethos_hil.suites.lab.crew import Crew, Job
+
+CORES = os.cpu_count() or 1
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every ending.")]
+
 
 Result = TypeVar("Result")
 ROOT = Path(__file__).resolve().parents[2]

@@ -25,7 +25,7 @@ from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.loop import CRASHED, DamageEnding
 from ethos_hil.suites.lab.damage.streams import limit_memory
 from ethos_hil.suites.lab.damage.tricks import TRICKS, is_sound
-from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile
 
 LIMIT_SECONDS = 8.0
 """Of a case. The deadlines below come to less than four seconds; the machine may do other things as well."""

@@ -25,7 +25,7 @@ from ethos_hil.suites.lab.damage.compiled_seed import CommandSpan, CompiledSeed,
 from ethos_hil.suites.lab.damage.loop import CRASHED, DamageEnding
 from ethos_hil.suites.lab.damage.mutation import FieldPlace, Way
 from ethos_hil.suites.lab.damage.stream_trial import FAULT_KINDS, RESULT, StreamCase, examine
-from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile
 
 ADDRESS_BITS = 40
 BLOCK = 64

@@ -13,10 +13,9 @@ import typer
 from _pytest.mark.expression import Expression
 from rich.console import Console
 
-from ethos_hil.suites.lab import all_parts
+from ethos_hil.suites.lab import parts
 from ethos_hil.suites.lab.__main__ import main
-from ethos_hil.suites.lab.all_parts import PartEnding, commands_of, words_of
-from ethos_hil.suites.lab.parts import LAB, PARTS
+from ethos_hil.suites.lab.parts import LAB, PARTS, PartEnding, commands_of, words_of
 from ethos_hil.suites.lab.shared import ROOT
 from ethos_hil.suites.lab.tests.running import assert_refused, run_part
 
@@ -29,9 +28,9 @@ def test_a_part_that_fails_ends_with_1_and_the_others_run(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fine, broken = python("print('it works')"), python("raise SystemExit(3)")
-    monkeypatch.setattr(all_parts, "LAB", {"first": [fine], "second": [fine, broken, fine], "third": [fine]})
+    monkeypatch.setattr(parts, "LAB", {"first": [fine], "second": [fine, broken, fine], "third": [fine]})
     with pytest.raises(typer.Exit) as ended:
-        all_parts.main(None, 2, 1)
+        parts.main(None, 2, 1)
     assert ended.value.exit_code == 1
     out, errors = capfd.readouterr()
     assert out.count("it works") == 3
@@ -45,8 +44,8 @@ def test_a_part_that_fails_ends_with_1_and_the_others_run(
 def test_only_parts_that_are_named_run_and_all_passing_ends_with_0(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(all_parts, "LAB", {"first": [python("raise SystemExit(1)")], "second": [python("pass")]})
-    all_parts.main(["second"], 2, 1)
+    monkeypatch.setattr(parts, "LAB", {"first": [python("raise SystemExit(1)")], "second": [python("pass")]})
+    parts.main(["second"], 2, 1)
     out = capfd.readouterr().out
     assert "second" in out
     assert "first" not in out
@@ -55,7 +54,7 @@ def test_only_parts_that_are_named_run_and_all_passing_ends_with_0(
 def test_a_terminal_shows_a_failed_part_in_red() -> None:
     terminal = Console(force_terminal=True, color_system="standard", width=150)
     with terminal.capture() as text:
-        terminal.print(all_parts.table([PartEnding("good", None, 0, 61.0), PartEnding("bad", "make", 2, 3600.0)]))
+        terminal.print(parts.table([PartEnding("good", None, 0, 61.0), PartEnding("bad", "make", 2, 3600.0)]))
     good, bad = text.get().splitlines()[1:]
     assert "1:01" in good
     assert "60:00" in bad

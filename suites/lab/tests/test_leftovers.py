@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.suites.lab.leftovers import MARK, is_held, still_marked
+from ethos_hil.suites.lab.bench.campaign.trial import MARK, is_held, still_marked
 
 PARENT = """
 import subprocess, sys

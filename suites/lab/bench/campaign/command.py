@@ -18,12 +18,11 @@ import typer
 
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.loadable import ResidentFirmware
-from ethos_hil.suites.lab.bench.campaign.scenario import SEEDS_A_CAMPAIGN, Scenario, draw
+from ethos_hil.suites.lab.bench.campaign.scenario import KILLED, NO_END, SEEDS_A_CAMPAIGN, VERIFIED, Scenario, draw
 from ethos_hil.suites.lab.bench.campaign.trial import CampaignBench, ScenarioTrial
-from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, NO_END, VERIFIED
 from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.loop import CRASHED, DamageEnding
-from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile
 
 _BLOCK = 10
 _HANG_SECONDS = 240.0

@@ -17,7 +17,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.virtual.tests.programs import DATA, NPU
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.suites.lab.damage import boot, fields, loop
+from ethos_hil.suites.lab.damage import fields, loop, programs
 from ethos_hil.suites.lab.damage.loop import DamageEnding
 from ethos_hil.suites.lab.damage.mutant import WEIGHTS, Mutant, Original, make
 from ethos_hil.suites.lab.damage.programs import Programs
@@ -74,20 +74,20 @@ def test_a_file_that_is_no_start_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "message", "ending"),
     [
-        ("fault", "the firmware refuses the program: value 3 states its type, but no value", boot.REFUSED_PROGRAM),
-        ("fault", "the firmware refuses the inputs: input 0 has 3 bytes", boot.REFUSED_INPUTS),
-        ("fault", "instruction 1, aten::add.out: argument 2 is missing", boot.REFUSED_CALL),
-        ("fault", "instruction 1: the NPU met a bus error: STATUS 0x4", boot.NPU_FAULT),
-        ("fault", "BusFault (PRECISERR, accessing 0x0) in main, lr in start", boot.CPU_FAULT),
-        ("unsupported", "this firmware lacks operator aten::nothing.out", boot.UNSUPPORTED),
-        ("unsupported", "the functional NPU stopped: unsupported fault at 4", boot.UNMODELLED),
-        ("timeout", "no end within 20 s", boot.TIMEOUT),
-        ("link", "the device fell silent", boot.LINK),
-        ("crashed", "QEMU exited with status 1 in mid-run", boot.CRASHED),
+        ("fault", "the firmware refuses the program: value 3 states its type, but no value", programs.REFUSED_PROGRAM),
+        ("fault", "the firmware refuses the inputs: input 0 has 3 bytes", programs.REFUSED_INPUTS),
+        ("fault", "instruction 1, aten::add.out: argument 2 is missing", programs.REFUSED_CALL),
+        ("fault", "instruction 1: the NPU met a bus error: STATUS 0x4", programs.NPU_FAULT),
+        ("fault", "BusFault (PRECISERR, accessing 0x0) in main, lr in start", programs.CPU_FAULT),
+        ("unsupported", "this firmware lacks operator aten::nothing.out", programs.UNSUPPORTED),
+        ("unsupported", "the functional NPU stopped: unsupported fault at 4", programs.UNMODELLED),
+        ("timeout", "no end within 20 s", programs.TIMEOUT),
+        ("link", "the device fell silent", programs.LINK),
+        ("crashed", "QEMU exited with status 1 in mid-run", programs.CRASHED),
     ],
 )
 def test_endings_are_told_apart(kind: str, message: str, ending: str) -> None:
-    assert boot.classify(TargetError(message, kind=FailureKind(kind))) == ending
+    assert programs.classify(TargetError(message, kind=FailureKind(kind))) == ending
 
 
 def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original, ...], tmp_path: Path) -> None:
@@ -103,11 +103,11 @@ def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original
         return {SOC: firmware[:at] + instruction + firmware[at + 2 :]}
 
     mutant = Mutant(0, "flip", originals[0], originals[0].pte)
-    assert boot.examine(mutant, {SOC: firmware}).outcome == boot.RESULT
-    hung = boot.examine(mutant, broken(b"\xfe\xe7"), 1.0)
-    assert (hung.outcome, bool(hung.finding)) == (boot.TIMEOUT, True), hung.message
+    assert programs.examine(mutant, {SOC: firmware}).outcome == programs.RESULT
+    hung = programs.examine(mutant, broken(b"\xfe\xe7"), 1.0)
+    assert (hung.outcome, bool(hung.finding)) == (programs.TIMEOUT, True), hung.message
     faulted = Programs(originals, broken(b"\x00\xde"), 1, tmp_path).examine(0)
-    assert (faulted.outcome, bool(faulted.finding)) == (boot.CPU_FAULT, True), faulted.message
+    assert (faulted.outcome, bool(faulted.finding)) == (programs.CPU_FAULT, True), faulted.message
     (path,) = tmp_path.iterdir()
     assert path.read_bytes() == make(1, 0, originals, ()).pte, "it takes no damage to see this"
 
@@ -123,8 +123,8 @@ def test_a_sample_ends_in_results_and_named_refusals(
     assert [ending for ending in endings if ending.finding] == []
     counts = Counter(ending.outcome for ending in endings)
     # Neither all refused at the door nor all harmless.
-    assert counts[boot.RESULT] > of_each
-    assert counts[boot.REFUSED_PROGRAM] > of_each
+    assert counts[programs.RESULT] > of_each
+    assert counts[programs.REFUSED_PROGRAM] > of_each
     assert len(counts) > ways
 
 
@@ -134,17 +134,17 @@ def die() -> None:
     def examine(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = 0) -> DamageEnding:
         if mutant.number == 2:
             os._exit(9)
-        return DamageEnding(mutant.number, str(mutant), mutant.way, boot.RESULT)
+        return DamageEnding(mutant.number, str(mutant), mutant.way, programs.RESULT)
 
-    boot.examine = examine
+    programs.examine = examine
 
 
 def test_a_boot_that_ends_the_process_costs_that_boot(originals: tuple[Original, ...], tmp_path: Path) -> None:
     subject = Programs(originals, {}, 1, tmp_path)
     endings = {ending.number: ending for ending in loop.run(subject, range(5), 2, seconds=20.0, begin=die)}
     assert {number: ending.outcome for number, ending in endings.items()} == {
-        **dict.fromkeys(range(5), boot.RESULT),
-        2: boot.BUG,
+        **dict.fromkeys(range(5), programs.RESULT),
+        2: programs.BUG,
     }
     assert "process ended with status 9" in endings[2].finding
     (file,) = tmp_path.iterdir()

@@ -27,7 +27,7 @@ from ethos_hil.suites.lab.measure.mutants import session
 from ethos_hil.suites.lab.measure.mutants.changes import EQUIVALENT, CodeChange, draw, why_equivalent
 from ethos_hil.suites.lab.measure.mutants.rooms import ROOMS, ROOT, Room
 from ethos_hil.suites.lab.measure.mutants.session import KILLED, NOT_REACHED, SURVIVED, MutantFate, MutationJob
-from ethos_hil.suites.lab.options import CORES, Jobs
+from ethos_hil.suites.lab.shared import CORES, Jobs
 
 _BUDGET = 120.0  # CPU seconds of tests for a mutant, as they take while they are watched
 _SLOW = 20  # times as long a slow test may take, where they take part

@@ -15,10 +15,8 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.suites.lab.crew import Crew
-from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
-from ethos_hil.suites.lab.prove.conformance import report
-from ethos_hil.suites.lab.prove.conformance.check import LIMIT_SECONDS, CheckJob
-from ethos_hil.suites.lab.shared import MANY, npus_of, run_jobs, show, write_json
+from ethos_hil.suites.lab.prove.conformance.check import LIMIT_SECONDS, CheckJob, counts, summary, to_json
+from ethos_hil.suites.lab.shared import CORES, MANY, Jobs, JsonFile, npus_of, run_jobs, show, write_json
 
 
 def main(
@@ -48,11 +46,11 @@ def main(
     order = {place: index for index, place in enumerate(places)}
     number = {name: index for index, name in enumerate(programs)}
     verdicts.sort(key=lambda verdict: (order[verdict.npu, verdict.mode], number[verdict.program]))
-    show(report.summary(verdicts))
-    counted = report.to_json(verdicts)
+    show(summary(verdicts))
+    counted = to_json(verdicts)
     write_json(json_file, counted)
     facts = {name: counted[name] for name in ("programs", "outcomes")}
-    operations = report.counts(verdicts, npus)
+    operations = counts(verdicts, npus)
     write_json(coverage_file, {"schema_version": 1, **facts, "npus": npus, "operations": operations})
     if any(verdict.outcome.failed for verdict in verdicts):
         raise typer.Exit(1)

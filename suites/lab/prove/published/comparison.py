@@ -2,23 +2,103 @@
 
 from __future__ import annotations
 
+import csv
+import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.timing.kernel_cost import cost
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.lowering.vela.ini import VelaIni
-from ethos_hil.suites.lab.prove.published.adapters import RELAXED, memories
-from ethos_hil.suites.lab.prove.published.published_point import PointKind, PublishedPoint
-from ethos_hil.suites.lab.prove.published.stream_archive import CompiledStream
+from ethos_hil.suites.lab.prove.published.published_point import CompiledStream, PointKind, PublishedPoint
+
+OFF = "off"
+RELAXED = "EXT_RLATENCY=0 EXT_WLATENCY=0 EXT_BWCAP=0 SRAM_RLATENCY=0 SRAM_WLATENCY=0"
+"""Changes that leave next to nothing of the adapters."""
+PORTS = ("SRAM", "EXT")
+UNLIMITED = 64
+"""Stands for no limit of what may be under way: more than an Ethos-U asks for at once."""
+_FIELDS = ("MAXR", "MAXW", "RLATENCY", "WLATENCY", "PULSE_ON", "PULSE_OFF", "BWCAP")
+_CHANGE = re.compile(rf"({'|'.join(PORTS)})_({'|'.join(_FIELDS)})=(\d{{1,6}})")
+_SIX_BITS = 64
+
+
+@dataclass(frozen=True)
+class TimingAdapter:
+    """The fields of one adapter, as they are set."""
+
+    MAXR: int
+    MAXW: int
+    RLATENCY: int
+    WLATENCY: int
+    PULSE_ON: int
+    PULSE_OFF: int
+    BWCAP: int
+
+    def around(self, port: Port, beat: int) -> Port:
+        """Return what a memory behind this adapter is like. Bursts stay as they are: the NPU makes them."""
+        width = float(beat * port.ports)
+        cap = self.BWCAP / (self.PULSE_ON + self.PULSE_OFF)
+        return replace(
+            port,
+            rate=width * cap if self.BWCAP else math.inf,
+            window=self.PULSE_ON + self.PULSE_OFF,
+            read_latency=self.RLATENCY,
+            write_latency=self.WLATENCY,
+            reads=self.MAXR % _SIX_BITS or UNLIMITED,
+            writes=self.MAXW % _SIX_BITS or UNLIMITED,
+        )
+
+
+@cache
+def profiles() -> Mapping[str, Mapping[str, TimingAdapter]]:
+    """Return the adapters of SRAM and of the other memory, by profile."""
+    by_profile: dict[str, dict[str, TimingAdapter]] = {}
+    with Path(__file__).with_name("adapters.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            adapter = TimingAdapter(**{name: int(row[name]) for name in _FIELDS})
+            by_profile.setdefault(row["profile"], {})[row["port"]] = adapter
+    return by_profile
+
+
+def memories(system: MemorySystem, profile: str, changes: str = "") -> MemorySystem:
+    """Return a system's memories as a run had them.
+
+    Args:
+        system: Vela's description, which has the ports, their width and the bursts.
+        profile: of the adapters, or `OFF`.
+        changes: fields with other values, separated by blanks: "EXT_RLATENCY=0 SRAM_BWCAP=2000".
+
+    Raises:
+        UsageError: there is no such profile, or no such field.
+    """
+    if profile == OFF:
+        return replace(system, name=OFF, ports=(_at_once(system.ports[0], system), _at_once(system.ports[1], system)))
+    if profile not in profiles():
+        raise UsageError(f"there are no adapters {profile!r}", hint=f"there are {', '.join((*profiles(), OFF))}")
+    adapters = dict(profiles()[profile])
+    for change in changes.split():
+        match = _CHANGE.fullmatch(change)
+        if match is None:
+            raise UsageError(f"{change!r:.80} is not a field of an adapter", hint="write it as EXT_RLATENCY=250")
+        adapters[match[1]] = replace(adapters[match[1]], **{match[2]: int(match[3])})
+    sram, other = (adapters[name].around(port, system.beat) for name, port in zip(PORTS, system.ports, strict=True))
+    return replace(system, name=" ".join((profile, *changes.split())), ports=(sram, other))
+
+
+def _at_once(port: Port, system: MemorySystem) -> Port:
+    return replace(port, rate=math.inf, read_latency=0, write_latency=0, reads=UNLIMITED, writes=UNLIMITED)
+
 
 _SYSTEMS = Path(__file__).with_name("systems.ini")
 WORDS = ("port 0 read", "port 0 written", "port 1 read", "port 1 written")

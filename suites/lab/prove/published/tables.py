@@ -21,8 +21,7 @@ from ethos_hil.suites.lab.prove.published.comparison import (
     label,
     spreads,
 )
-from ethos_hil.suites.lab.prove.published.published_point import PointKind, published_points
-from ethos_hil.suites.lab.prove.published.stream_archive import kept_streams
+from ethos_hil.suites.lab.prove.published.published_point import PointKind, kept_streams, published_points
 from ethos_hil.suites.lab.shared import markdown_table
 
 SCHEMA_VERSION = 1

@@ -21,11 +21,10 @@ from ethos_hil.base.npu.family import CommandSet
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering.testing.tflite_graph import Generator
 from ethos_hil.suites.lab.crew import Crew
-from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
-from ethos_hil.suites.lab.prove.conformance import report
+from ethos_hil.suites.lab.prove.conformance.check import summary, to_json
 from ethos_hil.suites.lab.prove.tflite.check import Place, TfliteJob, TflmAnswer, answers
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
-from ethos_hil.suites.lab.shared import npus_of, run_jobs, show, write_json
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, npus_of, run_jobs, show, write_json
 
 RECORDED = Path(__file__).with_name("answers.json")
 SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
@@ -59,8 +58,8 @@ def main(
     results = run_jobs(Crew(jobs, LIMIT_SECONDS), work, what)
     order = {(npu, str(generator)): index for index, (npu, generator) in enumerate(places)}
     results.sort(key=lambda result: (order[result.npu, result.mode], result.program))
-    show(report.summary(results))
-    write_json(json_file, report.to_json(results))
+    show(summary(results))
+    write_json(json_file, to_json(results))
     if record:
         write_json(RECORDED, digests(right))
     if any(result.outcome.failed for result in results):

@@ -22,11 +22,10 @@ import typer
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 from ethos_hil.suites.lab.prove.upstream import table
 from ethos_hil.suites.lab.prove.upstream.records import TestResult, diagnosis_of, load, read, spread
 from ethos_hil.suites.lab.prove.upstream.setting import PACKAGES, REPOSITORY, Setting, tests_root
-from ethos_hil.suites.lab.shared import write_json
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, write_json
 
 # Lowering leaves some megabytes behind in torch's caches with every test, so workers are replaced after this many.
 BATCH = 600

@@ -17,13 +17,87 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ethos_hil.base.errors import EthosHilError
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.pte_model import Tensor
+from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import CALLS_OF_VELA, SPEED, STARTS_OF_FVPS
-from ethos_hil.suites.lab.prove.upstream.exact import Oracle, compare
 from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, Outcome, TestResult, append, npu_of
+
+
+class Oracle:
+    """Answers programs that are compiled while it watches."""
+
+    def __init__(self) -> None:
+        self._tosa: dict[bytes, bytes] = {}  # of each delegate blob that Vela made
+
+    def watching(self, compile_: Callable[..., bytes]) -> Callable[..., bytes]:
+        """Wrap ExecuTorch's function that calls Vela, to keep its inputs and results."""
+
+        def watched(tosa: bytes, *args: Any, **kwargs: Any) -> bytes:
+            blob = compile_(tosa, *args, **kwargs)
+            self._tosa[bytes(blob)] = bytes(tosa)
+            return blob
+
+        return watched
+
+    def forget(self) -> None:
+        """Forget the programs of the test before."""
+        self._tosa.clear()
+
+    def difference(self, folder: Path) -> str:
+        """Compare the outputs in a runner's folder: program.pte, i<n>.bin, out-<n>.bin.
+
+        Returns:
+            "" if every byte is as expected, else the first output that differs.
+
+        Raises:
+            EthosHilError: there is nothing to compare with.
+        """
+        artifact = Artifact.of_program((folder / "program.pte").read_bytes(), "program.pte")
+        delegates = [
+            dataclasses.replace(delegate, tosa=self._tosa.get(delegate.vela)) for delegate in artifact.delegates
+        ]
+        artifact = dataclasses.replace(artifact, delegates=tuple(delegates))
+        plan = artifact.plan
+        inputs = [
+            value.from_bytes((folder / f"i{number}.bin").read_bytes())
+            for number, value in enumerate(plan.values[index] for index in plan.inputs)
+            if isinstance(value, Tensor)
+        ]
+        expected = Reference(artifact).run(inputs).outputs
+        for number, (tensor, right) in enumerate(zip(plan.output_tensors, expected, strict=True)):
+            data = (folder / f"out-{number}.bin").read_bytes()
+            if data != tensor.to_bytes(right):
+                return f"output {number}: {_describe(tensor, data, right)}"
+        return ""
+
+
+def compare(oracle: Oracle, folder: Path) -> tuple[bool | None, str]:
+    """Return whether a device run's outputs are the expected ones, and what differs or is missing.
+
+    The first is None when there is nothing to compare with.
+    """
+    try:
+        difference = oracle.difference(folder)
+    except (EthosHilError, OSError, ValueError) as error:
+        return None, f"{type(error).__name__}: {error}".splitlines()[0]
+    return not difference, difference
+
+
+def _describe(tensor: Tensor, data: bytes, right: np.ndarray) -> str:
+    if len(data) != tensor.nbytes:
+        return f"{len(data)} bytes, expected {tensor.nbytes}"
+    actual = tensor.from_bytes(data)
+    with np.errstate(invalid="ignore", over="ignore"):
+        largest = np.max(np.abs(actual.astype(np.float64) - right.astype(np.float64)))
+    count = np.count_nonzero(actual != right)
+    return f"{count} of {right.size} elements of {tensor} differ, by {largest:g} at most"
+
 
 _LOG_END = 6000  # characters of a failed test's log that are kept: the FVP's command line and console are at its end
 _MESSAGE_END = 2000

@@ -18,11 +18,10 @@ import typer
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.suites.lab.crew import Crew
-from ethos_hil.suites.lab.options import CORES, Jobs, JsonFile
 from ethos_hil.suites.lab.prove.upstream.setting import PACKAGES
 from ethos_hil.suites.lab.prove.zoo import pair, table
 from ethos_hil.suites.lab.prove.zoo.pair import ENDING_SECONDS, PLACE, PairJob, PairResult
-from ethos_hil.suites.lab.shared import write_json
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, write_json
 from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES
 
 NPUS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-512", "ethos-u85-256", "ethos-u85-512")

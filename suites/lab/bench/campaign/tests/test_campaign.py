@@ -17,8 +17,16 @@ from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.suites.lab.bench.campaign.command import BoardCampaign
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun, answers
-from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario, draw
-from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, RIGHT, TROUBLES, VERIFIED, Human
+from ethos_hil.suites.lab.bench.campaign.scenario import (
+    KILLED,
+    RIGHT,
+    TROUBLES,
+    VERIFIED,
+    Human,
+    Moment,
+    Scenario,
+    draw,
+)
 from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.loop import CRASHED
 

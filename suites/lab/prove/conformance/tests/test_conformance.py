@@ -31,7 +31,6 @@ from ethos_hil.lowering.testing.tosa_program import Rng, TosaProgram
 from ethos_hil.lowering.vela.compiler import VelaRefusal
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance import check as checking
-from ethos_hil.suites.lab.prove.conformance import report
 from ethos_hil.suites.lab.prove.conformance.check import CheckEnding, Checker, CheckJob, CheckResult, check
 from ethos_hil.suites.lab.tests.running import assert_refused, run_part
 
@@ -370,7 +369,7 @@ def test_the_report_shows_failures_once_with_where_they_are() -> None:
     verdicts += [CheckResult("mul", EthosU.names()[0], "Sram_Only", CheckEnding.EXACT, kinds=("CONV",), sets=3)]
     shown = console()
     with shown.capture() as text:
-        shown.print(report.summary(verdicts))
+        shown.print(checking.summary(verdicts))
     assert "mismatch: add: output 0 (ethos-u55-32 Sram_Only; ethos-u55-64 Sram_Only; and 2 more)" in text.get()
     first, second = EthosU.names()[:2]
-    assert report.counts(verdicts, [first, second]) == {"CONV": {first: 1, second: 0}}
+    assert checking.counts(verdicts, [first, second]) == {"CONV": {first: 1, second: 0}}

@@ -18,17 +18,26 @@ from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.npu.u85 import U85
 from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.suites.lab.prove.published import command, tables
-from ethos_hil.suites.lab.prove.published.adapters import OFF, RELAXED, UNLIMITED, memories
-from ethos_hil.suites.lab.prove.published.comparison import ComparedPoint, Spread, compare, label, spreads
+from ethos_hil.suites.lab.prove.published.comparison import (
+    OFF,
+    RELAXED,
+    UNLIMITED,
+    ComparedPoint,
+    Spread,
+    compare,
+    label,
+    memories,
+    spreads,
+)
 from ethos_hil.suites.lab.prove.published.published_point import (
     OF_THREE,
     PointKind,
     PublishedPoint,
     drawn,
     held_out,
+    kept_streams,
     published_points,
 )
-from ethos_hil.suites.lab.prove.published.stream_archive import kept_streams
 
 pytestmark = pytest.mark.product
 

@@ -8,8 +8,7 @@ import pytest
 
 from ethos_hil.harness.npu.timing.rules import RULES
 from ethos_hil.suites.lab.prove.published.comparison import rule_errors
-from ethos_hil.suites.lab.prove.published.published_point import PointKind, published_points
-from ethos_hil.suites.lab.prove.published.stream_archive import kept_streams
+from ethos_hil.suites.lab.prove.published.published_point import PointKind, kept_streams, published_points
 
 pytestmark = pytest.mark.product
 

@@ -11,7 +11,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
-from ethos_hil.suites.lab.prove.upstream.exact import Oracle, compare
+from ethos_hil.suites.lab.prove.upstream.plugin import Oracle, compare
 from ethos_hil.suites.models.tests.stacks import STACKS
 
 
