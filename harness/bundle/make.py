@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ethos_hil.base.asking import again
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.base.file_error import readable
+from ethos_hil.base.files import readable
 from ethos_hil.base.judge import Findings
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question

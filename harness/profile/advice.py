@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from ethos_hil.base.inference_profile import KERNEL, InferenceProfile, OpCost
 from ethos_hil.base.plain_text import count_of, list_of, one_line
 from ethos_hil.base.record import CpuOp, Op, Record
-from ethos_hil.base.wording import count_of, list_of
 
 _LEAST_SHARE = 0.01
 """Of the inference: less is not worth a sentence."""

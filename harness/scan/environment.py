@@ -32,7 +32,6 @@ from ethos_hil.base.file_lock import lock
 from ethos_hil.base.files import read_text, write_whole
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.process import run_module
-from ethos_hil.base.regular_file import read_text
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.cache.contents import discard
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
-from ethos_hil.base.regular_file import opened
+from ethos_hil.base.files import opened
 from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.formats.array_archive import BadArchive, ZipMembers, members
 from ethos_hil.lowering.upstream.names import exported_schema

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
-from ethos_hil.base.files import check_regular, read_bytes
+from ethos_hil.base.files import check_regular
 from ethos_hil.lowering.program.program_file import FORMS, no_file
 
 _FRAMEWORKS = ("torch", "torchao", "executorch")

@@ -16,7 +16,7 @@ from ethos_hil.base.clock import MOST_HZ
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import family_named
 from ethos_hil.base.npu.family import ModelError
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.results.bench.figures import PointFigures, macs_of
 
 _EXAMPLE = "--which 'fps>=30, sram<=512KB'"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from ethos_hil.base.npu.ethos_u import FAMILIES
+from ethos_hil.base.plain_text import amount, count_of, list_of, memory_size
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import amount, count_of, list_of, memory_size
 from ethos_hil.results.bench.figures import (
     PointFigures,
     family_of,

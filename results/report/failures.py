@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ethos_hil.base.plain_text import count_of
 from ethos_hil.base.record import Divergence, Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED, Standing
-from ethos_hil.base.wording import count_of
 from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.reproduce import bundle, rerun

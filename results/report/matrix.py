@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ethos_hil.base.npu.ethos_u import FAMILIES
+from ethos_hil.base.plain_text import amount
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import amount
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.chart import element, picture, steps
 from ethos_hil.results.subject import Names, Subject

@@ -22,9 +22,7 @@ from markupsafe import Markup, escape
 
 from ethos_hil.base.clock import StatedClock, of_system
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.plain_text import cut
-from ethos_hil.base.record import JOB, Record
-from ethos_hil.base.wording import (
+from ethos_hil.base.plain_text import (
     amount,
     change,
     cut,
@@ -36,6 +34,7 @@ from ethos_hil.base.wording import (
     share,
     short_operator,
 )
+from ethos_hil.base.record import JOB, Record
 from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import VERDICT, RunComparison
 from ethos_hil.results.history import History

@@ -18,7 +18,6 @@ from rich.text import Text
 from ethos_hil.base.console import add_row, clipped, plain, right, table_of
 from ethos_hil.base.plain_text import count_of, cut, duration, escape, one_line, percent
 from ethos_hil.base.verdict import Standing, Verdict
-from ethos_hil.base.wording import count_of, duration, percent
 from ethos_hil.results.bench.figures import (
     PointFigures,
     clocks_of,

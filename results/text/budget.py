@@ -12,8 +12,7 @@ from rich.text import Text
 
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.console import plain
-from ethos_hil.base.plain_text import cut, escape, one_line
-from ethos_hil.base.wording import duration, list_of, per_second
+from ethos_hil.base.plain_text import cut, duration, escape, list_of, one_line, per_second
 from ethos_hil.results.bench.budget import QUANTITIES, BudgetAnswer, BudgetPlace, Margin, Quantity
 from ethos_hil.results.bench.figures import clocks_of, npus_by_clock, short_name
 from ethos_hil.results.table import Fit, ResultTable, TableColumn

@@ -13,7 +13,6 @@ from ethos_hil.base.console import add_row, plain
 from ethos_hil.base.inference_profile import INSTRUCTIONS, WAIT, Buffer, CpuRow, InferenceProfile
 from ethos_hil.base.plain_text import share
 from ethos_hil.base.record import Op, Record
-from ethos_hil.base.wording import share
 from ethos_hil.results.profile_view import By, Group, MemoryUse, Rules, Sort, bounds, confidence, groups, memory_use
 from ethos_hil.results.table import Fit, ResultTable, TableColumn
 from ethos_hil.results.text.record import head, latency_rows

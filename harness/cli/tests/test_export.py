@@ -17,7 +17,7 @@ from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.export import operations_csv, record_json
 from ethos_hil.results.export.exporter import EXPORTERS
-from ethos_hil.results.export.runs.run_exporter import RunExporter, export_run
+from ethos_hil.results.export.runs.run_exporter import export_run
 from ethos_hil.results.run_results import find_results
 from ethos_hil.results.store import RunFolder
 
@@ -47,26 +47,6 @@ def test_a_record_is_written_to_stdout_or_to_a_file(ethos_hil: Run, source: str)
         expected["run"] = {"name": folder.name, "commit": commit, "dirty": dirty, "shard": "", "part": "", "attempt": 1,
                            "job": "", "planned": ""}  # fmt: skip
     assert Path("copy.json").read_text() == json.dumps(expected, indent=2) + "\n"
-
-
-def test_the_exporters_are_listed(ethos_hil: Run) -> None:
-    status, out, err = ethos_hil("exporters", "--json")
-    assert (status, err) == (0, "")
-    listed = json.loads(out)
-    assert listed["schema_version"] == 1
-    assert [entry["name"] for entry in listed["exporters"]] == [*EXPORTERS.names(), *RUN_EXPORTERS.names()]
-    kinds = [entry["of"] for entry in listed["exporters"]]
-    assert kinds == ["record"] * len(EXPORTERS.names()) + ["run"] * len(RUN_EXPORTERS.names())
-    assert {entry["distribution"] for entry in listed["exporters"]} == {"ethos-hil"}
-    status, out, err = ethos_hil("exporters")
-    assert (status, err) == (0, "")
-    assert [line.split()[:2] for line in out.splitlines()[1:]] == [
-        ["csv", ".csv"], ["etdump", ".etdp"], ["json", ".json"],
-        ["parquet", ".parquet"], ["perfetto", ".pftrace"],
-        ["bench-csv", ".csv"], ["bench-parquet", ".parquet"],
-        ["junit", ".xml"], ["points-csv", ".csv"],
-        ["points-parquet", ".parquet"], ["summary", ".md"],
-    ]  # fmt: skip
 
 
 def test_what_cannot_be_written_is_one_line(ethos_hil: Run) -> None:

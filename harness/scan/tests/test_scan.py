@@ -17,8 +17,6 @@ from ethos_hil.base.question import Question
 from ethos_hil.harness.scan.compiled_version import ScanAnswer, answers, measure
 from ethos_hil.harness.scan.compilers import map_rows
 from ethos_hil.harness.scan.releases import VELA, WantedVersions
-from ethos_hil.harness.scan.origins import map_rows
-from ethos_hil.harness.scan.releases import EXECUTORCH, VELA, WantedVersions
 from ethos_hil.harness.scan.report import PointScan, ScanReport, document
 from ethos_hil.harness.scan.scan import ScanOrder, scan
 from ethos_hil.harness.terminal.progress import Silent

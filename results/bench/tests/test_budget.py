@@ -10,8 +10,7 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind
 from ethos_hil.base.record import BenchInfo, Record
-from ethos_hil.results.bench.answer import answer, model_error
-from ethos_hil.results.bench.budget import Budget
+from ethos_hil.results.bench.budget import Budget, answer, model_error
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.bench.tests.samples import point, refused
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ethos_hil.base.plain_text import count_of, cut, one_line
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import Standing, Verdict
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import Change, RunComparison, Word

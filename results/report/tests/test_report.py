@@ -19,8 +19,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.base.record import Record, TargetInfo
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Record, TargetInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect, Word

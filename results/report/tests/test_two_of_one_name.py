@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.record import Metric, Record, RunnerInfo, TargetInfo
-from ethos_hil.base.record_context import RunInfo
+from ethos_hil.base.record import Metric, Record, RunInfo, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations

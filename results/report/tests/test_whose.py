@@ -6,8 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-import pytest
-
 from ethos_hil.base.record import Record, RunInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.results.compaction.columns import row_of

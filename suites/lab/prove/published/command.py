@@ -15,8 +15,7 @@ from ethos_hil.base.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.prove.published import tables
 from ethos_hil.suites.lab.prove.published.comparison import compare, rule_errors
-from ethos_hil.suites.lab.prove.published.published_point import published_points
-from ethos_hil.suites.lab.prove.published.stream_archive import kept_streams
+from ethos_hil.suites.lab.prove.published.published_point import kept_streams, published_points
 
 
 def main(

@@ -15,7 +15,7 @@ from statistics import median
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.family import MemorySystem
+from ethos_hil.base.npu.family import MemorySystem, Port
 from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.timing.kernel_cost import cost
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
