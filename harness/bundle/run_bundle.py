@@ -59,8 +59,7 @@ class RunBundle:
         input_sets: its inputs.
         expected: the outputs that are right, where someone beside the reference says so: for each input set, or for
             each execution.
-        answer: what the target answered in the run that was made for the bundle; None if it did not answer, or there
-            was no such run.
+        answer: what the target answered in the run that was made for the bundle; None if nothing ran, or nothing came.
     """
 
     record: Record

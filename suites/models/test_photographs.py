@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from ethos_hil.base.question import NOWHERE, Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.suites.models import test_models
-from ethos_hil.suites.models.photographs import PHOTOGRAPHS, Photograph
 from ethos_hil.suites.plugin.options import Options
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ethos_hil.suites.models.photographs import Photograph
 
 Property = Callable[[str, object], None]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -128,6 +132,7 @@ def classify(question: Question) -> Classification:
 
     from ethos_hil.harness.run import run
     from ethos_hil.lowering.model.torch_model import ProgramFile, load_model
+    from ethos_hil.suites.models.photographs import PHOTOGRAPHS
 
     source = load_model(_MODEL)
     assert not isinstance(source, ProgramFile)
@@ -151,4 +156,4 @@ def top(scores: np.ndarray) -> tuple[int, ...]:
     """Return the classes of the highest of [1, 1000] scores; among equal scores (common with eight bits) the lower
     number wins.
     """
-    return tuple(int(number) for number in np.argsort(-scores[0], kind="stable")[:TOP])
+    return tuple(int(number) for number in (-scores[0]).argsort(kind="stable")[:TOP])

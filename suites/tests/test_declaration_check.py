@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.declare.case import Operator, call, case, f32, layer
 from ethos_hil.suites.declare.model_case import Model
+from ethos_hil.suites.plugin.pytest_items import line_of
+from ethos_hil.suites.tests.session import SAMPLE
 
 PLUS = case("it", call("add"), f32(1, 4), f32(1, 4))
 WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
@@ -82,3 +85,23 @@ def test_a_name_that_torch_has_not_is_told_with_the_nearest(forward: Any, messag
         build("it", case("it", forward, f32(1, 4)), Path())
     assert raised.value.message == message
     assert hint in str(raised.value.hint)
+
+
+# Lines of declarations.
+
+
+def line_with(text: str) -> int:
+    (number,) = [number for number, line in enumerate(SAMPLE.read_text().splitlines(), start=1) if text in line]
+    return number
+
+
+def test_a_case_is_found_inside_its_operator() -> None:
+    assert line_of(SAMPLE, "plus", "itself") == line_with('case("itself"')
+    assert line_of(SAMPLE, "wrong", "operator") == line_with('case("operator"')
+
+
+def test_a_case_whose_name_is_computed_has_its_operators_line(tmp_path: Path) -> None:
+    file = tmp_path / "test_a.py"
+    file.write_text('\nplus = Operator("plus", cases=tuple(case(f"n{n}", f) for n in range(3)))\n')
+    assert line_of(file, "plus", "n1") == 2
+    assert line_of(file, "minus", "n1") is None

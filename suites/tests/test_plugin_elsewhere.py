@@ -114,12 +114,6 @@ def test_what_is_declared_beside_them_says_whose_the_options_are(elsewhere: pyte
     assert message in str(again.stderr)
 
 
-def test_it_can_be_left_out(elsewhere: pytest.Pytester) -> None:
-    result = elsewhere.runpytest_subprocess("-p", "no:ethos_hil", "--suffix", "BI")
-    assert result.ret == USAGE
-    assert "unrecognized arguments: --suffix" in str(result.stderr)
-
-
 def test_without_autoload_it_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")

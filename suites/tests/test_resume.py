@@ -142,8 +142,7 @@ def test_what_a_part_leaves_out_is_kept(pytester: pytest.Pytester) -> None:
     ("ini", "foreign"),
     [
         ("--compile-only", ["--compile-only"]),
-        ("--one-in 9 --runs=r", ["--one-in", "--runs"]),
-        ("--suffix BI", ["--suffix"]),
+        ("--one-in 9 --suffix BI", ["--suffix", "--one-in"]),
         ("--strict-waits", []),
     ],
 )
@@ -152,26 +151,8 @@ def test_a_part_of_a_plan_takes_no_options_from_elsewhere(
 ) -> None:
     """Else addopts decide what a night runs, such as nothing: it only compiles."""
     pytester.makeini(f"[pytest]\naddopts = {ini}\n")
-    (pytester.path / "r").mkdir()
     pytester.makepyfile(test_a=FUNCTIONS)
     result = pytester.runpytest_inprocess(*PART)
     assert result.ret == (USAGE if foreign else 0)
     if foreign:
         result.stderr.fnmatch_lines(f"ERROR: the nightly does not ask for {', '.join(foreign)}: take it out of *")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--resume",), "--resume needs to know what to resume: name its run folder: --run-name"),
-        (("--run-name=../x",), "--run-name '../x' is not a name for a folder"),
-        (("--shard=3/2",), "--shard '3/2' is not a shard: the second of four is 2/4"),
-        (("--run-name=x", "--runs=/proc/x"), "cannot be read or written: "),
-    ],
-)
-def test_what_cannot_be_used_is_one_line(pytester: pytest.Pytester, arguments: tuple[str, ...], message: str) -> None:
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
-    assert result.ret == USAGE
-    (line,) = [line for line in result.errlines if line.strip()]
-    assert line.startswith("ERROR: ")
-    assert message in line

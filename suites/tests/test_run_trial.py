@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,14 +98,6 @@ def test_a_failure_on_the_target_names_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert record.artifact is not None
 
 
-def test_missing_tools_are_known_before_anything_is_lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETHOS_HIL_QEMU", str(tmp_path / "absent"))
-    test = DeclaredCase(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1])
-    record = Trial(test, ANY_TEST, Cache(tmp_path / "cache")).run()
-    assert (record.verdict, record.failure and record.failure.kind) == ("failed", "not-launched")
-    assert not (tmp_path / "cache").exists()
-
-
 @pytest.mark.parametrize(
     ("text", "kind"), [("no firmware", "not-available"), (None, "wrong-program")], ids=["no ELF", "another board's"]
 )
@@ -157,20 +148,3 @@ def test_what_is_kept_of_a_case_is_kept_for_the_code_that_makes_its_module(
     assert kept()
     monkeypatch.setattr(declared, "declared_digest", lambda: "another")
     assert not kept()
-
-
-def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: Path) -> None:
-    """It is not removed earlier: a use of an artifact is also a use of its memo."""
-    cache = Cache(tmp_path)
-    tests = [DeclaredCase(parse("BI"), SAMPLE, sample.plus, case) for case in sample.plus.cases]
-    for test in tests:
-        test.lower(None, cache)
-    cases = cache.root / "cases"
-    assert len(list(cases.iterdir())) == 2
-    time.sleep(0.05)  # the times of files move in steps of several milliseconds
-    tests[0].lower(None, cache)  # so the other is the one not used for longest
-    size = max(entry.size for entry in CacheContents(tmp_path).entries())
-    assert CacheContents(tmp_path).trim(size).entries == 1
-    today = read_at_import(tests[0].origins)
-    assert find_artifact(cache, f"{SAMPLE}::{tests[0].name}", tests[0].memo_key(None), today) is not None
-    assert len(list(cases.iterdir())) == 1

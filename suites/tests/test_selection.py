@@ -61,14 +61,9 @@ def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -
         assert any(test.endswith(f"_{profile.name}") for test in tests), profile.name
 
 
-def test_the_suites_own_tests_are_collected_where_they_are_named(tmp_path: Path) -> None:
-    _, named = probed(tmp_path, "suites/tests/test_declaration_line.py")
-    assert {test.partition("::")[0] for test in named} == {"suites/tests/test_declaration_line.py"}
-
-
 def test_without_the_plugin_nothing_is_green() -> None:
     """Without it no declaration is a test, and a session would have only the other tests."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:ethos_hil", "suites/tests/test_declaration_line.py"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:ethos_hil", "suites/tests/test_declaration_check.py"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert process.returncode == USAGE
     assert "the pytest plugin of ethos-hil is not installed: run make setup" in process.stderr
@@ -124,26 +119,8 @@ def test_a_suffix_is_exact_and_repeatable(sample: pytest.Pytester, suffixes: lis
     assert set(names(sample, *(f"--suffix={suffix}" for suffix in suffixes))) == cases(profiles)
 
 
-def test_a_function_is_selected_by_the_end_of_its_name(sample: pytest.Pytester) -> None:
-    assert set(names(sample, "--suffix=U55_BI")) == cases(["U55_BI"]) | {"test_function_U55_BI"}
-
-
-def test_markers_and_names_select_too(sample: pytest.Pytester) -> None:
-    assert set(names(sample, "-m", "u55 or mi")) == cases(["U55_BI", "MI"])
-    assert set(names(sample, "-k", "itself and u65")) == cases(["U65_BI"], ["plus_itself"])
-
-
 def test_every_nth_case_is_taken_with_all_its_profiles(sample: pytest.Pytester) -> None:
     assert set(names(sample, "--one-in=2", "-k", "not function")) == cases(ALL, ["plus_same", "wrong_operator"])
-
-
-def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
-    sample.makepyfile(
-        test_one="from ethos_hil.suites.declare.case import Operator, case, f32\n"
-        "one = Operator('one', ('add.Tensor',), (case('x', lambda a: a + a, f32(7)),))\n"
-    )
-    tests = names(sample, "--one-in=9", "-k", "not function", "test_sample.py", "test_one.py")
-    assert set(tests) == cases(ALL, ["plus_same", "one_x"])
 
 
 @pytest.mark.parametrize(
@@ -166,6 +143,10 @@ def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
         ),
         (["--target=corstone-300", "--strict-board"], "--strict-board is for the virtual board"),
         (["--one-in=0"], "--one-in 0 selects nothing"),
+        (["--resume"], "--resume needs to know what to resume: name its run folder: --run-name"),
+        (["--run-name=../x"], "--run-name '../x' is not a name for a folder"),
+        (["--shard=3/2"], "--shard '3/2' is not a shard: the second of four is 2/4"),
+        (["--run-name=x", "--runs=/proc/x"], "cannot be read or written: "),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(sample: pytest.Pytester, arguments: list[str], message: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ethos_hil.base.errors import UsageError
@@ -11,7 +9,6 @@ from ethos_hil.harness.api import lower
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchStep
 from ethos_hil.harness.bench.case_work import case_model
 from ethos_hil.harness.bench.grid_file import default_grid
-from ethos_hil.harness.bench.order import select
 
 PAIR = (BenchInput((2, 3)), BenchInput((2, 3)))
 
@@ -30,13 +27,6 @@ def test_all_inputs_go_to_the_first_step_and_its_result_to_the_next() -> None:
     assert torch.equal(model.default.calibration_inputs[0][0], a)
 
 
-def test_what_joins_tensors_gets_them_as_a_list() -> None:
-    import torch
-
-    model = case_model(case(BenchStep(call="cat", options={"dim": 1})))
-    assert torch.equal(model.default.module(*model.default.example_inputs), torch.cat(model.default.example_inputs, 1))
-
-
 def test_numbers_come_from_the_name() -> None:
     import torch
 
@@ -45,14 +35,6 @@ def test_numbers_come_from_the_name() -> None:
     assert torch.equal(weight, same)
     assert torch.equal(first.default.example_inputs[0], again.default.example_inputs[0])
     assert not torch.equal(weight, different)
-
-
-def test_a_model_is_the_users(tmp_path: Path) -> None:
-    import torch
-
-    (tmp_path / "net.py").write_text("import torch\n\ndef net():\n    return torch.nn.ReLU(), (torch.ones(1, 4),)\n")
-    model = case_model(BenchCase("net", "model", (), (), model=f"{tmp_path}/net.py:net", source="mine.toml:7"))
-    assert isinstance(model.default.module, torch.nn.ReLU)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +91,3 @@ def test_a_short_case_of_the_default_grid_is_on_the_npu_and_nothing_of_it_on_the
 @pytest.mark.parametrize("bench_case", CASES, ids=lambda bench_case: bench_case.name)
 def test_every_case_of_the_default_grid_is_on_the_npu(bench_case: BenchCase, npu: str) -> None:
     check(bench_case, npu)
-
-
-def test_every_case_of_the_default_grid_is_computed_by_torch() -> None:
-    assert {model.label for model in map(case_model, CASES)} == {
-        bench_case.name for bench_case in select(default_grid()).cases
-    }

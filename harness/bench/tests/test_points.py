@@ -11,7 +11,6 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
-from ethos_hil.harness.bench.grid_file import default_grid
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.points import ALL, PointSettings, points_of, refusal_of
 
@@ -31,11 +30,6 @@ def test_default_has_one_mode_of_each_kind() -> None:
     assert not [point for point in points if refusal_of(point, SETTINGS)]
     u55 = {place for place in places(GRID) if place[0] == "ethos-u55-64"}
     assert u55 == {("ethos-u55-64", mode, "Ethos_U55_High_End_Embedded") for mode in ("Shared_Sram", "Sram_Only")}
-
-
-def test_the_default_grid_has_about_3000_points() -> None:
-    points = points_of(default_grid(), ("virtual",), SETTINGS)
-    assert 2_500 <= len(points) <= 3_500
 
 
 def test_points_with_one_tosa_stand_together() -> None:
@@ -91,11 +85,6 @@ def test_a_system_of_arms_is_for_its_family() -> None:
 def test_bad_orders(order: BenchOrder, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         order.plan()
-
-
-def test_an_empty_grid() -> None:
-    with pytest.raises(UsageError, match="the grid test has no cases"):
-        points_of(replace(GRID, cases=()), ("virtual",), SETTINGS)
 
 
 def test_what_is_booted() -> None:

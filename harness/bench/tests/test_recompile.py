@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -77,20 +76,6 @@ def test_another_setup_is_another_program() -> None:
     right = lowered(model, VelaSetup.default(npu, MemoryMode("Dedicated_Sram_384KB")))
     other = recompile_for(base, VelaSetup.default(npu, MemoryMode("Sram_Only")))
     assert [content(delegate) for delegate in other.delegates] != [content(delegate) for delegate in right.delegates]
-
-
-def test_a_users_file_of_vela_is_used(tmp_path: Path) -> None:
-    ini = VelaSetup.default(EthosU.parse("ethos-u55-256")).ini
-    path = tmp_path / "vela.ini"
-    path.write_text(ini.text.replace("OffChipFlash_read_latency=64", "OffChipFlash_read_latency=640"))
-    setup = VelaSetup.of(CompileOptions(npu="ethos-u55-256", vela_ini=path))
-    model = models()[0]
-    base = lower(model, EthosU.parse("ethos-u55-128"))
-    artifact = recompile_for(base, setup)
-    assert artifact.vela_ini == path.read_text() != ini.text
-    assert [content(delegate) for delegate in artifact.delegates] == [
-        content(delegate) for delegate in lowered(model, setup).delegates
-    ]
 
 
 def test_the_other_family_is_refused() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.case_work import CaseWork, case_model
 from ethos_hil.harness.bench.points import PointSettings
-from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.board import BoardPool
 
@@ -129,15 +127,3 @@ def test_what_a_device_would_report_of_its_memory(pool: BoardPool) -> None:
     assert record.artifact is not None
     assert (record.artifact.sha256, record.artifact.pte_bytes) == ("", 0)  # there is no .pte
     assert record.metric("weights_bytes").value == 16 * 24 * 9  # type: ignore[union-attr]
-
-
-def test_what_is_only_timed_needs_no_firmware(pool: BoardPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing boots, so a board whose firmware is not here has the numbers that it has with it."""
-    wanted = point(LINEAR, "ethos-u85-256", "Sram_Only")
-    right = timed(wanted, pool)
-    monkeypatch.setenv(FIRMWARE_VARIABLE, str(tmp_path))
-    record = timed(wanted, pool)
-    assert record.verdict == Verdict.COMPILED_ONLY
-    assert (record.metrics, rows(record)) == (right.metrics, rows(right))
-    assert any("there is no firmware of corstone-320 here" in note for note in record.notes)
-    assert not any("there is no firmware" in note for note in right.notes)

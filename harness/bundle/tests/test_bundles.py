@@ -20,9 +20,6 @@ from ethos_hil.harness.bundle.archive import pack
 from ethos_hil.harness.bundle.make import choose
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun
-from ethos_hil.harness.link.outcome import DelegateRun, Outcome
-from ethos_hil.harness.link.outcome import Run as OutcomeRun
-from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.testing.command import Ended, Run, assert_one_clear_line, check_errors, run_command
 from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.harness.virtual.tests.programs import DATA, load
@@ -121,13 +118,6 @@ def test_lines_are_those_of_the_run_though_the_code_has_moved_since(ethos_hil: R
         assert ethos_hil("run", f"{evicted}.zip", "--replay", "--json", f"{evicted}.json").status == 1
         ops = json.loads(Path(f"{evicted}.json").read_text())["ops"]
         assert [op["source"] for op in ops] == places[0]
-
-
-def test_a_stranger_finds_what_to_do_with_it(failed: FailedRun) -> None:
-    text = failed.files["README.txt"].decode()
-    assert "    ethos-hil run failure.zip\n" in text
-    assert "failed (mismatch)" in text
-    assert "--replay" in text
 
 
 def test_what_differs_here_is_said(failed: FailedRun, ethos_hil: Run, here: Path) -> None:
@@ -286,18 +276,6 @@ def test_what_cannot_be_bundled_is_one_line(ethos_hil: Run) -> None:
             (failed), suites/t.py::test_host on tosa_reference_model (failed), suites/t.py::test_own_elf for
             ethos-u55-128 on virtual (failed), suites/t.py::test_none for ethos-u55-128 on virtual (failed),
             suites/t.py::test_gone for ethos-u55-128 on virtual (failed))
-        test_: 2 ethos-hil: runs/night has 7 records of 'test_' (name one: suites/t.py::test_a for
-            ethos-u55-128 on virtual (failed), suites/t.py::test_b_wide for ethos-u55-128 on virtual
-            (failed), suites/t.py::test_host on tosa_reference_model (failed), suites/t.py::test_own_elf for
-            ethos-u55-128 on virtual (failed), suites/t.py::test_none for ethos-u55-128 on virtual (failed),
-            suites/t.py::test_gone for ethos-u55-128 on virtual (failed), suites/t.py::test_b for
-            ethos-u55-128 on virtual (verified))
-        conv: 2 ethos-hil: runs/night has no record of 'conv' (it has suites/t.py::test_a for ethos-u55-128
-            on virtual (failed), suites/t.py::test_b_wide for ethos-u55-128 on virtual (failed),
-            suites/t.py::test_host on tosa_reference_model (failed), suites/t.py::test_own_elf for
-            ethos-u55-128 on virtual (failed), suites/t.py::test_none for ethos-u55-128 on virtual (failed),
-            suites/t.py::test_gone for ethos-u55-128 on virtual (failed), suites/t.py::test_b for
-            ethos-u55-128 on virtual (verified))
         test_host: 2 ethos-hil: suites/t.py::test_host ran on tosa_reference_model, and a bundle runs on one
             with an NPU (bundle a record of an NPU, such as one of the profiles U55_BI, U65_BI or U85_BI)
         test_own_elf: 2 ethos-hil: suites/t.py::test_own_elf ran with my.elf, and a bundle runs with the
@@ -325,11 +303,3 @@ def test_a_program_is_found_in_the_cache_of_its_run(
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(here / "empty"))
     assert ethos_hil("bundle", failed.folder.parent).status == 0
     assert (here / "failure.zip").read_bytes() == failed.data
-
-
-def test_a_wrapped_counter_is_recorded() -> None:
-    for wrapped in (False, True):
-        run = OutcomeRun(0, 0, (), (DelegateRun(1, 0, 5, (None,), (), wrapped=wrapped),))
-        arrays: Arrays = {}
-        data = json.loads(json.dumps(outcome_to_json(Outcome(b"", b"", b"", 0, 0, {}, (run,), (), {}), arrays)))
-        assert outcome(data, arrays).runs == (run,)

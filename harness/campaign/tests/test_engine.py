@@ -199,3 +199,20 @@ def test_only_what_could_not_be_tried_is_tried_again_once_and_never_on_a_virtual
     assert repeated("fvp") == repeated("board") == wanted
     assert repeated("virtual") == repeated("board", attempt=2) == set()
     assert not may_repeat(None, "board")
+
+
+# Shards: each piece of work is in one of them, the same on every machine.
+
+
+def test_each_piece_of_work_is_in_one_shard() -> None:
+    shards = [Shard(number, 3) for number in (1, 2, 3)]
+    takers = [[shard.number for shard in shards if shard.takes("conv", f"case{n}")] for n in range(300)]
+    assert all(len(numbers) == 1 for numbers in takers)
+    sizes = [sum(numbers == [number] for numbers in takers) for number in (1, 2, 3)]
+    assert min(sizes) > 70
+
+
+@pytest.mark.parametrize("text", ["3/2", "0/2", "1", "1/0", "a/b", "1/2/3", "-1/2", ""])
+def test_what_is_no_shard_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a shard"):
+        Shard.parse(text)

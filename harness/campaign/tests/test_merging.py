@@ -60,23 +60,11 @@ def test_what_is_missing_doubled_unfinished_or_other_is_named(tmp_path: Path, pl
     assert problems[-1].startswith("a ran in ")
 
 
-def test_a_shard_below_two_of_the_places_is_there_once(tmp_path: Path, plan: NightlyPlan) -> None:
-    first = shard(tmp_path, plan, "1/1", "a")
-    assert put_together([tmp_path, first.parent, first], CampaignSubject(NIGHTLY, plan.digest, {})).problems == ()
-
-
 def test_shards_of_two_divisions_are_no_night(tmp_path: Path, plan: NightlyPlan) -> None:
     shard(tmp_path, plan, "1/2")
     shard(tmp_path, plan, "2/3")
     problems = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {})).problems
     assert problems[:2] == ("the shards are of different numbers: 1/2, 2/3", "shard 3/3 is missing")
-
-
-def test_of_many_shards_that_are_missing_some_are_named(tmp_path: Path, plan: NightlyPlan) -> None:
-    shard(tmp_path, plan, "1/999999")
-    problems = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {})).problems
-    assert len(problems) == 21
-    assert problems[-1] == "999,978 more shards are missing"
 
 
 def test_records_of_another_run_are_red(tmp_path: Path, plan: NightlyPlan) -> None:

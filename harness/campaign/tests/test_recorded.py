@@ -39,11 +39,6 @@ def write_run(folder: Path, *records: Record, part: str = PART, attempt: int = 1
     return run.path
 
 
-def test_a_whole_record_of_today_counts(tmp_path: Path) -> None:
-    assert settled_names(tmp_path / "none", PART) == frozenset()
-    assert settled_names(write_run(tmp_path, today("a"), today("b")), PART) == {"a", "b"}
-
-
 @pytest.mark.parametrize("what", ["versions", "lowering", "timing_model", "firmware_sha256"])
 def test_a_record_that_others_made_does_not(tmp_path: Path, what: str) -> None:
     row = today("a")

@@ -5,13 +5,8 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
-import os
 import pickle
-import signal
 import struct
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +17,7 @@ import torch
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import LoweringOptions, Question
-from ethos_hil.base.testing.processes import wait_until
+from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import Standing
 from ethos_hil.harness.campaign.place import RunPlace
 from ethos_hil.harness.campaign.planned import share_of
@@ -33,10 +27,9 @@ from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, ChunkJob, Eval
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.lower import host_modules, lower
+from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from import named_model
-from ethos_hil.lowering.model.torch_model import HostModules, TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.results.gate.account import take_account
 from ethos_hil.results.run_results import read_results
 
@@ -106,10 +99,6 @@ def interrupted():
         if index == 9 and not Path("repaired").exists():
             raise OSError("the disk is gone")
         yield item
-
-def forever():
-    while True:
-        yield from broken_free()
 """
 
 
@@ -278,27 +267,6 @@ def test_what_a_worker_raises_keeps_its_kind_and_status(artifact: Artifact) -> N
     assert right.equal == (True,)
 
 
-def test_a_model_is_quantised_once(tmp_path: Path) -> None:
-    """The modules of the host come with the lowering, if there is one; and the program is what it is without them."""
-    stages: list[str] = []
-    hosts: dict[str, HostModules] = {}
-    cache = Cache(tmp_path / "one")
-    artifact = lower(small(), NPU, cache=cache, hosts=hosts.__setitem__, progress=stages.append)
-    assert stages.count("quantising") == 1
-    assert artifact.pte == lower(small(), NPU, cache=Cache(tmp_path / "two")).pte
-    inputs = artifact.example_inputs
-    answers, again = (
-        hosts["forward"].answers(inputs),
-        host_modules(small(), "forward", LoweringOptions("", npu=str(NPU))).answers(inputs),
-    )
-    assert set(answers) == set(again) == {"float", "quantised"}
-    assert all(np.array_equal(*pair) for name in answers for pair in zip(answers[name], again[name], strict=True))
-    assert not np.array_equal(answers["float"][0], answers["quantised"][0])
-    hosts.clear()
-    assert lower(small(), NPU, cache=cache, hosts=hosts.__setitem__).pte == artifact.pte
-    assert hosts == {}
-
-
 def small() -> TorchModel:
     torch.manual_seed(0)
     return from_module(torch.nn.Conv2d(2, 4, 3).eval(), (torch.randn(1, 2, 8, 8),))
@@ -322,37 +290,3 @@ def test_arguments_that_cannot_be(ethos_hil: Run, data: Path, tmp_path: Path, mo
         (("--data", "data.py:labelled", "--vela-ini", "my.ini", "--system-config", "Slow"), ["my.ini", "core_clock"]),
     ):
         assert_one_clear_line(ethos_hil("evaluate", "data.py:classifier", *arguments), 2, *words)
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-def test_an_interrupted_evaluation_leaves_no_process(data: Path) -> None:
-    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "evaluate", "data.py:classifier"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ETHOS_HIL_TEST_MARK": str(data)}
-    with subprocess.Popen(
-        [*command, "--data", "data.py:forever"], cwd=data, env=environment, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("Evaluating"):
-                break
-        wait_until(lambda: any(name.startswith("qemu") for name in marked(str(data))), "a board runs")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 130
-        assert "interrupted" in process.stderr.read()
-    deadline = time.monotonic() + 60
-    while left := marked(str(data)):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.2)
-
-
-def marked(mark: str) -> list[str]:
-    """The names of the processes that were started with an environment variable of this value."""
-    names = []
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and f"ETHOS_HIL_TEST_MARK={mark}".encode() in (folder / "environ").read_bytes():
-                names.append((folder / "comm").read_text().strip())
-        except OSError:
-            continue
-    return names

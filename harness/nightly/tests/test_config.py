@@ -161,10 +161,3 @@ def test_bad_input_is_refused_before_anything_is_made(
         app(["nightly", str(file), *arguments], standalone_mode=False)
     assert message in f"{error.value.message} ({error.value.hint})"
     assert not (tmp_path / "results").exists()
-
-
-def test_bad_input_is_one_line(tmp_path: Path) -> None:
-    done = nightly(write(tmp_path, "[[swoop]]\n"))
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"ethos-hil: {tmp_path}/nightly.toml:2: swoop is not known")

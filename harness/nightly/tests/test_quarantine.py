@@ -36,13 +36,6 @@ def entry(folder: Path, days: int = 10) -> Quarantined:
     return quarantine
 
 
-def test_what_fails_as_it_says_is_allowed(tmp_path: Path) -> None:
-    quarantine = entry(tmp_path)
-    assert quarantine.matches(("t.py::test_plus_U55_BI",), "ethos-u55-128", "virtual")
-    assert not quarantine.matches(("t.py::test_plus_U85_BI",), "ethos-u85-256", "virtual")
-    assert quarantine.objection(record("t", kind=FailureKind.MISMATCH), today()) == ""
-
-
 def test_what_is_fixed_or_fails_otherwise_or_too_long_is_not(tmp_path: Path) -> None:
     quarantine = entry(tmp_path)
     assert quarantine.objection(record("t"), today()).startswith("fixed: it is verified")

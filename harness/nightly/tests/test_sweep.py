@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +11,11 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.verdict import FailureKind, Standing
 from ethos_hil.harness.campaign.merging import Conducted
-from ethos_hil.harness.campaign.recorded import records_of
-from ethos_hil.harness.campaign.run_folder import nights
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import today
-from ethos_hil.harness.nightly.tests.plans import night, nightly, record, write
+from ethos_hil.harness.nightly.tests.plans import night, record, write
 
 GRID = """
 schema_version = 1
@@ -65,21 +61,6 @@ def test_a_part_for_each_place(file: Path) -> None:
     assert plan_of(read_config(file)).digest != plan.digest
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[[sweep]]\ngrid = 'missing.toml'\n", "missing.toml"),
-        (f"{SWEEP}npus = ['ethos-u99']\n", "'ethos-u99' is not an Ethos-U configuration"),
-        (f"{SWEEP}cases = ['nothing']\n", "has the name or group 'nothing'"),
-        (f"{SWEEP}boots = true\n", "boots"),
-    ],
-)
-def test_what_cannot_be_used_is_said(file: Path, text: str, message: str) -> None:
-    file.write_text(f"schema_version = 1\n{text}")
-    with pytest.raises(UsageError, match=message):
-        plan_of(read_config(file))
-
-
 def test_refusals_are_not_red_and_lost_points_are(file: Path) -> None:
     plan = plan_of(read_config(file))
     first, second = PARTS
@@ -100,24 +81,6 @@ def test_refusals_are_not_red_and_lost_points_are(file: Path) -> None:
         ("relu_64", "ethos-u55-128"),
         ("resize_4x4x8", "ethos-u85-256"),
     }
-
-
-@pytest.mark.proof
-@pytest.mark.slow
-def test_a_night_with_a_sweep(file: Path, tmp_path: Path) -> None:
-    done = nightly(file, "--json", "out.json")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(": 2 verified, 1 refused, 1 compiled-only; green\n")
-    (night,) = nights(tmp_path / "results/runs")
-    totals = Counter((row.run.part, row.model, str(row.verdict)) for row in records_of(night) if row.run is not None)
-    assert totals == Counter({
-        (PARTS[0], "relu_64", "verified"): 1,
-        (PARTS[0], "resize_4x4x8", "failed"): 1,
-        (PARTS[1], "relu_64", "verified"): 1,
-        (PARTS[1], "resize_4x4x8", "compiled-only"): 1,
-    })  # fmt: skip
-    counts = json.loads((tmp_path / "out.json").read_text())["counts"]
-    assert counts == {"verified": 2, "refused": 1, "compiled-only": 1}
 
 
 def test_a_boards_file_is_looked_for_beside_the_nightlys(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.inference_profile import Buffer, InferenceProfile
+from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.base.record import Record
 from ethos_hil.harness.link.outcome import StepTime
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma
 from ethos_hil.harness.profile.account import WAIT, cpu_rows
@@ -23,7 +20,6 @@ from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.findings import Report
-from ethos_hil.results.bench.figures import figures_of
 
 DIGITS = "suites/models/digits.py:digits"
 ROOT = Path(__file__).parents[3]
@@ -96,35 +92,6 @@ def test_memories_have_what_vela_says_that_they_hold_and_the_constants(
     assert [memory.rate for memory in profile.memories.values()] == [port.rate for port in system.ports]
 
 
-def test_figures_are_what_the_record_in_json_says_by_hand(report: Report) -> None:
-    data = json.loads(report.record.dumps())
-    figures = figures_of(report.record)
-    (cycles,) = [metric["value"] for metric in data["metrics"] if metric["name"] == "npu_cycles"]
-    costs = data["profile"]["costs"].values()
-    size = int(data["npu"].rpartition("-")[2])
-    assert (figures.cycles, figures.npu_s) == (cycles, cycles / data["clock_hz"])
-    assert figures.utilisation == sum(cost["macs"] for cost in costs) / (cycles * size)
-    for name, memory in data["profile"]["memories"].items():
-        moved = [entry for cost in costs for entry in cost["traffic"] if entry["memory"] == name]
-        read, written = sum(entry["read"] for entry in moved), sum(entry["written"] for entry in moved)
-        assert (figures.bytes[f"{name} read"], figures.bytes[f"{name} written"]) == (read, written)
-        assert figures.bandwidth[name] == pytest.approx((read + written) * data["clock_hz"] / cycles)
-        assert figures.bandwidth_share[name] == (read + written) / (cycles * memory["rate"]) <= 1
-    assert figures.weight_bytes == sum(cost["weight_bytes"] for cost in costs)
-    assert figures.vela_cycles == sum(cost["vela_cycles"] for cost in costs)
-    seconds = {
-        metric["name"]: metric["value"] for metric in data["metrics"] if metric["name"].endswith("latency_seconds")
-    }
-    assert seconds == {"npu_latency_seconds": figures.npu_s}
-
-
-def test_vela_says_at_least_what_it_needs_without_memories(profile: InferenceProfile) -> None:
-    for cost in profile.costs.values():
-        assert cost.vela_cycles is not None
-        assert cost.vela_npu_cycles is not None
-        assert 0 < cost.vela_npu_cycles <= cost.vela_cycles
-
-
 def test_slices_of_a_lane_follow_one_another_and_end_with_the_inference(
     report: Report, profile: InferenceProfile
 ) -> None:
@@ -139,22 +106,6 @@ def test_slices_of_a_lane_follow_one_another_and_end_with_the_inference(
     assert {part.row for part in profile.timeline} <= ids
 
 
-def test_the_cpu_counts_instructions(profile: InferenceProfile) -> None:
-    """The same each time: the prefix profile below is another run."""
-    assert all(row.count for row in profile.cpu)
-    assert {row.unit for row in profile.cpu} == {row.provenance for row in profile.cpu} == {"instructions"}
-
-
-def test_instructions_grow_with_the_tensor() -> None:
-    """The count is not a constant: a tensor of twice the elements takes nearly twice the instructions."""
-    counts = []
-    for size in (1000, 2000):
-        record = profiled("ethos-u55-128", model=f"harness/profile/tests/one_layer.py:relu_of_{size}").record
-        assert record.profile is not None
-        counts.append(next(row.count or 0 for row in record.profile.cpu if "quantize" in row.operator))
-    assert 1.8 < counts[1] / counts[0] < 2.0
-
-
 def test_rows_are_a_chain_from_input_to_output(report: Report, profile: InferenceProfile) -> None:
     edges = {(edge.source, edge.target): edge.size for edge in profile.edges}
     rows = [op.id for op in report.record.ops]
@@ -165,31 +116,11 @@ def test_rows_are_a_chain_from_input_to_output(report: Report, profile: Inferenc
     assert edges["cpu00002.kernel", "output 0"] == 10 * 4
 
 
-def _live(buffers: tuple[Buffer, ...], memory: str | None = None) -> Counter[int]:
-    live: Counter[int] = Counter()
-    for buffer in buffers:
-        if memory in (None, buffer.memory):
-            live.update(dict.fromkeys(range(buffer.first, buffer.last + 1), buffer.size))
-    return live
-
-
-def test_what_lives_fits_into_what_vela_plans(report: Report, profile: InferenceProfile) -> None:
-    scratch = compiled(report).delegate.blob.scratch_size
-    arena = _live(profile.buffers, compiled(report).memory(1))
-    assert 0 < max(arena.values()) <= scratch
-    # IFM and OFM of the 1x1 convolution are both there while it runs.
-    assert _live(profile.buffers)[2] >= 8 * 8 * 16 + 8 * 8 * 32
-
-
 def test_a_prefix_profile_has_the_same_account(report: Report, profile: InferenceProfile) -> None:
     again = profiled(report.record.npu, ProfileMethod.PREFIX).record.profile
     assert again is not None
     assert (again.costs, again.edges, again.buffers) == (profile.costs, profile.edges, profile.buffers)
     assert _work(again) == _work(profile), "prefixes must not count"
-
-
-def test_it_survives_json(report: Report) -> None:
-    assert Record.from_json(json.loads(report.record.dumps())) == report.record
 
 
 def test_a_call_whose_time_is_lost_is_a_failure(report: Report) -> None:

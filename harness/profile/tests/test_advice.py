@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from pathlib import Path
 
@@ -66,24 +65,3 @@ def test_following_it_helps(
     assert before.profile is not None
     rows = {op.id for op in before.ops} | {row.id for row in before.profile.cpu}
     assert set(hint.rows) <= rows
-
-
-def test_it_names_the_line() -> None:
-    hint = advice_of(profiled("permuted", "ethos-u55-128"), "transposition")
-    assert hint is not None
-    line = next(
-        n for n, text in enumerate(MODELS.read_text().splitlines(), 1) if "permute" in text and "return" in text
-    )
-    assert f"advised.py:{line}" in hint.what
-
-
-@pytest.mark.slow
-def test_a_transposition_inside_the_model_is_not_its_inputs_layout() -> None:
-    record = profiled("flattened", "ethos-u55-128")
-    assert any(op.tosa_op == "TRANSPOSE" for op in record.ops)
-    assert advice_of(record, "flatten") is not None
-    assert advice_of(record, "layout") is None, "its input is in the NPU's layout already"
-
-
-def test_a_record_without_a_profile_has_none() -> None:
-    assert advice(dataclasses.replace(profiled("dense", "ethos-u55-128"), profile=None)) == ()

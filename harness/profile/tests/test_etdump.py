@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.findings import Report
-from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.lower import lower
 from ethos_hil.results.export.etdump import parse_metadata, write
 from ethos_hil.results.export.exporter import NotExportable
 
@@ -107,17 +103,6 @@ def test_the_etrecord_of_the_artifact_names_modules_and_lines(report: Report, tm
     assert len(events.keys() & {op.id for op in record.ops}) == len([op for op in record.ops if op.id != JOB])
 
 
-def test_an_etrecord_is_kept_with_the_artifact_and_leaves_the_program_alone(report: Report, tmp_path: Path) -> None:
-    artifact = report.artifact
-    folder = tmp_path / "artifact"
-    folder.mkdir()
-    artifact.save(folder)
-    assert Artifact.load(folder).etrecord == artifact.etrecord != b""
-    plain = lower(MODEL, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path / "cache"))
-    assert plain.etrecord == b""
-    assert plain.pte == artifact.pte
-
-
 @pytest.mark.slow
 def test_half_a_file_is_refused(record: Record, tmp_path: Path) -> None:
     content = write(record)
@@ -134,7 +119,3 @@ def test_a_row_that_comes_twice_is_refused(record: Record) -> None:
 def test_a_record_without_a_profile_is_refused(record: Record) -> None:
     with pytest.raises(NotExportable, match="no profile"):
         write(dataclasses.replace(record, profile=None))
-
-
-def test_it_is_the_same_each_time(record: Record) -> None:
-    assert write(record) == write(record)

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ethos_hil.base.errors import TargetError, UsageError
@@ -17,7 +16,7 @@ from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.profile.options import EVENTS, ProfileMethod
 from ethos_hil.harness.profile.prefix import prefix_rows
-from ethos_hil.harness.run import run, run_artifact
+from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target
@@ -55,31 +54,6 @@ def test_prefixes_find_what_the_model_knows(npu: str) -> None:
     assert {op.method for op in by_prefix.ops} == {"prefix"}
     assert [op.cycles for op in by_prefix.ops if op.id == "job"] == [0], "the model has no cost of a job"
     assert sum(op.cycles or 0 for op in by_prefix.ops) == total(by_prefix) == total(by_share)
-
-
-@pytest.mark.proof
-@pytest.mark.slow
-@pytest.mark.parametrize("npu", NPUS)
-@pytest.mark.parametrize("model", ["resnet8", "mobilenet_v2", "transformer_encoder", "ds_cnn"])
-def test_prefixes_of_networks_find_no_cycle_before_the_model_does(model: str, npu: str) -> None:
-    """A transfer may outlast the kernel beside it. A prefix ends with it; the model gives its end to the next row."""
-    by_prefix, by_share = (
-        run(
-            Question(
-                f"ethos_hil.suites.models:{model}", npu=npu, target="virtual", profile=True, found_by=method,
-                events=("npu_active",),
-            )
-        ).record
-        for method in (ProfileMethod.PREFIX, ProfileMethod.SHARES)
-    )  # fmt: skip
-    assert by_prefix.verdict == by_share.verdict == "verified"
-    assert sum(op.cycles or 0 for op in by_prefix.ops) == total(by_prefix) == total(by_share)
-    (names, cut), (same_names, shares) = (zip(*operations(record), strict=True) for record in (by_prefix, by_share))
-    assert names == same_names
-    ahead = np.cumsum([number or 0 for number in cut]) - np.cumsum([number or 0 for number in shares])
-    known = np.array([number is not None for number in cut])  # rows that cannot be cut count with a later one
-    assert (ahead[known] >= 0).all()
-    assert ahead[-1] == 0
 
 
 @pytest.mark.parametrize(("npu", "passes"), [("ethos-u55-128", 2), ("ethos-u85-256", 1)])

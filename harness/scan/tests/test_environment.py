@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,40 +98,10 @@ def test_a_broken_one_is_not_found_and_made_again(environments: KeptEnvironments
     assert folders(environments) == [whole.folder.name]
 
 
-def test_what_python_compiles_does_not_break_it(environments: KeptEnvironments) -> None:
-    whole = get(environments)
-    (whole.site / "__pycache__").mkdir(exist_ok=True)
-    (whole.site / "__pycache__" / "more.pyc").write_bytes(b"x")
-    assert environments.find(VELA, "9.1.0") == whole
-
-
 def test_one_that_cannot_be_installed_leaves_nothing(environments: KeptEnvironments) -> None:
     with pytest.raises(PipFailed, match="not-there-at-all"):
         environments.get(VELA, "9.2.0", Silent())
     assert folders(environments) == []
-
-
-def test_what_a_dead_process_left_is_removed(environments: KeptEnvironments) -> None:
-    name = get(environments).folder.name
-    shutil.rmtree(environments.root / name)
-    (environments.root / f".{name}.4194305" / "site").mkdir(parents=True)
-    get(environments)
-    assert folders(environments) == [name]
-
-
-def test_two_at_once_install_it_once(environments: KeptEnvironments) -> None:
-    stages: list[str] = []
-
-    class Noted(Silent):
-        def stage(self, text: str) -> None:
-            stages.append(text)
-
-    threads = [threading.Thread(target=environments.get, args=(VELA, "9.1.0", Noted())) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert stages == [f"Installing {VELA} 9.1.0"]
 
 
 def test_a_folder_that_cannot_be_written_is_one_error(environments: KeptEnvironments, tmp_path: Path) -> None:
@@ -150,30 +116,3 @@ def test_releases_are_those_of_the_index(environments: KeptEnvironments, monkeyp
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(ToolError, match=f"pip cannot list the releases of {VELA}: No matching distribution"):
         releases(VELA)
-
-
-def test_ctrl_c_ends_pip_and_leaves_nothing(environments: KeptEnvironments) -> None:
-    """The index takes a connection and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
-        code = (
-            "from pathlib import Path; from ethos_hil.harness.terminal.progress import Silent\n"
-            "from ethos_hil.harness.scan.environment import KeptEnvironments\n"
-            f"KeptEnvironments(Path({str(environments.root)!r})).get({VELA!r}, '9.1.0', Silent())"
-        )
-        variables = {**os.environ, "PIP_NO_INDEX": "", "PIP_FIND_LINKS": "", "PIP_INDEX_URL": address}
-        process = subprocess.Popen([sys.executable, "-c", code], env=variables, stderr=subprocess.PIPE)
-        server.settimeout(60)
-        connection, _ = server.accept()  # pip asks for the package
-        assert any(name.startswith(".") for name in folders(environments)), "it is being made"
-        process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=30)
-        assert b"KeyboardInterrupt" in error
-        connection.settimeout(10)
-        while connection.recv(4096):  # until pip's end closes it
-            pass
-        connection.close()
-    until = time.monotonic() + 60
-    while folders(environments) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert folders(environments) == []

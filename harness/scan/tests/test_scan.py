@@ -6,7 +6,6 @@ Environments are kept in the tests' cache below build/, so only the first sessio
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +20,6 @@ from ethos_hil.harness.scan.report import PointScan, ScanReport, document
 from ethos_hil.harness.scan.scan import ScanOrder, scan
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.formats.tosa import content_digest
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, run_vela
@@ -116,20 +113,6 @@ def test_it_names_the_vela_that_made_a_perceptron_faster_and_the_layers_that_are
     assert {row["change"] for row in written["changes"][0]["rows"]} == {"fused", "slower"}
 
 
-def test_tosa_is_the_same_wherever_the_model_lies(models: str, tmp_path: Path) -> None:
-    """Its bytes are not: the length of the path stays in them."""
-    deeper = tmp_path / "a/folder/far/below"
-    deeper.mkdir(parents=True)
-    copy = shutil.copy(models, deeper)
-    artifacts = [
-        lower(f"{model}:small", U85, cache=Cache(tmp_path / str(at))) for at, model in enumerate((models, copy))
-    ]
-    tosa = [program.delegates[0].tosa or b"" for program in artifacts]
-    assert artifacts[0].pte == artifacts[1].pte
-    assert len(tosa[0]) != len(tosa[1])
-    assert content_digest(tosa[0]) == content_digest(tosa[1])
-
-
 # --- What a version compiled, with the installed Vela. ---
 
 
@@ -164,13 +147,3 @@ def test_a_program_that_answers_wrong_is_a_failure(artifact: Artifact) -> None:
     result = measure("5.1.0", [replace(delegate, vela=damaged)], setup, right, packages={})
     assert result.answer is ScanAnswer.WRONG
     assert "tosa_reference_model" in result.said or "cannot execute" in result.said
-
-
-def test_without_a_right_answer_a_program_is_timed_and_its_answer_unknown(artifact: Artifact) -> None:
-    setup = VelaSetup.default(U85, MemoryMode("Shared_Sram"))
-    expected = measure("5.1.0", artifact.delegates, setup, answers(artifact), packages={})
-    result = measure("5.1.0", artifact.delegates, setup, ({}, "no reference"), packages={})
-    assert (result.answer, result.said) == (ScanAnswer.UNKNOWN, "no reference")
-    assert result.cycles == expected.cycles
-    assert result.ops == expected.ops
-    assert result.cycles == sum(op.cycles or 0 for op in result.ops)

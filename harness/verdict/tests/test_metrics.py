@@ -15,8 +15,8 @@ from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.verdict.metrics import metrics, rows
-from ethos_hil.harness.verdict.tests.test_cycles_to_rows import ARTIFACT
+from ethos_hil.harness.verdict.metrics import attribute, estimated_rows, metrics, rows
+from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 
 
 class Board(VirtualTarget):
@@ -169,23 +169,49 @@ def test_an_estimate_is_there_where_the_compiler_gave_one() -> None:
         assert named(metrics(artifact, WITHOUT_OPERATIONS, outcome(), ())).get("npu_cycles_estimate") == estimate
 
 
-def test_memory_is_what_the_device_reports_and_the_stack_the_most_that_was_used() -> None:
-    memory = {"planned_bytes": 64, "sram_used": 0, "outputs": 1}
-    figures = metrics(ARTIFACT, Board(), outcome(*THREE.runs, memory=memory), ())
-    values = named(figures)
-    assert {name: values.get(name) for name in ("planned_bytes", "sram_used", "ddr_used", "outputs")} == {
-        "planned_bytes": 64,
-        "sram_used": 0,
-        "ddr_used": None,
-        "outputs": None,
-    }
-    assert values["stack_used"] == 900
-    assert "stack_used" not in named(metrics(ARTIFACT, Board(), outcome(), ()))
+# Cycles on the rows of the delegate map: every cycle in one row, and the rows sum to the total; the rows as shown.
 
 
-def test_wall_seconds_are_the_hosts() -> None:
-    timed = dataclasses.replace(THREE, seconds={"launch": 0.12344, "total": 2.0})
-    assert metrics(ARTIFACT, Board(), timed, ())[-2:] == (
-        Metric("launch_seconds", 0.1234, "s", "host"),
-        Metric("target_seconds", 2.0, "s", "host"),
-    )
+def npu_op(number: int, end_offset: int) -> NpuOp:
+    source = f"net.py:{number}"
+    return NpuOp(f"npu{number:05d}", "Conv2D", end_offset, "CONV2D", ("aten.conv",), f"layer.{number}", source, (), 11)
+
+
+ARTIFACT = Artifact(
+    "key",
+    "net",
+    None,
+    b"",
+    (Delegate(0, 1, b"", b"", (npu_op(0, 40), npu_op(1, 100))), Delegate(1, 3, b"", b"", (npu_op(2, 8),))),
+)
+
+
+def run(*events: tuple[int, int], second: tuple[tuple[int, int], ...] = ()) -> Run:
+    calls = [
+        DelegateRun(
+            instruction,
+            index,
+            0,
+            (),
+            (),
+            tuple(OpEvent(offset, "CONV", cycles, 0, cycles) for offset, cycles in listed),
+        )
+        for index, (instruction, listed) in enumerate(((1, events), (3, second)))
+    ]
+    return Run(0, 0, (), tuple(calls))
+
+
+def test_an_event_belongs_to_the_first_row_that_does_not_end_before_it() -> None:
+    rows = attribute(ARTIFACT, run((8, 1), (40, 2), (44, 4), (100, 8), second=((0, 16),)), "modelled")
+    assert [(row.id, row.cycles) for row in rows] == [("npu00000", 3), ("npu00001", 12), ("npu00002", 16)]
+    assert {row.provenance for row in rows} == {"modelled"}
+
+
+def test_what_no_row_covers_is_shown_and_nothing_is_lost() -> None:
+    rows = attribute(ARTIFACT, run((8, 1), (104, 2), (200, 3)), "modelled")
+    assert sum(row.cycles or 0 for row in rows) == 6
+    assert [(row.id, row.cycles) for row in rows if row.id == "unmapped"] == [("unmapped", 5)]
+
+
+def test_estimates_say_that_they_are_the_compilers() -> None:
+    assert [(row.cycles, row.provenance) for row in estimated_rows(ARTIFACT)] == [(11, "vela")] * 3

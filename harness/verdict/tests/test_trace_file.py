@@ -58,13 +58,6 @@ def test_what_no_row_covers_has_no_place(tmp_path: Path) -> None:
     assert sum(line["cycles"] for line in lines) == sum(line["cycles"] for line in trace_lines(artifact, NPU))
 
 
-def test_a_program_that_names_no_npu_is_traced_on_the_targets() -> None:
-    artifact, other = lower(model(), NPU), EthosU.parse("ethos-u55-256")
-    own = list(trace_lines(artifact, NPU))
-    assert list(trace_lines(artifact, other)) == own, "what it names counts"
-    assert list(trace_lines(dataclasses.replace(artifact, npu=None), NPU)) == own
-
-
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         write_trace(lower(model(), NPU), NPU, tmp_path / "missing" / "trace.jsonl")

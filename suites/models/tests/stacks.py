@@ -120,48 +120,7 @@ STACKS: dict[str, Stack] = {
     "plain": Stack(
         lambda: _seq(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), Mean(), nn.Linear(16, 10)), ((1, 3, 16, 16),)
     ),
-    "separable": Stack(
-        lambda: _seq(
-            conv(3, 16, stride=2),
-            conv(16, 16, groups=16),
-            conv(16, 40, 1),
-            conv(40, 40, stride=2, groups=40),
-            conv(40, 24, 1),
-        ),
-        ((1, 3, 33, 29),),
-    ),
-    "hardswish": Stack(
-        lambda: _seq(
-            nn.Conv2d(3, 16, 5, stride=2, padding=2),
-            nn.Hardswish(),
-            nn.Conv2d(16, 32, 3),
-            nn.Hardswish(),
-            nn.AdaptiveAvgPool2d(1),
-        ),
-        ((1, 3, 20, 20),),
-    ),
     "gated": Stack(lambda: _seq(conv(4, 24), squeeze_excite(24), conv(24, 8, 1)), ((1, 4, 12, 12),)),
-    "pools": Stack(
-        lambda: _seq(
-            nn.MaxPool2d(3, stride=2, padding=1),
-            conv(6, 16),
-            nn.AvgPool2d(2, stride=2),
-            conv(16, 16),
-            nn.AvgPool2d(3, stride=1, padding=1),
-            nn.MaxPool2d(2, stride=2),
-        ),
-        ((1, 6, 31, 31),),
-    ),
-    "asymmetric": Stack(
-        lambda: _seq(
-            nn.Conv2d(2, 9, (1, 7), padding=(0, 3)),
-            nn.ReLU(),
-            nn.Conv2d(9, 17, (7, 1), stride=(2, 1)),
-            nn.ReLU6(),
-            nn.Conv2d(17, 5, (2, 3), stride=(1, 2)),
-        ),
-        ((1, 2, 17, 13),),
-    ),
     "two_inputs": Stack(TwoInputs, ((1, 3, 10, 14), (1, 5, 10, 14))),
     "two_outputs": Stack(TwoOutputs, ((1, 3, 18, 18),)),
     "residual": Stack(
@@ -176,53 +135,5 @@ STACKS: dict[str, Stack] = {
             nn.Linear(32, 10),
         ),
         ((1, 3, 16, 16),),
-    ),
-    "wide": Stack(
-        lambda: _seq(conv(128, 256, 1), conv(256, 72, 1), nn.Conv2d(72, 130, 3, padding=1), nn.ReLU6()),
-        ((1, 128, 6, 5),),
-    ),
-    "large_kernels": Stack(
-        lambda: _seq(
-            conv(3, 24, 7, stride=2),
-            conv(24, 24, 5, stride=2, groups=24),
-            conv(24, 31, 9),
-            Mean(),
-            nn.Linear(31, 3),
-            nn.Sigmoid(),
-        ),
-        ((1, 3, 40, 36),),
-    ),
-    "large_pools": Stack(
-        lambda: _seq(
-            conv(3, 12),
-            nn.MaxPool2d(5, stride=4, padding=2),
-            conv(12, 20),
-            nn.AvgPool2d(5, stride=4, padding=1, ceil_mode=True, count_include_pad=False),
-            nn.Conv2d(20, 9, 1),
-        ),
-        ((1, 3, 40, 33),),
-    ),
-    "norm_first": Stack(
-        lambda: _seq(nn.BatchNorm2d(3), conv(3, 16), nn.MaxPool2d(2), nn.BatchNorm2d(16), nn.ReLU(), nn.AvgPool2d(7)),
-        ((2, 3, 14, 14),),
-    ),
-    "pooled_1d": Stack(
-        lambda: _seq(
-            nn.BatchNorm1d(4),
-            nn.Conv1d(4, 16, 5),
-            nn.ReLU(),
-            nn.MaxPool1d(3, stride=2, padding=1),
-            nn.Conv1d(16, 24, 3),
-            nn.ReLU6(),
-            nn.AvgPool1d(5),
-            nn.AdaptiveAvgPool1d(1),
-            nn.Flatten(),
-            nn.Linear(24, 6),
-        ),
-        ((1, 4, 61),),
-    ),
-    "padded_look_ups": Stack(
-        lambda: _seq(nn.Conv2d(8, 16, 1), nn.Sigmoid(), nn.AvgPool2d(3, stride=2, padding=1), Mean(), nn.Linear(16, 9)),
-        ((1, 8, 8, 8),),
     ),
 }

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
-import ethos_hil.suites.models
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
@@ -28,11 +24,6 @@ def build_model(model: Model) -> TorchModel:
     loaded = load_model(model.factory)
     assert isinstance(loaded, TorchModel)
     return loaded
-
-
-def test_there_are_at_least_eight_and_each_is_called_what_its_variable_is() -> None:
-    assert len(MODELS) >= 8
-    assert all(model.name == name for name, model in MODELS.items())
 
 
 @pytest.mark.parametrize(
@@ -67,14 +58,6 @@ def test_upstream_cannot_lower_the_autoencoder_as_it_is_to_float_tosa() -> None:
         lower(from_module(layers, (torch.ones(1, 8),)), TosaSpec("1.0", "FP"))
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "digits"])
-def test_every_model_goes_by_its_short_name_even_when_its_module_is_imported(name: str) -> None:
-    """Importing a submodule binds its name in the package, and would hide a function of the same name."""
-    assert MODELS[name].factory == f"ethos_hil.suites.models:{name}"
-    assert callable(getattr(ethos_hil.suites.models, name))
-    assert not (Path(ethos_hil.suites.models.__file__).parent / f"{name}.py").exists()
-
-
 @pytest.mark.parametrize("name", ["ds_cnn", "autoencoder", "lstm"])
 def test_seeded_weights_repeat_whatever_the_number_of_threads(name: str) -> None:
     """The key of a lowered model covers its weights."""
@@ -99,22 +82,6 @@ def test_another_input_gives_another_answer(name: str) -> None:
     assert answers.std(0).mean() > 5 * resolution
 
 
-def test_weights_as_torch_draws_them_would_be_deaf() -> None:
-    """The reason for `seed`: the same network as its constructor makes it."""
-    model = build_model(MODELS["ds_cnn"])
-    torch.manual_seed(0)
-    untouched = type(model.default.module)().eval()
-    with torch.no_grad():
-        answers = torch.stack([untouched(*inputs) for inputs in model.default.calibration_inputs])
-    assert answers.std(0).max() < 1 / 256, "softmax in eight bits has steps of 1/256"
-
-
-def test_same_padding_gives_the_size_divided_by_the_stride() -> None:
-    for size, kernel, stride in product((7, 8, 9, 49), (3, 4, 5, 10), (1, 2, 3)):
-        layers = nn.Sequential(*same((size, size), (kernel, kernel), stride), nn.Conv2d(1, 1, kernel, stride))
-        assert layers(torch.zeros(1, 1, size, size)).shape[2] == -(-size // stride), (size, kernel, stride)
-
-
 def test_same_padding_is_larger_below_and_to_the_right() -> None:
     (layer,) = same((49, 10), (10, 4), stride=2)
     assert isinstance(layer, nn.ZeroPad2d)
@@ -123,16 +90,6 @@ def test_same_padding_is_larger_below_and_to_the_right() -> None:
     assert isinstance(layer, nn.ZeroPad2d)
     assert layer.padding == (0, 1, 0, 1)
     assert same((12, 12), (1, 1), stride=2) == []
-
-
-def test_batch_normalisation_is_no_identity_and_knows_its_input() -> None:
-    layer = nn.BatchNorm2d(4)
-    model = seed(nn.Sequential(nn.Conv2d(3, 4, 3), layer), 1, 3, 16, 16)
-    assert layer.running_mean is not None
-    assert layer.running_mean.abs().min() > 0
-    assert not torch.allclose(layer.weight, torch.ones(4))
-    with torch.no_grad():
-        assert 0.3 < model.module(*model.example_inputs).std() < 3
 
 
 def test_the_float_network_knows_what_the_photographs_show() -> None:
