@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.verdict import FailureKind, Standing
 from ethos_hil.harness.campaign.merging import Conducted
