@@ -16,9 +16,6 @@ from typing import Any, Self
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.verdict import Failure, FailureKind
 
-_FIELDS = ("kind", "message", "hint", "console")
-"""The fields that `replace` accepts."""
-
 
 class EthosHilError(Exception):
     """Root of all errors with a message for the user.
@@ -49,15 +46,9 @@ class EthosHilError(Exception):
         console: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
-        self.__dict__.update(
-            message=message, hint=hint, kind=type(self).kind if kind is None else kind, console=tuple(console)
-        )
-        self.__dict__["__notes__"] = _notes(hint)  # Python and notebooks print it below the message
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name in self.__dict__ and not name.startswith("__"):
-            raise AttributeError(f"{name} of {type(self).__name__} cannot be changed; `replace` makes another error")
-        super().__setattr__(name, value)
+        self.message, self.hint, self.console = message, hint, tuple(console)
+        self.kind = type(self).kind if kind is None else kind
+        self.__notes__ = _notes(hint)  # Python and notebooks print it below the message
 
     def __str__(self) -> str:
         """Return the message, with escapes for control characters: it may quote a target or a file."""
@@ -78,9 +69,6 @@ class EthosHilError(Exception):
         Args:
             changes: new values of kind, message, hint and console.
         """
-        unknown = changes.keys() - set(_FIELDS)
-        if unknown:
-            raise TypeError(f"no field of an error: {', '.join(sorted(unknown))}")
         hint = changes.get("hint", self.hint)
         old = _notes(self.hint)
         notes = [*_notes(hint), *(note for note in self.__notes__ if note not in old)]
