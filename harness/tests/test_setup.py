@@ -143,30 +143,6 @@ def test_variables_of_other_compilers_do_not_reach_the_firmware() -> None:
     assert "-nonsense" not in done.stdout
 
 
-@set_up
-@pytest.mark.slow
-def test_an_error_of_the_firmwares_compiler_is_shown(tmp_path: Path) -> None:
-    """It is among what ninja writes to stdout, of which a set-up without errors shows nothing."""
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    for name in ("firmware", "harness", "lowering", "results", "src", "suites"):
-        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
-    (tmp_path / ".venv").symlink_to(sys.prefix)
-    for source in (tmp_path / "firmware/runtime").glob("*.cc"):  # so that the first one that is compiled has it
-        source.write_text("int broken(\n")
-    elf = "build/firmware/corstone300/ethos-hil.elf"
-    done = subprocess.run(
-        [*command("-o", "build/.apt", "-o", ".venv/.installed", elf)],
-        cwd=tmp_path,
-        env=QUIET,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 2
-    assert re.search(r"firmware/runtime/\w+\.cc:\d+:\d+: error: expected", done.stderr), done.stderr
-    assert not (tmp_path / elf).with_suffix(".json").exists()
-
-
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     """A checkout without firmware, whose locks hold setuptools and two small packages that lie beside it."""

@@ -97,38 +97,3 @@ def test_versions_that_make_no_program_are_rows_with_their_reason(ethos_hil: Run
     (version,) = json.loads(out)["points"][0]["versions"]
     assert version["reason"].startswith("Vela failed with ModuleNotFoundError")
     assert version["cycles"] is None
-
-
-def test_a_scan_is_resumed_divided_and_put_together(ethos_hil: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a version said is not asked again."""
-    wheel(Path("wheels"), "ethos-u-vela", "9.2.0", ["never-there"])
-    command = ("net.py:net", "--over", "ethos-u-vela=9.1.0,9.2.0", "--npu", "ethos-u85-128", "--json", "-")
-
-    def answers(*arguments: str) -> dict[str, str]:
-        status, out, err = ethos_hil(*command, *arguments)
-        assert status == 0, err
-        return {
-            version["version"]: version["reason"]
-            for point in json.loads(out)["points"]
-            for version in point["versions"]
-        }
-
-    whole = answers("--run-name", "one")
-    assert list(whole) == ["9.1.0", "9.2.0"]
-    assert not list(Path("results/runs/one").glob("asked-again.jsonl"))
-    wheel(Path("wheels"), "ethos-u-vela", "9.2.0")
-    resumed = answers("--resume", "one")
-    assert resumed["9.1.0"] == whole["9.1.0"]
-    assert resumed["9.2.0"].startswith("Vela failed with ModuleNotFoundError"), "pip may install it next time"
-    assert len(Path("results/runs/one/asked-again.jsonl").read_text().splitlines()) == 1
-    with monkeypatch.context() as nothing:
-        nothing.setattr("ethos_hil.harness.scan.scan.by_vela", None)
-        assert answers("--resume", "one") == resumed
-
-    shards = [answers("--shard", f"{number}/3", "--run-name", "two", "--runs", "shards") for number in (1, 2, 3)]
-    assert shards[0] | shards[1] | shards[2] == resumed
-    assert {} in shards, "one has nothing to do"
-    assert answers("--merge", "shards") == resumed
-    status, _, err = ethos_hil(*command, "--resume", "one", "--npu", "ethos-u85-256")
-    assert status == 2
-    assert "the run one is the scan of another plan" in err
