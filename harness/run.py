@@ -30,7 +30,6 @@ from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES, memory_system
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.npu.trace import records
-from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.base import Target, run_image
@@ -223,7 +222,6 @@ def _run_artifact(
     lacking = None
     if expected is None or not artifact.foreign:
         references, lacking = references_of(artifact, input_sets, repeat, reporter)
-    board.tracing = profile is not None and profile.method is ProfileMethod.TRACE
     try:
         if isinstance(firmware, Runner):
             outcome = _run_runner(artifact, board, firmware, question, input_sets, reporter, watch)

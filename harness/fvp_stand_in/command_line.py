@@ -164,7 +164,6 @@ class LaunchSettings:
         quiet: whether to leave out remarks.
         statistics: whether to print statistics.
         rules: of the strict board, that the program must keep.
-        pmu_trace: where the NPU's trace goes, or None.
         counter: whether the processor's cycle counter counts, instructions.
     """
 
@@ -181,7 +180,6 @@ class LaunchSettings:
     quiet: bool
     statistics: bool
     rules: frozenset[Rule] = frozenset()
-    pmu_trace: Path | None = None
     counter: bool = False
 
 
@@ -247,7 +245,6 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
         quiet="quiet" in flags,
         statistics="stat" in flags,
         rules=FOREIGN_BOARD if strict_board else frozenset(),
-        pmu_trace=_pmu_trace(model, values),
         counter="count-instructions" in flags,
     )
 
@@ -353,24 +350,11 @@ def _npu(model: FvpModel, values: Mapping[str, bool | int | str]) -> str:
     if macs not in model.npu.macs:
         valid = ", ".join(str(count) for count in model.npu.macs)
         raise CommandLineError(f"{fvp.npu_path}.num_macs is {macs}; {fvp.executable} has {valid}")
-    return f"ethos-{model.npu.family}-{macs}"
-
-
-def _pmu_trace(model: FvpModel, values: Mapping[str, bool | int | str]) -> Path | None:
-    """Return the file for the NPU's trace that its extra arguments name, or None."""
-    name = f"{model.fvp.npu_path}.extra_args"
     # In quotes, as upstream's scripts have it, all of them are one word.
-    words = " ".join(shlex.split(str(values.get("{npu}.extra_args", "")))).split()
-    file = None
-    while words:
-        word = words.pop(0)
-        if word == "--pmu-trace":
-            if not words:
-                raise CommandLineError(f"{name}: --pmu-trace takes the name of a file")
-            file = Path(words.pop(0))
-        elif word != "--fast":
-            raise CommandLineError(f"{name} has {word!r}; the virtual board knows --fast and --pmu-trace FILE")
-    return file
+    for word in " ".join(shlex.split(str(values.get("{npu}.extra_args", "")))).split():
+        if word != "--fast":
+            raise CommandLineError(f"{fvp.npu_path}.extra_args has {word!r}; the virtual board knows --fast")
+    return f"ethos-{model.npu.family}-{macs}"
 
 
 def _boot(model: FvpModel, values: Mapping[str, bool | int | str]) -> int:

@@ -84,8 +84,7 @@ PARAMETERS = (
     Parameter("{npu}.num_macs", int, "", _HONOURED, "MACs of the NPU; default 256, and 128 for the Corstone-300's U55"),
     Parameter(
         "{npu}.extra_args", str, "", _HONOURED,
-        "`--fast` changes nothing, the NPU is always functional; `--pmu-trace FILE` writes what it does; other words "
-        "are refused",
+        "`--fast` changes nothing, the NPU is always functional; other words are refused",
     ),
     Parameter("{npu}.diagnostics", int, "0", _IGNORED, "no messages from inside the NPU"),
     Parameter("{cpu}.semihosting-enable", bool, "0", _HONOURED, "without it BKPT 0xAB is a fault, as on a board"),

@@ -301,8 +301,6 @@ def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
             if dumps is not None and sys.exception() is None and not dumps.finish(machine):
                 status = FAILED
             machine.stop()
-            if settings.pmu_trace is not None and not _write_trace(machine, settings.pmu_trace):
-                status = FAILED
         screen.finish()
         for refusal in machine.refusals if machine is not None else ():
             _say(f"semihosting: {refusal}")
@@ -316,23 +314,6 @@ def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
         ended = time.perf_counter()
         screen.remark(_statistics(settings, machine, launched - started, ended - launched))
     return status
-
-
-def _write_trace(machine: Machine, path: Path) -> bool:
-    """Write what the NPU did in each job. Return whether it is written; otherwise a line on stderr says why."""
-    from ethos_hil.harness.link.outcome import OpEvent
-    from ethos_hil.harness.targets import pmu_trace
-
-    executions = getattr(machine.engine, "executions", [])
-    traced = [
-        [OpEvent(op.offset, op.name, op.cycles, op.begin, op.end) for op in execution.ops] for execution in executions
-    ]
-    try:
-        path.write_bytes(pmu_trace.write(traced))
-    except OSError as error:
-        fail(f"--pmu-trace {path} cannot be written: {error.strerror}")
-        return False
-    return True
 
 
 def fail(text: str) -> int:

@@ -40,8 +40,6 @@ class ProfileMethod(enum.StrEnum):
     """The target says what each operation takes."""
     PREFIX = "prefix"
     """Differences between jobs that run more and more of the command stream."""
-    TRACE = "trace"
-    """The simulator writes how long the NPU was where in its command stream (`--pmu-trace` of Arm's FVPs)."""
 
 
 def profile_method(question: Question, board: Target) -> ProfileMethod:
@@ -55,8 +53,6 @@ def profile_method(question: Question, board: Target) -> ProfileMethod:
         raise UsageError(f"{board.name} counts no cycles, so there is no profile", hint="leave out --fast")
     default = ProfileMethod.SHARES if Capability.OP_EVENTS in able else ProfileMethod.PREFIX
     method = default if question.found_by is None else ProfileMethod(question.found_by)
-    if method is ProfileMethod.TRACE and not board.can_trace:
-        raise UsageError(f"{board.name} writes no trace of its NPU", hint="an FVP does; use --method prefix")
     if method is ProfileMethod.SHARES and Capability.OP_EVENTS not in able:
         raise UsageError(f"{board.name} does not see operations", hint=f"use --method {ProfileMethod.PREFIX}")
     return method

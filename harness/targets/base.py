@@ -108,10 +108,6 @@ class Target(abc.ABC):
     """Provenance of cycle counts, one of CYCLE_PROVENANCES."""
     cpu_unit: str = "cycles"
     """What the firmware's cycle counter counts there: "cycles" or "instructions"."""
-    can_trace: bool = False
-    """Whether it tells operations one by one where it is asked to: then it has Capability.OP_EVENTS for that run."""
-    tracing: bool = False
-    """Whether the next runs are to tell operations one by one."""
     version: str = ""
     """What its simulator says of itself, if it was asked."""
     clocks: Clocks = OWN_CLOCKS

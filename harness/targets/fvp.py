@@ -12,7 +12,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,10 +24,9 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.frames import UART_PARAMETERS
-from ethos_hil.harness.link.outcome import Ended, OpEvent, Outcome, Progress, Run
+from ethos_hil.harness.link.outcome import Ended, Outcome, Progress
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, SOCS, find_soc, fvp_model, installed_fvp
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc
-from ethos_hil.harness.targets import pmu_trace
 from ethos_hil.harness.targets.base import Capability, Target, silence
 from ethos_hil.harness.targets.fvp_description import (
     Simulation,
@@ -184,7 +183,6 @@ class FvpTarget(Target):
     """
 
     kind = "fvp"
-    can_trace = True
     witness: Callable[[FvpEvidence], None] | None = None
 
     def __init__(
@@ -240,11 +238,8 @@ class FvpTarget(Target):
         return str(self._executable)
 
     def capabilities(self) -> frozenset[Capability]:
-        """Return semihosting, cycles unless it is fast, and operations in a run that is traced."""
-        counted = set() if self._fast else {Capability.NPU_CYCLES}
-        if counted and self.tracing:
-            counted.add(Capability.OP_EVENTS)
-        return frozenset({Capability.SEMIHOSTING, *counted})
+        """Return semihosting, and cycles unless it is fast."""
+        return frozenset({Capability.SEMIHOSTING} if self._fast else {Capability.SEMIHOSTING, Capability.NPU_CYCLES})
 
     def _load(self, image: Image) -> None:
         """Do nothing: each run starts the FVP with its image."""
@@ -258,9 +253,6 @@ class FvpTarget(Target):
         with self._private_folder() as folder:
             path = folder / "uart"
             chosen = self._settings(Use.FIRMWARE, uart=str(path))
-            trace = folder / "trace.json.gz"
-            if self.tracing:
-                chosen = chosen.then(self._settings(Use.TRACE, trace=str(trace)))
             counter = image.plan.time_steps and self.launcher
             with (
                 self._start(image.elf, chosen.values, folder, timeout, counter=counter) as simulation,
@@ -268,7 +260,6 @@ class FvpTarget(Target):
             ):
                 try:
                     late = self._collect(simulation, uart, collector, deadline, started, seconds)
-                    traced = self._read_trace(simulation, trace) if self.tracing else None
                 except TargetError as error:
                     console = collector.console + tuple(simulation.lines)
                     binary = not image.plan.printable
@@ -277,15 +268,8 @@ class FvpTarget(Target):
                     self._testify(simulation, bytes(uart.first))
         seconds["total"] = time.perf_counter() - started
         outcome = collector.outcome(seconds)
-        if traced is not None:
-            outcome = dataclasses.replace(outcome, runs=_with_op_events(outcome.runs, traced))
         notes = (*self._notes(chosen), *([_LATE] if late else []))
         return dataclasses.replace(outcome, console=outcome.console + tuple(simulation.lines), notes=notes)
-
-    def _read_trace(self, simulation: Simulation, trace: Path) -> list[tuple[OpEvent, ...]]:
-        """End the FVP, which writes its trace then, and return the jobs in it."""
-        simulation.stop()
-        return pmu_trace.jobs(trace)
 
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         deadline = Deadline(timeout)
@@ -429,24 +413,6 @@ class FvpTarget(Target):
     def _private_folder(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
-
-
-def _with_op_events(runs: tuple[Run, ...], traced: Sequence[tuple[OpEvent, ...]]) -> tuple[Run, ...]:
-    """Return `runs` with the operations of each delegate call, whose jobs the trace has in the same order."""
-    calls = sum(len(run.delegates) for run in runs)
-    if calls != len(traced):
-        raise TargetError(
-            f"the FVP's trace has {len(traced)} jobs, the device reports {calls}",
-            kind=FailureKind.PROFILE,
-            hint="use --method prefix",
-        )
-    remaining = iter(traced)
-    return tuple(
-        dataclasses.replace(
-            run, delegates=tuple(dataclasses.replace(call, op_events=next(remaining)) for call in run.delegates)
-        )
-        for run in runs
-    )
 
 
 def _refusal(error: TargetError, uart: UartFile) -> TargetError:

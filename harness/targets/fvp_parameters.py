@@ -92,7 +92,6 @@ class Use(enum.Enum):
 
     EVERY_RUN = "every run"
     FAST = "`--fast`"
-    TRACE = "`profile --method trace`"
     FIRMWARE = "our firmware"
     RUNNER = "`--runner`"
 
@@ -139,7 +138,6 @@ PARAMETERS = (
     FvpParameter("{board}.telnetterminal0.start_telnet", "0", Use.EVERY_RUN, _USUAL, "no terminal window"),
     FvpParameter("{board}.telnetterminal#.start_telnet", "0", Use.EVERY_RUN, _EXTRA, "nor any other"),
     FvpParameter("{npu}.extra_args", "'--fast'", Use.FAST, _NEEDED, "without it the NPU keeps time"),
-    FvpParameter("{npu}.extra_args", "'--pmu-trace {trace}'", Use.TRACE, _NEEDED, "the NPU writes what it does"),
     FvpParameter(
         "{board}.uart0.out_file", "{uart}", Use.FIRMWARE, _NEEDED,
         "a file in a private folder: stdout is the FVP's own, and its words would be among the frames",

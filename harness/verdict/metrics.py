@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.record import JOB, Metric, Op
+from ethos_hil.base.record import Metric, Op
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.profile.account import INSTRUCTIONS, WAIT
@@ -25,8 +25,6 @@ from ethos_hil.lowering.artifact import Artifact, NpuOp, row_at
 from ethos_hil.lowering.conditions.process import phase_of
 
 _MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", "ddr_used", "stack_size")
-TRACE = "pmu-trace"
-"""Method of the rows: a simulator's trace says it."""
 SHARES = "shares"
 """Method of the rows: the target says what each operation takes (`ethos_hil.harness.profile.options.ProfileMethod`)."""
 _PHASES = {
@@ -53,8 +51,6 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePl
     # Use the median execution, so that the rows sum to the total in the table.
     counted = statistics.median_low(run.cycles for run in outcome.runs)
     middle = next(run for run in outcome.runs if run.cycles == counted)
-    if profile is not None and profile.method is ProfileMethod.TRACE:
-        return traced_rows(artifact, middle, board.cycle_provenance)
     attributed = attribute(artifact, middle, board.cycle_provenance)
     total = sum(row.cycles or 0 for row in attributed)
     if total != counted:
@@ -139,28 +135,6 @@ def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     return tuple(row for call in run.delegates for row in _rows(artifact, call, provenance))
 
 
-def traced_rows(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
-    """Return rows for an execution whose operations come from a trace, in the order of the program. What the trace
-    lacks of a call's cycles is the row of its job.
-
-    Raises:
-        TargetError: kind "profile": the trace has more cycles than the target counted.
-    """
-    rows: list[Op] = []
-    for call in run.delegates:
-        ops = _rows(artifact, call, provenance, TRACE)
-        rest = call.cycles - sum(op.cycles or 0 for op in ops)
-        if rest < 0:
-            raise TargetError(
-                f"instruction {call.instruction}: the trace has {call.cycles - rest:,} cycles, the NPU counted "
-                f"{call.cycles:,}",
-                kind=FailureKind.PROFILE,
-            )
-        rows.append(Op(JOB, JOB, "", (), "", "", rest, provenance, instruction=call.instruction, method=TRACE))
-        rows += ops
-    return tuple(rows)
-
-
 def estimated_rows(artifact: Artifact) -> tuple[Op, ...]:
     """Return rows with the compiler's estimates, for targets that report no operations."""
     return tuple(
@@ -170,7 +144,7 @@ def estimated_rows(artifact: Artifact) -> tuple[Op, ...]:
     )
 
 
-def _rows(artifact: Artifact, call: DelegateRun, provenance: str, method: str = SHARES) -> list[Op]:
+def _rows(artifact: Artifact, call: DelegateRun, provenance: str) -> list[Op]:
     maps = (delegate.npu_ops for delegate in artifact.delegates if delegate.instruction == call.instruction)
     npu_ops = next(maps, ())
     cycles = [0] * len(npu_ops)
@@ -182,9 +156,9 @@ def _rows(artifact: Artifact, call: DelegateRun, provenance: str, method: str = 
         else:
             unmapped[event.name] = unmapped.get(event.name, 0) + event.cycles
     pairs = zip(npu_ops, cycles, strict=True)
-    rows = [row_of(op, count, provenance, call.instruction, method) for op, count in pairs]
+    rows = [row_of(op, count, provenance, call.instruction, SHARES) for op, count in pairs]
     rows += [
-        Op("unmapped", name, "", (), "", "", count, provenance, instruction=call.instruction, method=method)
+        Op("unmapped", name, "", (), "", "", count, provenance, instruction=call.instruction, method=SHARES)
         for name, count in unmapped.items()
     ]
     return rows

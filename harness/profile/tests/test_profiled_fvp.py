@@ -1,4 +1,4 @@
-"""Profiles through the FVP target: by prefixes and by the trace, our launchers have the rows of the virtual board."""
+"""Profiles through the FVP target: by prefixes our launchers have the rows of the virtual board."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import JOB, Record
 from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
@@ -46,31 +45,19 @@ def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("soc", "method"),
-    [
-        ("corstone-320", ProfileMethod.TRACE),
-        # By prefixes test_profiled_run.py has it, of a smaller program.
-        pytest.param("corstone-300", ProfileMethod.PREFIX, marks=pytest.mark.proof),
-        pytest.param("corstone-300", ProfileMethod.TRACE, marks=pytest.mark.proof),
-        pytest.param("corstone-320", ProfileMethod.PREFIX, marks=pytest.mark.proof),
-    ],
-)
-def test_the_rows_are_those_of_the_virtual_board(
-    monkeypatch: pytest.MonkeyPatch, launchers: Path, soc: str, method: ProfileMethod
-) -> None:
+@pytest.mark.proof
+@pytest.mark.parametrize("soc", PLACES)
+def test_the_rows_are_those_of_the_virtual_board(monkeypatch: pytest.MonkeyPatch, launchers: Path, soc: str) -> None:
     monkeypatch.setenv(FVP_PATH_VARIABLE, str(launchers))
-    record, expected = profiled(PLACES[soc], soc, method), profiled(PLACES[soc], "virtual", ProfileMethod.SHARES)
+    record, expected = (
+        profiled(PLACES[soc], soc, ProfileMethod.PREFIX),
+        profiled(PLACES[soc], "virtual", ProfileMethod.SHARES),
+    )
     assert record.verdict == "verified"
     assert cycles(record) == cycles(expected)
-    assert {op.method for op in record.ops} == {"prefix" if method is ProfileMethod.PREFIX else "pmu-trace"}
+    assert {op.method for op in record.ops} == {"prefix"}
     assert {op.provenance for op in record.ops} == {"modelled"}, "a launcher is not an FVP of Arm's"
     assert on_the_cpu(record) == on_the_cpu(expected), "the firmware is the same, and so is what it executes"
     total = record.metric("npu_cycles")
     assert total is not None
     assert sum(op.cycles or 0 for op in record.ops) == total.value
-
-
-def test_a_target_that_cannot_trace_says_so() -> None:
-    with pytest.raises(UsageError, match="writes no trace"):
-        profiled("ethos-u55-128", "virtual", ProfileMethod.TRACE)

@@ -79,7 +79,7 @@ def test_the_launchers_own_lists_are_read(model: FvpModel) -> None:
     parameters = FvpListing.parse(listing(model))
     assert len(parameters.names) >= len([row for row in PARAMETERS if row.on(model)])
     for use in Use:
-        values = {"macs": "1", "uart": "2", "folder": "3", "command_line": "4", "trace": "5"}
+        values = {"macs": "1", "uart": "2", "folder": "3", "command_line": "4"}
         chosen = settings(model.fvp, "", parameters, use, values)
         assert chosen.notes(model.fvp) == ()
         rows = [row for row in fvp_parameters.PARAMETERS if row.use is use]

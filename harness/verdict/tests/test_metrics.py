@@ -86,22 +86,6 @@ def test_operations_that_do_not_sum_to_what_was_counted_are_an_error() -> None:
     assert caught.value.kind is FailureKind.LINK
 
 
-def test_a_trace_may_account_for_all_cycles_or_fewer_and_not_for_more() -> None:
-    assert cycles(rows(ARTIFACT, Board(), THREE, plan(ProfileMethod.TRACE))) == [0, 20, 0, 0, 3]
-    run = execution(0, 30, 1)
-
-    def counting(number: int) -> Outcome:
-        return outcome(
-            dataclasses.replace(run, delegates=(dataclasses.replace(run.delegates[0], cycles=number), run.delegates[1]))
-        )
-
-    ops = rows(ARTIFACT, Board(), counting(34), plan(ProfileMethod.TRACE))
-    assert [(op.id, op.cycles) for op in ops[:2]] == [("job", 4), ("npu00000", 30)]
-    with pytest.raises(TargetError, match="instruction 1: the trace has 30 cycles, the NPU counted 29") as caught:
-        rows(ARTIFACT, Board(), counting(29), plan(ProfileMethod.TRACE))
-    assert caught.value.kind is FailureKind.PROFILE
-
-
 def test_cycles_have_a_median_and_what_each_execution_took() -> None:
     total, least, most, *_ = metrics(ARTIFACT, Board(), THREE, ())
     assert total == Metric("npu_cycles", 23, "cycles", "modelled", (31, 12, 23))

@@ -400,10 +400,9 @@ class JudgeOptions(OptionGroup):
     found_by: str | None = option(
         None,
         help="How cycles are found. shares: the target says what each operation takes. prefix: the target runs more "
-        "and more of the program, and differences count. trace: an FVP's own trace of its NPU. "
-        "Default: shares where the target can, else prefix.",
-        metavar="shares|prefix|trace",
-        choices=("shares", "prefix", "trace"),
+        "and more of the program, and differences count. Default: shares where the target can, else prefix.",
+        metavar="shares|prefix",
+        choices=("shares", "prefix"),
         example="prefix",
     )
     events: tuple[str, ...] = option(

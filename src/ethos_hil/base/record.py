@@ -154,7 +154,7 @@ class Op:
         provenance: provenance of the cycles.
         sources: all lines whose operators are fused into it, in order; `source` is one of them.
         instruction: the method's instruction that calls its delegate; None where that is not known.
-        method: how a profile found its cycles, "shares", "prefix" or "pmu-trace" (docs/profiles.md); "" in other runs.
+        method: how a profile found its cycles, "shares" or "prefix" (docs/profiles.md); "" in other runs.
         spread: how far its cycles are apart over several executions.
         merged_with: id of the row that has its cycles too, because no count tells the two apart; then `cycles` is None.
         events: PMU event counts by name, without those that are not known.
