@@ -1,7 +1,7 @@
 """`ethos-hil boards bring-up`: the guided check of a board that is new, or that does not do what it did.
 
-Steps are made in an order in which each explains the next: the board's file, the debug probe, memories, the NPU, the
-firmware, the serial line, and then all of it together with one convolution. A step that needs one that failed is left
+Steps are made in an order in which each explains the next: the board's file, the debug probe, memories, the firmware,
+the NPU, the serial line, and then all of it together with one convolution. A step that needs one that failed is left
 out, because it would fail for the same reason and hide it.
 
 The convolution's answers are compared bit by bit. It needs the NPU's interrupt, what the NPU reads and writes of
@@ -29,10 +29,8 @@ from ethos_hil.harness.boards.bring_up_line import (
     BoardLine,
     ask_monitor,
     fastest_speed,
-    first_speed,
     npu_of_firmware,
 )
-from ethos_hil.harness.boards.bring_up_npu import interrupt
 from ethos_hil.harness.boards.bring_up_probe import ParkedBoard, spans
 from ethos_hil.harness.boards.bring_up_report import BringUpStep, StepFinding, StepStatus, status_of
 from ethos_hil.harness.boards.lease import lease
@@ -98,8 +96,8 @@ def check_record(record: Record) -> StepFinding:
 
 
 _NO_END = (
-    "the steps before this one passed, so the board lives: does the NPU have its clock, and does it reach the memories "
-    "that the file says it does (npu = true)?"
+    "the steps before this one passed, so the board lives: does the NPU have its clock, does its interrupt arrive "
+    "(soc.npu.irq), and does it reach the memories that the file says it does (npu = true)?"
 )
 _MISMATCH = (
     "the NPU answers, and wrongly: are its memories the file's (npu = true), the caches as its port has them, and "
@@ -190,7 +188,7 @@ class BringUp:
             self._step("lease", lambda: self._take(using), "file")
             self._probe_steps()
             self._line_steps()
-        self._step("convolution", self._convolution, "npu by firmware", "line")
+        self._step("convolution", self._convolution, "npu", "speed")
         self._step("clock", self._clock, "probe", "monitor")
         return tuple(self.steps)
 
@@ -261,21 +259,14 @@ class BringUp:
             # One that only a loader writes is left out, and tested by loading it.
             if self._status(name) is not StepStatus.LEFT_OUT:
                 self._memories.append(name)
-        self._step("npu by probe", lambda: self._note(probes.npu(probed, self._npus)), *needs)
 
     def _line_steps(self) -> None:
         with contextlib.ExitStack() as using:
             there = BoardLine(self._board, using)
             self._step("firmware", partial(self._load, there), "probe", *self._memories)
             self._step("monitor", partial(self._monitor, there), "firmware" if self._has_probe else "lease")
-            self._step("npu by firmware", partial(self._npu_of_firmware, there), "monitor")
-            self._step("interrupt", partial(interrupt, self._board), "probe", "npu by firmware")
-            self._step("line", partial(first_speed, there, self._tell), "monitor")
-            self._step("speed", partial(fastest_speed, there, self._tell), "line")
-
-    @property
-    def _npus(self) -> tuple[str, ...]:
-        return (self._order.npu,) if self._order.npu else self._board.npus
+            self._step("npu", partial(self._npu, there), "monitor")
+            self._step("speed", partial(fastest_speed, there, self._tell), "monitor")
 
     def _image(self) -> LoadableImage | None:
         if self.firmware is None:
@@ -286,11 +277,6 @@ class BringUp:
         if not self._has_probe:
             return StepFinding.left_out('the file says that the board has no probe (loading.server = "none")')
         return probes.probe(probed)
-
-    def _note(self, finding: StepFinding) -> StepFinding:
-        if finding.status is StepStatus.OK:
-            self.npu = str(finding.values["npu"])
-        return finding
 
     def _load(self, there: BoardLine) -> StepFinding:
         firmware = self._own
@@ -309,8 +295,11 @@ class BringUp:
             self._stated_hz = there.monitor.cpu_hz
         return finding
 
-    def _npu_of_firmware(self, there: BoardLine) -> StepFinding:
-        return self._note(npu_of_firmware(there, self._npus))
+    def _npu(self, there: BoardLine) -> StepFinding:
+        finding = npu_of_firmware(there, (self._order.npu,) if self._order.npu else self._board.npus)
+        if finding.status is StepStatus.OK:
+            self.npu = str(finding.values["npu"])
+        return finding
 
     def _convolution(self) -> StepFinding:
         return convolution(self._order.target, self.npu, self._tell, RUN_SECONDS)

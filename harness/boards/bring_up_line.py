@@ -10,7 +10,7 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
-from ethos_hil.harness.boards.bring_up_npu import NpuIdentity, check_identity
+from ethos_hil.harness.boards.bring_up_probe import NpuIdentity, check_identity
 from ethos_hil.harness.boards.bring_up_report import StepFinding
 from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
@@ -22,8 +22,6 @@ Tell = Callable[[str], None]
 _ANSWER_SECONDS = 5.0
 """For a firmware that was just started."""
 _STILL_THERE_SECONDS = 2.0
-FIRST_BYTES = 32 << 10
-"""At the first speed: 3 s at 115,200 baud."""
 MOST_BYTES = 1 << 20
 _MOST_SECONDS = 30.0
 """That the upload at the fastest speed takes at most, without losses."""
@@ -149,11 +147,6 @@ def npu_of_firmware(there: BoardLine, npus: tuple[str, ...]) -> StepFinding:
         "correct soc.npu.base, or what clocks and powers the NPU in the firmware's port",
         {"id": f"0x{identity.id_word:08x}", "config": f"0x{identity.config_word:08x}"},
     )
-
-
-def first_speed(there: BoardLine, tell: Tell) -> StepFinding:
-    """Upload some chunks at the speed of the start."""
-    return _measure(there, FIRST_BYTES, tell)
 
 
 def fastest_speed(there: BoardLine, tell: Tell) -> StepFinding:

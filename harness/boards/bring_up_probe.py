@@ -7,6 +7,9 @@ Memories are tested over a sample of each. Three things go wrong with a memory t
 there or has no power (all reads alike, or the server refuses), it is smaller than the file says (it repeats, or ends
 early), or a line of data or addresses is broken. The words at powers of two tell the address lines from one another;
 blocks at both ends and in the middle get walking bits and their own addresses. What was there is put back.
+
+Sources: Armv8-M Architecture Reference Manual (CPUID, DHCSR, DWT), technical reference manuals of Cortex-M55 and -M85
+(part numbers), Arm's core driver, ethosu55_interface.h, ethosu65_interface.h and ethosu85_interface.h (the NPU).
 """
 
 from __future__ import annotations
@@ -17,24 +20,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import TargetError
+from ethos_hil.base.npu.ethos_u import family_of
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.board_schema import PLACES
-from ethos_hil.harness.boards.bring_up_npu import (
-    CPUID,
-    CYCCNTENA,
-    DEMCR,
-    DWT_CTRL,
-    DWT_CYCCNT,
-    NOCYCCNT,
-    NPU_CONFIG,
-    NPU_ID,
-    TRCENA,
-    CpuIdentity,
-    NpuIdentity,
-    check_identity,
-    halting_state,
-)
 from ethos_hil.harness.boards.bring_up_report import StepFinding
 from ethos_hil.harness.boards.gdb_server import board_remote
 from ethos_hil.harness.boards.loadable import LoadableImage, ResidentFirmware
@@ -42,6 +31,102 @@ from ethos_hil.harness.boards.loader import LOOP_BYTES, load, park, reset, start
 from ethos_hil.harness.gdb.remote import DHCSR, GdbRemote
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks
 from ethos_hil.harness.socs.soc import Soc
+
+CPUID = 0xE000ED00
+DEMCR, TRCENA = 0xE000EDFC, 1 << 24
+DWT_CTRL, CYCCNTENA, NOCYCCNT = 0xE0001000, 1 << 0, 1 << 25
+DWT_CYCCNT = 0xE0001004
+"""The cycle counter. It has 32 bits, and stands still while a debugger has halted the processor."""
+
+_CORES = {0xD21: "Cortex-M33", 0xD22: "Cortex-M55", 0xD23: "Cortex-M85"}
+_ARM = 0x41
+_FITS = {"cortex-m55": ("Cortex-M55", "Cortex-M85"), "cortex-m85": ("Cortex-M85",)}
+"""The cores that run code that was made for one."""
+_SILENT = (0, 0xFFFFFFFF)
+_STATES = {0: "C_DEBUGEN", 16: "S_REGRDY", 17: "S_HALT", 18: "S_SLEEP", 19: "S_LOCKUP", 20: "S_SDE"}
+
+
+@dataclass(frozen=True)
+class CpuIdentity:
+    """A processor's CPUID.
+
+    Attributes:
+        word: the register.
+    """
+
+    word: int
+
+    @property
+    def core(self) -> str:
+        """Its name, "" for one that is not known."""
+        return _CORES.get(self.word >> 4 & 0xFFF, "") if self.word >> 24 == _ARM else ""
+
+    def runs(self, cpu: str) -> bool:
+        """Return whether it runs code made for `cpu`, as GCC spells it."""
+        return self.core in _FITS.get(cpu, (cpu.title(),))
+
+    def __str__(self) -> str:
+        name = self.core or "an unknown processor"
+        return f"{name} r{self.word >> 20 & 0xF}p{self.word & 0xF} (CPUID 0x{self.word:08x})"
+
+
+@dataclass(frozen=True)
+class NpuIdentity:
+    """An NPU's ID and CONFIG.
+
+    Attributes:
+        id_word, config_word: the registers.
+    """
+
+    id_word: int
+    config_word: int
+
+    @property
+    def answers(self) -> bool:
+        """Whether there is an NPU at all: neither is all zeros or all ones."""
+        return self.id_word not in _SILENT and self.config_word not in _SILENT
+
+    @property
+    def name(self) -> str:
+        """Its configuration, such as "ethos-u55-128"."""
+        product = self.config_word >> 28
+        family = family_of(product)
+        return f"{f'ethos-{family}' if family else f'product {product}'}-{1 << (self.config_word & 0xF)}"
+
+    @property
+    def words(self) -> str:
+        """The registers, for a message."""
+        return f"ID 0x{self.id_word:08x}, CONFIG 0x{self.config_word:08x}"
+
+    def __str__(self) -> str:
+        major, minor, patch = self.id_word >> 28, self.id_word >> 20 & 0xFF, self.id_word >> 16 & 0xF
+        return f"{self.name}, architecture {major}.{minor}.{patch} ({self.words})"
+
+
+def halting_state(dhcsr: int) -> str:
+    """Return the names of the bits that are set in DHCSR."""
+    return " ".join(name for bit, name in _STATES.items() if dhcsr >> bit & 1) or "none"
+
+
+def check_identity(npus: tuple[str, ...], npu: NpuIdentity, values: dict[str, object]) -> StepFinding:
+    """Compare an NPU with names.
+
+    Args:
+        npus: names of the NPUs that it may be.
+        npu: what it is.
+        values: raw values of the step so far.
+    """
+    values = {**values, "id": f"0x{npu.id_word:08x}", "config": f"0x{npu.config_word:08x}", "npu": npu.name}
+    if npu.name not in npus:
+        return StepFinding.failed(
+            FailureKind.WRONG_BOARD,
+            f"the NPU is an {npu}; expected {' or '.join(npus)}",
+            "is it the right board, and the right FPGA image? If so, correct npus in its file",
+            values,
+        )
+    remedy = f'state it in a file of yours: npus = ["{npu.name}"]' if len(npus) > 1 else ""
+    return StepFinding(str(npu), values, remedy=remedy)
+
 
 BLOCK = 4096
 """Bytes of each of the three blocks. On a probe that moves 21 kB/s, with five writes and reads, three take 6 s."""
@@ -351,37 +436,6 @@ def memory(probed: ParkedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
     text = f"{span}: {tested:,} bytes keep walking bits and their addresses{note}"
     values |= {"tested_bytes": tested, "restored": restored}
     return StepFinding(text, values)
-
-
-def npu(probed: ParkedBoard, npus: tuple[str, ...]) -> StepFinding:
-    """Read the NPU's registers, and compare them with the names of NPUs that it may be."""
-    board = probed.board
-    base = board.soc.npu_registers.base
-    with probed.park() as remote:
-        refused = ""
-        identity = NpuIdentity(0, 0)
-        try:
-            identity = NpuIdentity(remote.read_word(base + NPU_ID), remote.read_word(base + NPU_CONFIG))
-        except TargetError as error:
-            if not remote.usable:
-                raise
-            refused = error.message
-    values = {"base": f"0x{base:08x}", "id": f"0x{identity.id_word:08x}", "config": f"0x{identity.config_word:08x}"}
-    if refused or not identity.answers:
-        what = refused or identity.words
-        if board.soc.firmware.port not in _READY_PORTS:
-            return StepFinding.left_out(
-                f"nothing answers at 0x{base:08x} ({what}): this part needs clocks and power from the firmware first, "
-                "which is asked below",
-                values,
-            )
-        return StepFinding.failed(
-            FailureKind.WRONG_BOARD,
-            f"no NPU answers at 0x{base:08x}: {what}",
-            "correct soc.npu.base: is it the secure address? An FPGA image may have no NPU",
-            values,
-        )
-    return check_identity(npus, identity, {"base": f"0x{base:08x}"})
 
 
 def load_firmware(

@@ -49,14 +49,11 @@ def bring_up(
       lease             no one else on this machine uses it
       probe             the server answers, the processor halts, and is the right one
       memory ...        memories of the firmware and its packages keep what is written
-      npu by probe      the NPU's registers are where the file says, and it is the file's
       firmware          it is loaded, read back and started: bytes per second
       monitor           it hears and answers on the serial line: clock, number, its code's CRC-32
-      npu by firmware   the firmware finds the same NPU
-      interrupt         the NPU's arrives at the processor with the file's number
-      line              bytes arrive at the speed of the start: what is lost
+      npu               the NPU's registers are where the file says, and it is the file's
       speed             a megabyte at the fastest speed of the file
-      convolution       a model runs, and its answers are right, bit for bit: memories, caches
+      convolution       a model runs, and its answers are right, bit for bit: interrupt, memories, caches
       clock             the processor's cycle counter runs as fast as the firmware says
 
     Each is ok, failed, or left out because it needs one that is not ok. A failed one says what to do. Memory that is

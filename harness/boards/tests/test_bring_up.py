@@ -10,15 +10,16 @@ import pytest
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.boards.bring_up_npu import (
+from ethos_hil.harness.boards.bring_up_probe import (
     NOCYCCNT,
     CpuIdentity,
+    MemorySpan,
     NpuIdentity,
+    check_clock,
     check_identity,
-    check_interrupt,
+    examine_memory,
     halting_state,
 )
-from ethos_hil.harness.boards.bring_up_probe import MemorySpan, check_clock, examine_memory
 from ethos_hil.harness.boards.bring_up_report import BringUpReport, BringUpStep, StepFinding, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.gdb.remote import GdbRemote
@@ -88,25 +89,6 @@ def test_the_clock_is_judged(
     assert finding.kind is kind
     assert message in finding.text
     assert bool(finding.remedy) == (kind is not None)
-
-
-@pytest.mark.parametrize(
-    ("status", "before", "after", "kind", "message"),
-    [
-        (0x22, (), (56,), None, "arrives as number 56"),
-        (0x22, (3,), (3, 56), None, "arrives as number 56"),
-        (0x22, (), (40,), FailureKind.WRONG_BOARD, "number 40 becomes pending"),
-        (0x22, (3,), (3,), FailureKind.WRONG_BOARD, "none arrives"),
-        (0x22, (56,), (56,), FailureKind.WRONG_BOARD, "pending before"),
-        (0x01, (), (), FailureKind.TIMEOUT, "does not end"),
-    ],
-)
-def test_the_interrupt_is_judged(
-    status: int, before: tuple[int, ...], after: tuple[int, ...], kind: FailureKind | None, message: str
-) -> None:
-    finding = check_interrupt(56, status, set(before), set(after))
-    assert finding.kind is kind
-    assert message in finding.text
 
 
 def test_identities_are_read() -> None:

@@ -19,7 +19,6 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import bring_up, bring_up_line, bring_up_probe
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder, convolution
-from ethos_hil.harness.boards.bring_up_npu import interrupt
 from ethos_hil.harness.boards.bring_up_probe import spans
 from ethos_hil.harness.boards.bring_up_report import BringUpStep, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
@@ -34,8 +33,8 @@ pytestmark = pytest.mark.product
 
 FILE = ("file", "lease")
 MEMORIES = ("memory ITCM", "memory DTCM", "memory SRAM", "memory DDR")
-BY_PROBE = (*FILE, "probe", *MEMORIES, "npu by probe")
-STEPS = (*BY_PROBE, "firmware", "monitor", "npu by firmware", "interrupt", "line", "speed", "convolution", "clock")
+BY_PROBE = (*FILE, "probe", *MEMORIES)
+STEPS = (*BY_PROBE, "firmware", "monitor", "npu", "speed", "convolution", "clock")
 SECONDS = 60.0
 Bench = tuple[BenchBoard, Path]
 
@@ -61,7 +60,6 @@ def whole_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture
 def bench(whole_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """The board, without what tests before did to it. Uploads are short, and so are waits for what does not come."""
-    monkeypatch.setattr(bring_up_line, "FIRST_BYTES", 4096)
     monkeypatch.setattr(bring_up_line, "MOST_BYTES", 16384)
     monkeypatch.setattr(bring_up_line, "_ANSWER_SECONDS", 2.0)
     yield whole_bench
@@ -104,9 +102,9 @@ def judge(steps: Mapping[str, BringUpStep], failed: Mapping[str, FailureKind], o
         ),
         pytest.param(
             "npu-dead",
-            {"npu by probe": FailureKind.WRONG_BOARD, "npu by firmware": FailureKind.WRONG_BOARD},
-            (*BY_PROBE[:-1], "firmware", "monitor", "line", "speed"),
-            "no NPU answers at 0x58102000",
+            {"npu": FailureKind.WRONG_BOARD},
+            (*BY_PROBE, "firmware", "monitor", "speed"),
+            "the firmware finds no NPU at 0x58102000",
             "correct soc.npu.base",
             id="npu-dead",
         ),
@@ -155,8 +153,8 @@ def judge(steps: Mapping[str, BringUpStep], failed: Mapping[str, FailureKind], o
         ),
         pytest.param(
             "reset:3000",
-            {"line": FailureKind.LOST_BOARD},
-            (*BY_PROBE, "firmware", "monitor", "npu by firmware", "interrupt"),
+            {"speed": FailureKind.LOST_BOARD},
+            (*BY_PROBE, "firmware", "monitor", "npu"),
             "the firmware started again",
             "is its supply steady",
             id="reset",
@@ -164,8 +162,8 @@ def judge(steps: Mapping[str, BringUpStep], failed: Mapping[str, FailureKind], o
         ),
         pytest.param(
             "hang:3000",
-            {"line": FailureKind.LINK},
-            (*BY_PROBE, "firmware", "monitor", "npu by firmware", "interrupt"),
+            {"speed": FailureKind.LINK},
+            (*BY_PROBE, "firmware", "monitor", "npu"),
             "its firmware answers no more",
             "switch the board off and on",
             id="hang",
@@ -185,8 +183,7 @@ def test_a_fault_is_named_by_the_step_that_meets_it(
 
 def test_another_npu_than_the_files_is_told(bench: Bench) -> None:
     steps = checked(find_board(str(bench[1])), "ethos-u55-256")
-    wrong = dict.fromkeys(("npu by probe", "npu by firmware"), FailureKind.WRONG_BOARD)
-    first = judge(steps, wrong, (*BY_PROBE[:-1], "firmware", "monitor", "line", "speed"))
+    first = judge(steps, {"npu": FailureKind.WRONG_BOARD}, (*BY_PROBE, "firmware", "monitor", "speed"))
     assert "ethos-u55-128" in first.finding.text
     assert first.finding.text.endswith("expected ethos-u55-256")
 
@@ -251,24 +248,6 @@ def test_what_is_not_there_ends_with_its_own_status(bench: Bench, monkeypatch: p
     assert str(os.getpid()) in first.finding.text
 
 
-def test_the_interrupt_is_found_where_it_arrives(bench: Bench) -> None:
-    bench_board, path = bench
-    board = find_board(str(path))
-    bench_board.tell("reset")  # QEMU's debugger cannot clear a pending interrupt
-    step = interrupt(board)
-    assert (step.status, step.values["pending_after"]) == (StepStatus.OK, [board.soc.npu_irq])
-    bench_board.tell("reset")
-    elsewhere = interrupt(dataclasses.replace(board, soc=dataclasses.replace(board.soc, npu_irq=40)))
-    assert elsewhere.kind is FailureKind.WRONG_BOARD
-    assert elsewhere.text.endswith("number 56 becomes pending; the file says 40")
-    assert elsewhere.remedy == "correct soc.npu.irq to 56"
-    bench_board.tell("fault npu-hang")
-    bench_board.tell("reset")
-    hanging = interrupt(board)
-    assert (hanging.kind, hanging.values["status"]) == (FailureKind.TIMEOUT, "0x00000001")
-    assert interrupt(board).status is StepStatus.OK  # what hung was ended by the step itself
-
-
 def test_memories_have_what_they_had(bench: Bench) -> None:
     board = find_board(str(bench[1]))
     wanted = {span.base: bytes(range(256)) * 16 for span in spans(board.soc)}
@@ -311,7 +290,7 @@ def test_an_interrupt_leaves_nothing(
     ) as process:
         assert process.stdout is not None
         line = ""
-        while "npu by firmware" not in line:
+        while "npu" not in line:
             line = process.stdout.readline()
             assert line, process.stderr and process.stderr.read()
         time.sleep(0.5)
@@ -337,8 +316,8 @@ def test_the_convolution_is_right(bench: Bench) -> None:
 @pytest.mark.slow
 @pytest.mark.proof
 def test_a_convolution_that_does_not_end_is_told(bench: Bench) -> None:
-    bench[0].tell("fault npu-hang:2")  # the first job is the step's that looks at the interrupt
-    ok = (*BY_PROBE, "firmware", "monitor", "npu by firmware", "interrupt", "line", "speed")
+    bench[0].tell("fault npu-hang")
+    ok = (*BY_PROBE, "firmware", "monitor", "npu", "speed")
     first = judge(checked(find_board(str(bench[1]))), {"convolution": FailureKind.TIMEOUT}, ok)
     assert "the NPU did not finish within" in first.finding.text
 
@@ -358,7 +337,7 @@ def test_a_whole_board_passes_all_steps(whole_bench: Bench, tmp_path: Path) -> N
     ends = {step["name"]: step["status"] for step in data["steps"]}
     assert ends == {**dict.fromkeys(STEPS, "ok"), "clock": "left out"}
     assert (data["exit_status"], data["npu"]) == (0, "ethos-u55-128")
-    assert done.stdout.splitlines()[-1] == "bench: 16 steps: 15 ok, 1 left out"
+    assert done.stdout.splitlines()[-1] == "bench: 13 steps: 12 ok, 1 left out"
     text = report.read_text()
     assert "| convolution | ok | verified: 49,152 elements of 6 executions" in text
     # Nothing in it says where the user's things are.
