@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import nn
 
-from ethos_hil.base.errors import EthosHilError, OracleError, TargetError
+from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import Failure
@@ -291,3 +291,16 @@ def test_a_missing_simulator_is_told_before_lowering(monkeypatch: pytest.MonkeyP
         run(Question(model(), npu=str(NPU)))
     assert (caught.value.kind, caught.value.exit_status) == ("not-launched", 3)
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_cache_entry_that_was_tampered_with_is_made_again(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    first = lower(one_layer(), NPU, cache=cache)
+    (entry,) = tmp_path.rglob("model.pte")
+    data = bytearray(entry.read_bytes())
+    data[len(data) // 2] ^= 1
+    entry.write_bytes(bytes(data))
+    assert lower(one_layer(), NPU, cache=cache).pte == first.pte
+    (entry.parent / "artifact.json").write_text("{}")
+    with pytest.raises(UsageError):
+        Artifact.load(entry.parent)

@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
-from ethos_hil.base.testing.processes import left_of, name_of
+from ethos_hil.base.testing.processes import left_of, name_of, wait_until
 from ethos_hil.harness.fvp_stand_in.tests.conftest import children
-from ethos_hil.suites.tests.session import ROOT, command, session
+from ethos_hil.suites.tests.session import ROOT, SAMPLE, command, session
 
 LONG = """
 import time
@@ -45,6 +47,14 @@ def boards(pid: int) -> set[int]:
 
 TERM, HUP, INT = [signal.SIGTERM], [signal.SIGHUP] * 2, [signal.SIGINT] * 3
 ONE, TWO = (), ("-n", "2")
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+def test_a_signal_to_a_session_that_lowers_leaves_nothing(tmp_path: Path) -> None:
+    """Its workers have torch, Vela and the reference model at work, beside the boards."""
+    (tmp_path / "test_long.py").write_text(LONG)
+    assert_leaves_nothing(tmp_path, TERM, TWO, {"ETHOS_HIL_CACHE": str(tmp_path / "cache")})
 
 
 @pytest.mark.slow
@@ -94,6 +104,39 @@ def assert_leaves_nothing(
     assert "KeyboardInterrupt" in out, how
     assert left_of(all_of_it) == [], how
     assert [path.name for path in temporary.iterdir() if not path.name.startswith("pytest-of-")] == [], how
+
+
+@pytest.mark.proof
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("everything", [True, False], ids=["with its workers", "without them"])
+def test_a_session_that_is_killed_disturbs_no_other_on_its_cache(tmp_path: Path, everything: bool) -> None:
+    """From an empty cache: both want the same artifacts. Then no lock is held, and no entry is half written."""
+    cache = tmp_path / "cache"
+    variables = {"ETHOS_HIL_CACHE": str(cache), "PYTHONPATH": str(ROOT / "src")}
+    words = ("-q", "-n", "2", "-k", "itself", str(SAMPLE))
+    for name in ("victim", "beside it", "after it"):
+        (tmp_path / name).mkdir()
+    with (
+        subprocess.Popen(
+            [*command(tmp_path / "victim"), *words], cwd=ROOT, env={**os.environ, **variables}, start_new_session=True
+        ) as victim,
+        ThreadPoolExecutor() as pool,
+    ):
+        beside = pool.submit(session, tmp_path / "beside it", *words, environment=variables)
+        wait_until(lambda: list(cache.glob("*/artifacts/[!.]*")), "an artifact is made")
+        assert victim.poll() is None
+        all_of_it = children(victim.pid)
+        if everything:
+            os.killpg(victim.pid, signal.SIGKILL)
+        victim.kill()
+    after = session(tmp_path / "after it", *words, environment=variables)
+    for other in (beside.result(), after):
+        assert list(other.verdicts.values()) == ["verified"] * 5, other.output
+    assert left_of(all_of_it) == []
+    assert list(cache.glob("*/artifacts/.*")) == []
+    for lock in cache.glob("*/locks/*.lock"):
+        FileLock(lock).acquire(blocking=False).lock.release()  # raises Timeout where someone has it
 
 
 def test_handlers_of_signals_are_those_of_before_when_a_session_ends(tmp_path: Path) -> None:

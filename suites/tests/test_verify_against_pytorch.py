@@ -21,8 +21,9 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
-from ethos_hil.lowering.oracle.bounds import graph, program, tolerance
-from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, TosaOperation
+from ethos_hil.lowering.oracle.bounds import graph, program, sums, tolerance
+from ethos_hil.lowering.oracle.bounds.program import bound_outputs
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.suites.declare.case import Case, Forward, Input, case, f32, layer
 from ethos_hil.suites.tests.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
@@ -119,6 +120,18 @@ def test_sixteen_bits_are_verified_within_what_a_table_of_straight_lines_may_be_
     assert 0 < output.max_abs_error <= output.tolerance <= 32 / 32768
 
 
+def test_sixteen_bits_of_a_function_that_jumps_may_be_off_by_the_jump() -> None:
+    """Between the entries of its table it is a straight line."""
+    grid = case("ceil", lambda a: a.ceil(), f32(1, 4001, low=-3, high=3), scheme="a16w8")
+    artifact = lower_case(grid, INT, "a16w8")
+    record = verify_on_host("ceil", artifact)
+    (output,) = record.outputs
+    assert record.verdict == "verified", record.failure
+    assert 0.75 < output.max_abs_error <= output.tolerance <= 1.01
+    (limit,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.quantised)
+    assert np.count_nonzero(limit.allowed > 0.01) < limit.allowed.size / 5
+
+
 def test_a_deep_float_network_has_a_bound_that_means_something() -> None:
     """In the worst case its errors are larger than its answer, so its roundings are drawn at random."""
     artifact = lowered("deep", FP)
@@ -137,6 +150,29 @@ def test_a_deep_quantised_network_matches_pytorch_when_its_roundings_differ() ->
     other[0, 3] += np.float32(3 * tolerance.step_of(artifact.plan, artifact.plan.outputs[0]))
     text = unlike(verify_on_host("deep", dataclasses.replace(artifact, quantised=(other,))))
     assert "of 10 elements are too far from PyTorch, quantised" in text
+
+
+@pytest.mark.slow
+def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If each element of an answer fits another alternative, the answer as a whole fits none.
+
+    PyTorch is assumed to compute in 16 bits: this network then shows an effect that float32 shows only in one of fifty
+        layers.
+    """
+    artifact = lowered("many", INT)
+    monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-16)
+    step = tolerance.step_of(artifact.plan, artifact.plan.outputs[0])
+    worst = bound_outputs(artifact, artifact.example_inputs, RoundingPolicy())
+    ways = np.stack([way for (way,) in tolerance._variants(artifact, artifact.example_inputs, worst)])
+    least, most = ways.min(0) - step, ways.max(0) + step
+    mixed = np.where(np.arange(1000) % 2, least, most).astype(np.float32)
+    assert all(np.abs(way - mixed).max() > 1.5 * step for way in ways), "near to one way"
+    right = verify_on_host("many", dataclasses.replace(artifact, quantised=(mixed,)))
+    assert right.verdict == "verified", right.failure
+    assert "one step around each element's range over" in right.notes[0]
+    mixed[0, 8] = most[0, 8] + step
+    text = unlike(verify_on_host("many", dataclasses.replace(artifact, quantised=(mixed,))))
+    assert "1 of 1000 elements are too far from PyTorch, quantised; first at index [0, 8]" in text
 
 
 @pytest.mark.parametrize("name", ["add", "conv", "softmax", "layer_norm", "gelu", "matmul", "deep"])
@@ -180,6 +216,45 @@ def test_a_number_that_is_none_is_red(spec: TosaSpec, wrong: float) -> None:
     unlike(changed(lowered("add", spec), put))
 
 
+def test_nan_and_infinity_are_right_where_both_have_them() -> None:
+    artifact = lowered("flip", FP)
+    inputs = (artifact.example_inputs[0].copy(),)
+    inputs[0][0, 0, 0, :3] = np.nan, np.inf, -np.inf
+    expected = inputs[0].astype(np.float64)[:, :, ::-1].transpose(0, 3, 2, 1)
+    assert (
+        verify_on_host("flip", dataclasses.replace(artifact, example_inputs=inputs, floating=(expected,))).failure
+        is None
+    )
+    other = np.nan_to_num(expected, nan=1.0, posinf=np.inf, neginf=-np.inf)
+    text = unlike(verify_on_host("flip", dataclasses.replace(artifact, example_inputs=inputs, floating=(other,))))
+    assert "1 of" in text
+
+
+def test_zeros_in_place_of_an_answer_are_red() -> None:
+    for spec in (FP, INT):
+        assert "504 of 504" in unlike(changed(lowered("softmax", spec), lambda output: output.fill(0)))
+
+
+def test_another_shape_or_type_or_count_is_red() -> None:
+    artifact = lowered("add", INT)
+    right = answer(artifact)
+    for outputs, says, *kind in (
+        ((right.outputs[0][:, :4],), r"float32[1, 4, 9, 7], PyTorch, quantised has float32[1, 8, 9, 7]"),
+        ((right.outputs[0].astype(np.int8),), "int8[1, 8, 9, 7]", "dtype"),
+        ((), "0 outputs, PyTorch has 1"),
+        ((*right.outputs, *right.outputs), "2 outputs, PyTorch has 1"),
+    ):
+        assert says in unlike(verify_on_host("add", artifact, dataclasses.replace(right, outputs=outputs)), *kind)
+
+
+@pytest.mark.parametrize("spec", [FP, INT], ids=["MI", "BI"])
+def test_a_program_with_swapped_operands_is_red(spec: TosaSpec) -> None:
+    there = lower_case(case("minus", lambda a, b: a - b, f32(3, 7), f32(3, 7)), spec)
+    back = lower_case(case("minus", lambda a, b: b - a, f32(3, 7), f32(3, 7)), spec)
+    assert verify_on_host("minus", there).verdict == "verified"
+    unlike(verify_on_host("minus", dataclasses.replace(there, delegates=back.delegates, pte=back.pte)))
+
+
 def weights(tosa: bytes) -> bytes:
     """Return the only convolution's weights, as they are in the flatbuffer."""
     (convolution,) = (operator for operator in TosaGraph.parse(tosa).operators if operator.op == "CONV2D")
@@ -204,6 +279,14 @@ def test_one_perturbed_weight_is_red(spec: TosaSpec) -> None:
     assert delegate.tosa.count(data) == 1
     broken = dataclasses.replace(delegate, tosa=delegate.tosa.replace(data, other.tobytes()))
     unlike(verify_on_host("conv", dataclasses.replace(artifact, delegates=(broken,))))
+
+
+def test_a_compiler_that_returns_zeros_is_red() -> None:
+    artifact = lowered("add", INT)
+    broken = dataclasses.replace(artifact.delegates[0], tosa=bytes(64))
+    with pytest.raises(Exception) as caught:  # TOSA is made in this process, so that its reader need not be hardened
+        verify_on_host("add", dataclasses.replace(artifact, delegates=(broken,)))
+    assert not isinstance(caught.value, AssertionError)
 
 
 @pytest.mark.parametrize(("text", "message"), [(MISSING, "cannot be imported"), (UNPREDICTABLE, "TOSA_UNPREDICTABLE")])
@@ -253,6 +336,7 @@ def test_an_analysis_of_something_else_is_red(monkeypatch: pytest.MonkeyPatch) -
         verify_on_host("add", artifact)
 
 
+GRID = f32(1, 4001)
 APPROXIMATED: dict[str, tuple[Forward, Input]] = {
     "aten.acos.default": (lambda x: x.acos(), f32(1, 4001, low=-1, high=1)),
     "aten.asin.default": (lambda x: x.asin(), f32(1, 4001, low=-1, high=1)),
@@ -280,6 +364,21 @@ def test_an_approximation_is_as_far_from_its_function_as_is_allowed(name: str) -
     larger = dataclasses.replace(artifact, delegated=(*artifact.delegated, "aten.mul.Tensor"))
     with pytest.raises(NoBound, match=f"{name} is approximated"):
         verify_on_host(name, larger)
+
+
+def test_quantisation_error_is_measured_against_float() -> None:
+    artifact = lowered("conv", INT)
+    (accuracy,) = verify_on_host("conv", artifact).accuracy
+    wanted, actual = artifact.floating[0], answer(artifact).outputs[0]
+    assert accuracy.sqnr_db == pytest.approx(10 * np.log10(np.sum(wanted**2) / np.sum((wanted - actual) ** 2)))
+    assert accuracy.sqnr_db is not None
+    assert accuracy.cosine is not None
+    assert 25 < accuracy.sqnr_db < 60
+    assert 0.999 < accuracy.cosine < 1
+    error = np.abs(wanted - actual)
+    assert accuracy.max_abs_error == error.max() == error[accuracy.index]
+    assert (accuracy.expected, accuracy.found) == (wanted[accuracy.index], actual[accuracy.index])
+    assert accuracy.reference == "PyTorch, float64"
 
 
 def test_a_run_on_a_target_tells_its_accuracy_too() -> None:

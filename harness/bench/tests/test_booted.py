@@ -11,7 +11,7 @@ import pytest
 from ethos_hil.base.judge import is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.bench import is_settled
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.case_work import CaseWork
@@ -91,6 +91,12 @@ def test_refusals_are_records_with_a_reason(
     assert is_refusal(record)
     assert record.bench is not None
     assert (record.npu, record.memory_mode, record.target.name) == (npu, mode, target)
+
+
+def test_a_wrong_answer_is_no_refusal(pool: BoardPool) -> None:
+    record = measure(pool)
+    wrong = replace(record, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "output 0 differs"))
+    assert not is_refusal(wrong)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import resource
+import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.crew import error_of_line, line_of_error
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.file_lock import Writing, wait_for_writers
 from ethos_hil.harness.campaign.run_folder import (
     NIGHTLY,
@@ -58,6 +63,16 @@ def test_what_was_interrupted_is_resumed_and_what_is_finished_is_not(tmp_path: P
     assert len(nights(tmp_path)) == 3
 
 
+def test_a_night_of_another_plan_shard_or_tool_is_not_gone_on_with(tmp_path: Path) -> None:
+    with night(tmp_path) as first:
+        pass
+    for other in ({"plan": "q"}, {"shard": "1/2"}, {"tools": {**TOOLS, "torch version": "2.14.0"}}):
+        with night(tmp_path / "x", **other) as run:
+            assert not run.resumed
+    with night(tmp_path, plan="q") as second:
+        assert second.name != first.name
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -76,6 +91,14 @@ def test_to_resume_another_one_is_refused_with_a_hint(tmp_path: Path, other: dic
     assert len(nights(tmp_path)) == 1
 
 
+def test_two_nightlies_never_write_one_run_folder(tmp_path: Path) -> None:
+    with night(tmp_path) as first:
+        with pytest.raises(UsageError, match="another nightly writes"), night(tmp_path):
+            pass
+        with night(tmp_path, Start.FRESH) as other:
+            assert other.name != first.name
+
+
 def test_who_resumes_waits_for_the_last_writer_of_the_night_that_was_killed(tmp_path: Path) -> None:
     with night(tmp_path) as first:
         writing = Writing(first.folder)
@@ -83,6 +106,62 @@ def test_who_resumes_waits_for_the_last_writer_of_the_night_that_was_killed(tmp_
     assert not wait_for_writers(first.folder, 0.1)
     with night(tmp_path) as again:
         assert again.resumed
+
+
+def test_a_writer_that_is_killed_holds_nothing(tmp_path: Path) -> None:
+    script = "import sys\nfrom pathlib import Path\nfrom ethos_hil.base.file_lock import Writing\n"
+    script += "it = Writing(Path(sys.argv[1]))\nprint(1, flush=True)\nsys.stdin.read()\n"
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert not wait_for_writers(tmp_path, 0)
+        process.kill()
+        assert wait_for_writers(tmp_path, 10)
+
+
+def test_a_clock_that_went_backwards_is_said(tmp_path: Path) -> None:
+    with night(tmp_path) as first:
+        first.finish({})
+    path = first.folder / STATE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "created": "2999-01-01T00:00:00+00:00"}))
+    with pytest.raises(UsageError, match="a night started at 2999-01-01") as error, night(tmp_path):
+        pass
+    assert error.value.hint == "set the clock, or move that night's run folder away"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_full_disk_leaves_no_half_night(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        with pytest.raises(UsageError, match="cannot be read or written: File too large"), night(tmp_path):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 2}', '{"schema_version": 1}'])
+def test_a_damaged_night_is_named(tmp_path: Path, text: str) -> None:
+    with night(tmp_path) as first:
+        pass
+    (first.folder / STATE).write_text(text)
+    with pytest.raises(UsageError, match=f"{STATE} says of no campaign"), night(tmp_path):
+        pass
+
+
+def test_what_a_process_cannot_write_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as error, night(tmp_path):
+        raise error_of_line(line_of_error(OSError(errno.ENOSPC, "No space left on device"), tmp_path / "run"))
+    assert str(error.value) == f"{tmp_path}/run cannot be read or written: No space left on device"
+
+
+def test_too_few_descriptors_are_not_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="too many open files: somewhere"), night(tmp_path):
+        raise OSError(errno.EMFILE, "Too many open files", "somewhere")
 
 
 @pytest.mark.parametrize(
@@ -104,6 +183,12 @@ def test_a_state_of_another_kind_is_named(tmp_path: Path, change: dict[str, obje
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(UsageError, match=f"{STATE} says of no campaign"):
         read_state(first.folder)
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be read or written: Not a directory"), night(tmp_path / "file"):
+        pass
 
 
 def git(folder: Path, *arguments: str) -> None:

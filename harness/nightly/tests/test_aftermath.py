@@ -139,6 +139,21 @@ def test_a_commit_is_the_run_of_it_or_of_the_nearest_one_before(config: NightlyC
         before(replace(config, against="0000000"), "c")
 
 
+def test_a_clock_that_went_backwards_since_the_last_run_of_the_history_is_said(config: NightlyConfig) -> None:
+    followed(config, "a", at("2999-11-20T01:00:00+00:00"))
+    with pytest.raises(UsageError, match=r"the last run of .* is of 2999-11-20T01:00:00, and it is ") as error:
+        before(config, "b")
+    assert error.value.hint == "set the clock, or move a.parquet away"
+
+
+def test_a_history_with_another_file_is_named(config: NightlyConfig) -> None:
+    assert config.history is not None
+    config.history.mkdir()
+    (config.history / "x.parquet").write_text("no")
+    with pytest.raises(UsageError, match=r"x\.parquet is not a Parquet file: "):
+        before(config, "b")
+
+
 def test_without_a_history_last_is_a_whole_night_in_the_folder_of_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +213,11 @@ def test_a_night_is_never_compared_with_itself(tmp_path: Path) -> None:
             before(replace(config, against="results/runs" if own == folders else "results/runs/b"), name, own)
 
 
+def test_a_policy_that_cannot_be_read_is_said_with_the_reason(config: NightlyConfig) -> None:
+    with pytest.raises(UsageError, match=r"gone\.toml cannot be read: No such file or directory"):
+        read_policy_of(replace(config, policy=config.folder / "gone.toml"))
+
+
 @pytest.mark.parametrize(
     "policy", ['[gate]\nedited = "accept"', '[[rule]]\nlabel = "a*"\neffects = { regressed = "accept" }']
 )
@@ -207,6 +227,15 @@ def test_a_change_cannot_wait_for_a_baseline_that_is_not_there(config: NightlyCo
     assert read_policy_of(replace(settings, against="baseline.jsonl")).accepts
     with pytest.raises(UsageError, match='"accept", which waits for a baseline'):
         read_policy_of(replace(settings, against="last"))
+
+
+def test_what_is_no_run_beside_them_does_not_hide_a_history(config: NightlyConfig) -> None:
+    followed(config, "a", at("2026-11-20T01:00:00+00:00"))
+    assert config.history is not None
+    (config.history / "README.txt").write_text("the nights of this branch")
+    aftermath, _ = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
+    assert aftermath.account.comparison is not None
+    assert aftermath.account.comparison.before == "a"
 
 
 COMMIT = "c0ffee" + "0" * 34
@@ -239,6 +268,14 @@ def test_what_a_night_is_compared_with_is_a_whole_night_of_this_plan(
     aftermath, outcome = followed(replace(config, against=against), "c", night_after)
     assert aftermath.account.comparison is not None
     assert (aftermath.account.comparison.before, outcome.status) == ("a", 1)
+
+
+def test_a_night_without_any_record_is_compared_like_any_other(config: NightlyConfig) -> None:
+    followed(config, "a", at("2026-11-20T01:00:00+00:00"))
+    aftermath, outcome = followed(config, "b")
+    assert aftermath.account.comparison is not None
+    assert [str(change.word) for change in aftermath.account.comparison.changes] == ["missing"]
+    assert outcome.status == 1
 
 
 def test_every_output_tells_what_is_red_beside_the_answers(config: NightlyConfig) -> None:

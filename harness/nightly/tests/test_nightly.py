@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
@@ -11,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.testing.processes import wait_until
 from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.harness.campaign.run_folder import nights
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.nightly.tests.plans import TESTS, nightly, write
 from ethos_hil.results.gate.account import attempt_of
+from ethos_hil.results.history import History
 
 ONE = '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["U55_BI"]\nexpression = "itself or fatal or function"\n'
 LOST = "internal: it was chosen and has no record: "
@@ -115,6 +120,30 @@ def test_what_an_fvp_could_not_try_is_tried_again_and_both_attempts_are_kept(tmp
     ]
     assert sorted(attempts) == [(1, "failed", "licence"), (2, "verified", None)]
     assert read_report(tmp_path)["counts"] == {"verified": 1}
+
+
+@pytest.mark.proof
+@pytest.mark.slow
+def test_two_nights_at_once_of_which_one_is_killed_are_whole_and_both_in_the_history(tmp_path: Path) -> None:
+    file = write(tmp_path, f'[run]\njobs = 1\n{ONE}[[model]]\nmodel = "net.py:net"\n[history]\nfolder = "history"\n')
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "nightly", str(file), "--into"]
+    with (
+        subprocess.Popen([*command, "victim"], cwd=tmp_path) as victim,
+        subprocess.Popen([*command, "other"], cwd=tmp_path) as other,
+    ):
+        records = "victim/*/records-*.jsonl"
+        wait_until(lambda: any(path.stat().st_size for path in tmp_path.glob(records)), "the victim has a record")
+        assert victim.poll() is None
+        victim.kill()
+        victim.wait()
+        assert nightly(file, "--into", "victim").returncode == 0
+        assert other.wait(200) == 0
+    both = [night for name in ("victim", "other") for night in nights(tmp_path / name)]
+    first, second = (Counter((row.name, str(row.verdict)) for row in records_of(night)) for night in both)
+    assert first == second
+    assert set(first.values()) == {1}
+    in_history = {run["run"]: run["records"] for run in History(tmp_path / "history").runs()}
+    assert in_history == {night.name: sum(first.values()) for night in both}
 
 
 PLUS = '[[suite]]\npaths = ["b", "a"]\nsuffixes = ["MI"]\nexpression = "itself or function"\n'

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import configparser
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +49,7 @@ file = "results.xml"
 """
 
 
+WORKFLOWS = ("github.yml", "github-shards.yml")
 PIPELINES = ("gitlab-ci.yml", "gitlab-ci-shards.yml")
 
 
@@ -80,6 +85,51 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
+@pytest.mark.proof
+@pytest.mark.slow
+def test_the_steps_for_github_run_a_night_in_two_shards(tmp_path: Path) -> None:
+    write(tmp_path, PLAN)
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "a")
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    jobs = read("github-shards.yml")["jobs"]
+    sharding, merging = (jobs[job]["steps"][-1]["with"]["arguments"] for job in ("shard", "night"))
+    night = script(action_steps(), "night")
+    for shard in ("1", "2"):
+        done = run(tmp_path, night, ARGUMENTS=sharding.replace("${{ matrix.shard }}", shard))
+        assert done.returncode == 0, done.stderr
+        assert f"shard {shard}/2: 1 verified; green" in done.stdout
+        (tmp_path / f"shards/shard-{shard}").mkdir(parents=True)
+        (tmp_path / "shard").rename(tmp_path / f"shards/shard-{shard}/shard")  # uploaded, and downloaded
+    assert run(tmp_path, script(action_steps(), "history")).returncode == 0, "there is no history, and no remote"
+    done = run(tmp_path, night, ARGUMENTS=merging)
+    assert done.returncode == 0, done.stderr
+    assert "2 verified; green" in done.stdout
+    assert run(tmp_path, script(action_steps(), "summary")).returncode == 0
+    assert "2 verified" in (tmp_path / "step.md").read_text()
+    assert len(list((tmp_path / "history").glob("*.parquet"))) == 1
+    assert not [path for path in (tmp_path / "shards").rglob("*") if set(path.name) & set('":<>|*?')]
+
+    # The next night is a pull request's, of a commit after that: it is compared with the night of the one before.
+    (tmp_path / "net.py").write_text("# other\n")
+    git(tmp_path, "commit", "-qam", "b")
+    for folder in (tmp_path / "shards").glob("*/*/2*"):
+        folder.rename(folder.with_name("20990101T000000Z-000000" + folder.name[-5:]))
+    done = run(tmp_path, night, ARGUMENTS=merging, BASE=commit)
+    assert done.returncode == 0, done.stderr
+    assert "20990101T000000Z-000000: 2 verified; the gate passes against 2" in done.stdout
+    assert json.loads((tmp_path / "night.json").read_text())["comparison"]["subjects"] == 2
+
+    # A machine that failed is no smaller night.
+    shutil.rmtree(tmp_path / "shards/shard-2")
+    done = run(tmp_path, night, ARGUMENTS=merging)
+    assert done.returncode == 1
+    assert "red: shard 2/2 is missing" in done.stderr
+    done = run(tmp_path, script(action_steps(), "summary"))
+    assert "::error title=shard 2/2 is missing" in done.stdout
+
+
 def test_the_action_runs_a_merge_for_real_and_says_what_is_red(tmp_path: Path) -> None:
     """The steps of the action, as bash runs them, on the shards of a night in which a test failed."""
     plan = plan_of(read_config(write(tmp_path, PLAN)))
@@ -96,6 +146,75 @@ def test_the_action_runs_a_merge_for_real_and_says_what_is_red(tmp_path: Path) -
     assert "**1 verified**, **1 failed**" in (tmp_path / "step.md").read_text()
     kept_files = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")]
     assert not [name for name in kept_files if set(name) & set('":<>|*?')], "GitHub takes no such file in an artifact"
+
+
+def test_gitlabs_job_merges_for_real_and_compares_a_merge_request_where_there_is_a_history(tmp_path: Path) -> None:
+    plan = plan_of(read_config(write(tmp_path, PLAN)))
+    for number in (1, 2):
+        write_shard(tmp_path / "shards", plan, Shard(number, 2), record(f"t.py::test_{number}_U55_BI"))
+    merging = "\n".join(read("gitlab-ci-shards.yml")["night"]["script"])
+    alone = "\n".join(read("gitlab-ci.yml")["night"]["script"])
+    assert alone == merging.replace(" --merge shards", "")
+    base = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "c0ffee" + "0" * 34}
+    done = run(tmp_path, merging, **base)
+    assert done.returncode == 0, done.stderr
+    assert "2 verified; green" in done.stdout
+    assert (tmp_path / "night.json").exists()
+    done = run(tmp_path, merging, **base)
+    assert done.returncode == 2
+    assert f"has no run {base['CI_MERGE_REQUEST_DIFF_BASE_SHA']}" in done.stderr
+
+
+def test_a_workflow_for_github_keeps_its_shards_and_asks_for_little() -> None:
+    for name in WORKFLOWS:
+        workflow = read(name)
+        assert {"schedule", "workflow_dispatch", "pull_request"} == set(workflow["on"])
+        assert workflow["permissions"] == {"contents": "read"}
+        assert workflow["concurrency"]["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
+        jobs = workflow["jobs"]
+        writing = {job for job, settings in jobs.items() if "write" in str(settings.get("permissions"))}
+        assert writing == {"history"}
+        assert not any(
+            {"ethos-hil", "checkout"} & set(re.split(r"[\s/@]", str(step))) for step in jobs["history"]["steps"]
+        )
+    jobs = read("github-shards.yml")["jobs"]
+    count = len(jobs["shard"]["strategy"]["matrix"]["shard"])
+    assert jobs["shard"]["strategy"]["matrix"]["shard"] == list(range(1, count + 1))
+    assert jobs["shard"]["steps"][-1]["with"]["arguments"] == f"--shard ${{{{ matrix.shard }}}}/{count} --into shard"
+    assert jobs["shard"]["strategy"]["fail-fast"] is False
+    assert jobs["night"]["if"] == "${{ !cancelled() }}", "a shard that failed does not keep the night from being judged"
+    assert jobs["night"]["steps"][-1]["with"]["install"] == "merge"
+    other_jobs = read("github.yml")["jobs"]
+    assert other_jobs["history"] == jobs["history"]
+
+
+def test_a_red_night_keeps_what_it_lowered_and_found() -> None:
+    """`actions/cache` keeps nothing when the job fails, nor does a cache of GitLab's unless it is told to."""
+    steps = action_steps()
+    uses: dict[str, list[dict[str, Any]]] = {}
+    for step in steps:
+        uses.setdefault(str(step.get("uses", "")).partition("@")[0], []).append(step)
+    assert "actions/cache" not in uses
+    saved = [step for step in uses["actions/cache/save"] if step["with"]["path"] == ".cache/ethos-hil"]
+    assert [step["if"].partition(" &&")[0] for step in saved] == ["always()"]
+    restored = {step["with"]["path"]: step["with"] for step in uses["actions/cache/restore"]}
+    assert saved[0]["with"]["key"] == restored[".cache/ethos-hil"]["key"]
+    assert "run_attempt" in saved[0]["with"]["key"], "a key cannot be written twice"
+    assert saved[0]["with"]["key"].startswith(restored[".cache/ethos-hil"]["restore-keys"])
+    (upload,) = uses["actions/upload-artifact"]
+    assert upload["if"] == "always()"
+    assert upload["with"]["overwrite"] is True
+    written = {entry["file"] for entry in tomllib.loads((CI / "nightly.toml").read_text())["export"]}
+    assert written <= set(upload["with"]["path"].split())
+    assert {"history", "report.html", "shard"} <= set(upload["with"]["path"].split())
+    assert next(step for step in steps if step.get("id") == "summary")["if"] == "always()"
+    assert "ETHOS_HIL_CACHE_LIMIT" in next(step for step in steps if step.get("id") == "night")["env"]
+    for name in PIPELINES:
+        jobs = [job for job in read(name).values() if isinstance(job, dict) and "script" in job]
+        for job in jobs:
+            caches = job["cache"] if isinstance(job["cache"], list) else [job["cache"]]
+            assert {entry["when"] for entry in (*caches, job["artifacts"])} == {"always"}
+        assert "ETHOS_HIL_CACHE_LIMIT" in (CI / name).read_text()
 
 
 @pytest.mark.parametrize(
@@ -225,10 +344,65 @@ def test_what_is_installed_is_the_users_lock_and_torch_for_the_cpu(machine: Path
     assert not list(machine.glob("tmp.*")), "nothing is left behind"
 
 
+def test_a_machine_that_has_qemu_and_no_compiler_gets_one(machine: Path) -> None:
+    """A plan with `profile = true`, as that of the recipes, counts instructions, by a plug-in of QEMU's in C."""
+    assert "profile = true" in (CI / "nightly.toml").read_text()
+    (machine / "bin/qemu-system-arm").symlink_to(machine / "bin/git")
+    assert any("apt-get install" in line and " gcc libc6-dev " in line for line in installed(machine))
+
+
 def test_a_machine_that_merges_gets_neither_torch_nor_qemu(machine: Path) -> None:
     text = " ".join(installed(machine, "merge"))
     assert "requirements-merge.lock" in text
     assert not re.search("torch|qemu|doctor|run.lock", text)
+
+
+def test_a_machine_without_a_wheel_or_with_two_is_told_so(machine: Path) -> None:
+    (wheel,) = machine.glob("*.whl")
+    shutil.copy(wheel, machine / "ethos_hil-0.2.0-py3-none-any.whl")
+    assert "there must be one wheel" in installed(machine, status=2)[0]
+    for path in machine.glob("*.whl"):
+        path.unlink()
+    assert "there must be one wheel" in installed(machine, status=2)[0]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's instructions, with lines that go on put together."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    return [(line.split()[0], line.partition(" ")[2]) for line in text.splitlines() if line]
+
+
+def test_the_image_is_debian_with_what_ethos_hil_needs_and_its_steps_run(machine: Path) -> None:
+    """There is no Docker here: the shell reads the steps, and runs those that install from the wheel."""
+    steps = instructions()
+    assert [word for word, _ in steps] == ["FROM", "RUN", "RUN", "ENV", "COPY", "RUN"]
+    assert steps[0][1] == "debian:bookworm-slim", "whose Python is 3.11"
+    for word, text in steps:
+        if word == "RUN":
+            assert subprocess.run(["sh", "-n", "-c", text]).returncode == 0
+    packages = re.findall(r"--no-install-recommends ([a-z0-9 -]+?) *&&", steps[1][1])[0].split()
+    assert set(packages) == {"gcc", "git", "libc6-dev", "python3-venv", "qemu-system-arm"}, "a profile needs a compiler"
+    assert set(packages) <= set((ROOT / "docs/install.md").read_text().split()), "names of Debian's packages"
+
+    script, wheel, folder = steps[4][1].split()
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert ignored == ["*", f"!{script}", f"!{wheel}"], "nothing else of a checkout is sent to the builder"
+    (file,) = machine.glob("*.whl")
+    assert fnmatch(f"dist/{file.name}", wheel), "what `make wheel` writes"
+    image = machine / "image"
+    image.mkdir()
+    shutil.copy(ROOT / script, image)
+    file.rename(image / file.name)
+    for name in ("qemu-system-arm", "cc"):
+        (machine / "bin" / name).symlink_to(machine / "bin/git")
+    step = steps[5][1].replace(folder.rstrip("/"), str(image))
+    environment = {"PATH": str(machine / "bin"), "TOLD": str(machine / "told"), "TMPDIR": str(machine)}
+    done = subprocess.run(["sh", "-c", step], env=environment, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    log = (machine / "told").read_text()
+    assert "requirements-run.lock" in log
+    assert "apt-get" not in log
+    assert not image.exists()
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
@@ -257,6 +431,28 @@ def test_every_recipe_calls_the_same_command_with_options_that_it_has(
             app(words, standalone_mode=False)
         files.add(file)
     assert len(files) == 4
+
+
+def test_gitlabs_jobs_hand_on_what_the_plan_writes() -> None:
+    files = {entry["file"] for entry in tomllib.loads((CI / "nightly.toml").read_text())["export"]}
+    for name in PIPELINES:
+        assert set(read(name)["night"]["artifacts"]["reports"].values()) <= files
+    jobs = read("gitlab-ci-shards.yml")
+    assert {rule["when"] for rule in jobs["night"]["rules"]} == {"always"}, "also when a shard failed"
+    assert jobs["shard"]["artifacts"]["paths"] == ["shards"]
+    assert "--into shards" in jobs["shard"]["script"][0]
+
+
+def test_the_units_for_systemd_are_whole() -> None:
+    units = {}
+    for name in ("service", "timer"):
+        units[name] = configparser.RawConfigParser(strict=False)
+        units[name].optionxform = str  # type: ignore[assignment, method-assign]
+        units[name].read(CI / f"ethos-hil-nightly.{name}")
+    assert units["timer"]["Timer"]["Persistent"] == "true"
+    service = units["service"]["Service"]
+    assert service["Type"] == "oneshot"
+    assert service["ExecStart"].startswith("/usr/bin/flock --nonblock ")
 
 
 def test_the_plan_of_the_recipes_can_be_used(tmp_path: Path) -> None:

@@ -35,22 +35,3 @@ def test_what_is_told_within_a_stage_names_the_stage() -> None:
         tell("quantising")
         tell_within("calibrating with input 1 of 8")
     assert heard == ["quantising", "quantising: calibrating with input 1 of 8"]
-
-
-def test_a_very_long_stage_is_named_more_seldom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A log of a simulation that takes an hour has no thousands of lines."""
-    monkeypatch.setattr(progress, "_SILENCE", 0.05)
-    monkeypatch.setattr(progress, "_LONG", 0.2)
-    with (tmp_path / "log").open("w") as file:
-        monkeypatch.setattr(sys, "stderr", file)
-        with Live() as live:
-            live.stage("Running net.py:net: on corstone-300")
-            live.step(1, 3)
-            for number in range(8):
-                live.stage(f"Running net.py:net: on corstone-300: {number} bytes from the UART")
-                time.sleep(0.1)
-            wait_until(lambda: len((tmp_path / "log").read_text().splitlines()) >= 2, "it is named")
-    lines = (tmp_path / "log").read_text().splitlines()
-    assert lines[0] == "Running net.py:net: on corstone-300 ..."
-    assert 2 <= len(lines) <= 6, "none after 0.2 s, for ten seconds"
-    assert all(" bytes from the UART, 1 of 3 (" in line for line in lines[1:])

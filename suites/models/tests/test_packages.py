@@ -15,6 +15,7 @@ from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import PROFILES, parse
 from ethos_hil.suites.models import test_models, test_photographs
 from ethos_hil.suites.plugin.options import ANY_TEST
+from ethos_hil.suites.tests.session import session
 from ethos_hil.suites.trial.declared import DeclaredModel
 from ethos_hil.suites.trial.run_trial import Trial
 
@@ -64,3 +65,16 @@ def test_nothing_is_missing_here() -> None:
     for model in vars(test_models).values():
         if isinstance(model, Model):
             assert DeclaredModel(parse("MI"), Path(__file__), model).lacking is None, model.name
+
+
+def test_the_session_says_why_and_is_not_red(tmp_path: Path) -> None:
+    declaring = """
+from ethos_hil.suites.declare.model_case import Model
+
+network = Model("network", "nowhere:nothing", requires=("no_such_package",))
+"""
+    (tmp_path / "test_network.py").write_text(declaring)
+    result = session(tmp_path, "-rs", root=tmp_path)
+    assert result.status == 0, result.output
+    assert result.verdicts == {f"test_network_{profile.name}": "skipped" for profile in PROFILES}
+    assert f"not installed: no_such_package: {HINT}" in result.output
