@@ -1,6 +1,6 @@
 """The account of a run: everything that was chosen, once, and everything that is red. All outputs are made from it.
 
-Terminal, report, summary, JUnit and JSON count and judge nothing by themselves.
+Terminal, report, summary, JUnit, OpenMetrics and JSON count and judge nothing by themselves.
 """
 
 from __future__ import annotations

@@ -280,7 +280,7 @@ def test_a_night_without_any_record_is_compared_like_any_other(config: NightlyCo
 
 def test_every_output_tells_what_is_red_beside_the_answers(config: NightlyConfig) -> None:
     """As of a night with a shard that is missing: each was green, or said that every answer is right."""
-    names = {"junit": "j.xml", "summary": "s.md"}
+    names = {"junit": "j.xml", "summary": "s.md", "openmetrics": "m.txt"}
     files = {to: config.folder / name for to, name in names.items()}
     exports = tuple(ExportEntry(to, file) for to, file in files.items())
     settings = replace(config, report=config.folder / "r.html", exports=exports)
@@ -290,6 +290,7 @@ def test_every_output_tells_what_is_red_beside_the_answers(config: NightlyConfig
     outcome = NightOutcome("a", "", (), False, aftermath.account, aftermath.files, {})
     assert (outcome.status, outcome.red) == (1, ("shard 2/2 is missing",))
     assert 'failures="1"' in files["junit"].read_text()
+    assert "ethos_hil_gate_passed 0\n" in files["openmetrics"].read_text()
     assert files["summary"].read_text().startswith("# ethos-hil: red: 1")
     page = (config.folder / "r.html").read_text()
     assert 'class="status bad"' in page

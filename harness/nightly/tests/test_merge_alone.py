@@ -22,7 +22,7 @@ from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements-merge.lock"
-EXPORTS = ("junit", "summary", "points-csv", "points-parquet")
+EXPORTS = ("junit", "summary", "openmetrics", "points-csv", "points-parquet")
 PLAN = """
 [run]
 known_model = "net.py:net"

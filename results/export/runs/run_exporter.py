@@ -44,9 +44,7 @@ class RunExporter:
 _GONE = {
     "chrome": "use perfetto, which ui.perfetto.dev opens",
     "folded": "use perfetto, which ui.perfetto.dev opens, or parquet, for a table of your own",
-    "github-benchmark": "use points-csv",
-    "model-explorer": "use perfetto, or parquet, whose rows have modules, operators and costs",
-    "openmetrics": "use points-csv, or points-parquet",
+    "github-benchmark": "use points-csv, or openmetrics",
     "pytorch-benchmark": "use points-parquet, with all numbers",
 }
 """Formats that there were, and what to use instead."""

@@ -9,14 +9,14 @@ from collections.abc import Callable
 import pytest
 
 from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
-from ethos_hil.results.export.runs import junit, summary
+from ethos_hil.results.export.runs import junit, openmetrics, summary
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.testing.quarantine import in_quarantine
 
-NAMES = ("bench-csv", "bench-parquet", "junit", "points-csv", "points-parquet", "summary")
+NAMES = ("bench-csv", "bench-parquet", "junit", "openmetrics", "points-csv", "points-parquet", "summary")
 Write = Callable[..., bytes]
 
 
@@ -89,6 +89,10 @@ def test_the_summary_has_a_letter_for_it_and_no_failure() -> None:
     assert "## Failures" not in text
 
 
+def test_openmetrics_counts_it_by_its_ending() -> None:
+    assert 'ethos_hil_records{ending="quarantined"} 1\n' in openmetrics.write(RESULTS, None)
+
+
 def test_one_that_is_fixed_is_red_in_all_of_them() -> None:
     message = "fixed: it is verified, and in quarantine until 2026-12-01 (issue/9)"
     (failure,) = ET.fromstring(junit.write(FIXED, None)).iter("failure")
@@ -96,3 +100,4 @@ def test_one_that_is_fixed_is_red_in_all_of_them() -> None:
     text = summary.write(FIXED, None)
     assert text.startswith("# ethos-hil: red: 1\n")
     assert message in text
+    assert "ethos_hil_gate_passed 0\n" in openmetrics.write(FIXED, None)
