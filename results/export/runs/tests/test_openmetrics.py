@@ -9,8 +9,7 @@ from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ethos_hil.base.plain_text import escape
-from ethos_hil.base.record import Metric
-from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.record import BenchInfo, Metric
 from ethos_hil.results.export.runs import openmetrics
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
