@@ -154,7 +154,7 @@ class Conductor:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *part.arguments]
         command += ["-n", str(self._config.jobs), "--dist", "worksteal"]  # one, too: a test may kill its process
         command += [f"--runs={folder.parent}", f"--run-name={folder.name}", "--resume"]
-        command += [f"--run-part={name}", f"--run-attempt={attempt}"]
+        command += [f"--run-part={name}", f"--run-attempt={attempt}", f"--artifacts={folder / 'failures'}"]
         if tests is None:
             command += [f"--shard={self._shard}"] if self._shard is not None else []
             return [*command, *part.selection, "--", *part.entry.paths]

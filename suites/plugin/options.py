@@ -53,6 +53,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     **{how.flag(name): _attributes_of(name, how) for name, how in OPTIONS.items() if how.session},
     "--compile-only": {"action": "store_true", "help": "run nothing; no test is verified then"},
     "--one-in": {"type": int, "metavar": "N", "help": "run every Nth case of each file only"},
+    "--artifacts": {"metavar": "DIR", "help": "keep all that is known of a test that fails"},
     "--runs": {"metavar": "DIR", "help": f"where records are kept ({DEFAULT_ROOT})"},
     "--run-name": {"metavar": "NAME", "help": "keep them in this run folder, which other sessions may share"},
     "--resume": {"action": "store_true", "help": "run no test that ended well before, in the run folder of --run-name"},
@@ -126,6 +127,7 @@ class Options:
         suffixes: the names of the profiles whose tests run; none for all.
         one_in: run every n-th case of each file, and the first.
         question: what every test asks, but for the test and its NPU. What is on the NPU a test declares itself.
+        artifacts: folder for all facts about failed tests.
         runs: folder of run folders, which keep the records.
         run: the name of this session's run folder.
         shared: whether the run folder was named, so that other sessions may write it.
@@ -138,6 +140,7 @@ class Options:
     suffixes: frozenset[str]
     one_in: int
     question: Question
+    artifacts: Path | None
     runs: Path
     run: str
     shared: bool
@@ -210,6 +213,7 @@ class Options:
                 {name: value_of(OPTIONS[name].flag(name)) for name in TESTING.fields},
                 compile_only=value_of("--compile-only"),
             ),
+            artifacts=Path(value_of("--artifacts")).absolute() if value_of("--artifacts") is not None else None,
             runs=Path(value_of("--runs") or DEFAULT_ROOT).absolute(),
             run=run_name(config),
             shared=name is not None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.base.verdict import FailureKind, Standing
+from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.plugin.options import Options
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool
     from ethos_hil.results.store import RunFolder
     from ethos_hil.suites.trial.declared import Declared
+    from ethos_hil.suites.trial.run_trial import Trial
 
 
 def line_of(file: Path, *names: str) -> int | None:
@@ -89,6 +90,7 @@ class DeclaredItem(pytest.Item):
         self.declaration, self.case = declaration, case
         self.profile_name = profile
         self.record: Record | None = None
+        self._kept: Path | None = None
         self._defect: Defect | None = None
         self.unknown: tuple[str, ...] = ()
         self.add_marker(self.options.profiles[profile].marker)
@@ -159,10 +161,10 @@ class DeclaredItem(pytest.Item):
         except (Exception, pytest.fail.Exception) as error:  # pytest-timeout ends a test with the latter
             kind = FailureKind.TIMEOUT if isinstance(error, pytest.fail.Exception) else FailureKind.INTERNAL
             text = str(error).partition("\n")[0]
-            self._keep(trial.stop(Failure(kind, f"{type(error).__name__}: {text}")))
+            self._keep(trial, trial.stop(Failure(kind, f"{type(error).__name__}: {text}")), error)
             raise
         self._defect, self.unknown = trial.defect, trial.unknown
-        self._keep(record)
+        self._keep(trial, record, trial.error)
         ending = ending_of(record)
         if self._defect is not None:
             raise pytest.xfail.Exception(f"{self._defect.what} ({self._defect.link})")
@@ -171,19 +173,28 @@ class DeclaredItem(pytest.Item):
         if not ending.green:
             raise pytest.skip.Exception(self.reason)
 
-    def _keep(self, record: Record) -> None:
-        """Keep the record in the run folder. Raises ToolError where that fails; a lost record is not a result."""
+    def _keep(self, trial: Trial, record: Record, error: BaseException | None) -> None:
+        """Keep the record in the run folder, and all files of a failure where they are requested.
+
+        Raises:
+            ToolError: a file cannot be written; a lost record is not a result.
+        """
         from ethos_hil.base.errors import ToolError
 
         self.record = record
         options = self.options
         try:
+            if record.verdict == Verdict.FAILED and self._defect is None and options.artifacts is not None:
+                from ethos_hil.suites.trial import failure_dump
+
+                self._kept = failure_dump.place(trial.test, options.artifacts, self.config.rootpath)
+                failure_dump.keep(self._kept, trial, record, error)
             run_folder(self.config).append(self.record, part=options.part, attempt=options.attempt)
         except OSError as problem:
             self.record = None
             raise ToolError(
                 f"{problem.filename or 'the record'} cannot be written: {problem.strerror or problem}",
-                hint="free some space, or choose another folder: --runs",
+                hint="free some space, or choose other folders: --runs, --artifacts",
                 kind=FailureKind.RECORDS,
             ) from problem
 
@@ -240,7 +251,8 @@ class DeclaredItem(pytest.Item):
             lines += [f"hint: {record.failure.hint}"] if record.failure.hint else []
         if record.divergence is not None:
             lines.append(f"starts at: {record.divergence.message}")
-        return [*lines, f"declared at: {self.source}"]
+        lines.append(f"declared at: {self.source}")
+        return lines + ([f"all of it is in: {self._kept}"] if self._kept is not None else [])
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return the declaring file and the line, counted from 0."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ethos_hil.base.record import Record
+from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.export.runs import junit
 from ethos_hil.results.run_results import read_results
 from ethos_hil.results.store import StoredRecord, read
@@ -118,7 +121,7 @@ def test_what_is_only_compiled_never_counts_as_passed(tmp_path: Path) -> None:
 
 
 def test_a_defect_upstream_is_told_apart_and_held_to_what_is_declared(tmp_path: Path) -> None:
-    result = session(tmp_path, SAMPLE, "-k", "(flawed or mended) and u55")
+    result = session(tmp_path, SAMPLE, "-k", "(flawed or mended) and u55", "--artifacts", tmp_path / "kept")
     assert result.status == FAILED
     flawed, mended = result.tests["test_flawed_known_U55_BI"], result.tests["test_mended_since_U55_BI"]
     assert flawed.element == "skipped"
@@ -128,6 +131,7 @@ def test_a_defect_upstream_is_told_apart_and_held_to_what_is_declared(tmp_path: 
     assert "0 verified, 0 compiled-only, 0 skipped, 1 failed, 1 known defect" in result.output
     assert "1 xfailed" in result.output.splitlines()[-1]
     assert_that_the_export_says_the_same(tmp_path, "failure", "skipped")
+    assert [path.name for path in (tmp_path / "kept/suites/tests/sample").iterdir()] == ["mended_since_U55_BI"]
 
 
 def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fails(
@@ -148,17 +152,32 @@ def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fail
     assert f"SKIPPED [1] suites/tests/sample.py:{line}: the target corstone-300 cannot have" in result.output
 
 
-def test_a_wrong_answer_is_told_in_a_few_lines(tmp_path: Path) -> None:
+def test_a_wrong_answer_is_told_in_a_few_lines_and_all_blobs_are_kept(tmp_path: Path) -> None:
     result = session(
-        tmp_path, SAMPLE, "-k", "itself and (u55 or u65 or u85)", *SABOTAGED, environment={VARIABLE: "wrong-answer"}
-    )
+        tmp_path, SAMPLE, "-k", "itself and (u55 or u65 or u85)", *SABOTAGED, "--artifacts", tmp_path / "kept",
+        environment={VARIABLE: "wrong-answer"},
+    )  # fmt: skip
     assert result.status == FAILED
     assert result.verdicts == dict.fromkeys((f"test_plus_itself_{npu}_BI" for npu in ("U55", "U65", "U85")), "failed")
     assert {test.properties["kind"] for test in result.tests.values()} == {"mismatch"}
+    folder = tmp_path / "kept/suites/tests/sample/plus_itself_U55_BI"
     lines = explanation(result, "test_plus_itself_U55_BI")
-    assert [line.partition(":")[0] for line in lines] == ["mismatch", "starts at", "declared at"]
+    assert [line.partition(":")[0] for line in lines] == [
+        *("mismatch", "starts at", "declared at", "all of it is in"),
+    ]
+    assert lines[-1].endswith(str(folder))
     assert "7 of 7 elements differ" in lines[0]
     assert "delegate call 1 is the first that differs" in lines[1]
+    record = Record.from_json(json.loads((folder / "record.json").read_text()))
+    assert (record.verdict, record.test and record.test.case) == ("failed", "itself")
+    artifact = Artifact.load(folder / "artifact")
+    assert artifact.delegates[0].tosa
+    assert (folder / "artifact/delegate-0.vela").read_bytes() == artifact.delegates[0].vela
+    assert artifact.pte in (folder / "image.elf").read_bytes()
+    assert (folder / "console.txt").exists()
+    with np.load(folder / "expected.npz") as expected, np.load(folder / "found.npz") as answered:
+        assert expected.files == answered.files
+        assert any((expected[name] != answered[name]).any() for name in expected.files)
 
 
 def test_only_a_fault_of_the_harness_shows_a_traceback(tmp_path: Path) -> None:
