@@ -23,7 +23,6 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,20 +92,6 @@ def discard(path: Path) -> None:
             path.unlink()
 
 
-def write_small(path: Path, text: str) -> None:
-    """Write a file whole or not at all, in place of whatever is there: also of a pipe, which `base.files` writes to."""
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "w") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 class CacheContents:
     """All entries below a cache's folder.
 
@@ -154,11 +139,11 @@ class CacheContents:
             if known is not None:
                 known += CacheEntry.read(path).size
             if known is not None and known <= limit:
-                write_small(self._size, f"{known}\n")
+                write_whole(self._size, f"{known}\n")
                 return Removed()
             entries = self._entries()
             if sum(entry.size for entry in entries) <= limit:
-                write_small(self._size, f"{sum(entry.size for entry in entries)}\n")
+                write_whole(self._size, f"{sum(entry.size for entry in entries)}\n")
                 return Removed()
             return self._shrink(entries, int(limit * _KEEP), path)
 
@@ -184,12 +169,8 @@ class CacheContents:
         """
         removed = self.trim(0)
         for version in self._versions():
-            for path in _list(version / "cases"):
-                path.unlink(missing_ok=True)
-            for path in _list(version / "by-pte"):
-                with contextlib.suppress(OSError, UnicodeDecodeError):
-                    if not (version / "artifacts" / read_text(path, "ascii", most=_MOST_NOTE).strip()).is_dir():
-                        path.unlink()
+            discard(version / "cases")
+            discard(version / "by-pte")
             for path in _list(version / "locks"):
                 with lock(path, wait=False) as mine:
                     if mine:
@@ -205,7 +186,7 @@ class CacheContents:
                 count, size = count + 1, size + entry.size
             else:
                 kept.append(entry)
-        write_small(self._size, f"{total - size}\n")
+        write_whole(self._size, f"{total - size}\n")
         if count and kept:
             self._forget_cases(kept[0].used)
         return Removed(count, size)

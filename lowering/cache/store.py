@@ -27,7 +27,6 @@ from ethos_hil.lowering.cache.contents import (
     cache_limit,
     discard,
     touch,
-    write_small,
 )
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -144,4 +143,4 @@ class Cache:
     def _index(self, artifact: Artifact) -> None:
         folder = self.root / "by-pte"
         folder.mkdir(parents=True, exist_ok=True)
-        write_small(folder / artifact.sha256, artifact.key + "\n")
+        write_whole(folder / artifact.sha256, artifact.key + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+import re
 from functools import cache
 from pathlib import Path
 
@@ -67,11 +68,7 @@ def _find_versions() -> dict[str, str]:
 def installed_digest(record: str) -> str:
     """Return the SHA-256 of an installed package's RECORD, apart from its lines about scripts; hexadecimal."""
     # Scripts are outside of site-packages, and contain the path of their environment.
-    kept = f"\n{record}"
-    while (start := kept.find("\n../")) >= 0:
-        end = kept.find("\n", start + 1)
-        kept = kept[:start] + (kept[end:] if end >= 0 else "")
-    return hashlib.sha256(kept.encode()).hexdigest()
+    return hashlib.sha256(re.sub(r"^\.\./.*\n?", "", record, flags=re.MULTILINE).encode()).hexdigest()
 
 
 def source_digest(*folders: Path) -> str:

@@ -8,7 +8,6 @@ import fcntl
 import importlib.metadata
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.process import start_child, state_of, tell_stopped
+from ethos_hil.base.process import start_child
 from ethos_hil.lowering.native import serve
 
 LIMIT_SECONDS = 1800
@@ -30,8 +29,6 @@ _LEAST_MEMORY_BYTES = 1 << 30
 _REASON = re.compile(r"error|assert|terminate|what\(\)|failed|alloc", re.IGNORECASE)
 """In a line of a tool's output that may say why it ended."""
 _LINE_LENGTH = 200
-_SILENT_SECONDS = 2.0
-"""After so long without an answer its process is looked at."""
 _NOTE_BYTES = 4000
 _LISTING_BYTES = 64 << 20
 
@@ -129,24 +126,11 @@ class _Process:
 
     def receive(self) -> serve.Message:
         """Return the answer. Raise NativeCrash if the process ends without one."""
-        self._wait()
         answer = serve.receive(self._answers)
         if answer is None:
             raise self._ending()
         self.idle = True
         return answer
-
-    def _wait(self) -> None:
-        """Wait for an answer. A process that was stopped by a signal gives none and takes no CPU time: tell it once."""
-        poll = select.poll()
-        poll.register(self._answers, select.POLLIN)
-        reported = False
-        while not poll.poll(_SILENT_SECONDS * 1000):
-            number = self.process.pid
-            if not reported and state_of(number) in ("T", "t"):
-                reported = True
-                who = f"waiting for {self.tool}, whose process {number}"
-                tell_stopped(number, who, f"`kill -KILL {number}` ends it")
 
     def _ending(self) -> NativeCrash:
         """Return how it ended."""
