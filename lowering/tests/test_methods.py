@@ -11,7 +11,6 @@ import torch
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference
@@ -35,22 +34,6 @@ def test_each_method_is_lowered_by_itself(lowered: Lowered) -> None:
         (expected,) = view.floating
         allowed = 1e-6 if on_cpu else 0.02  # float32, and eight bits of the range
         assert np.abs(answer - expected).max() <= allowed * np.ptp(expected)
-
-
-@pytest.mark.slow
-def test_what_methods_share_is_in_the_program_once(lowered: Lowered) -> None:
-    artifact = lowered("methods")
-    (first,), (again,) = artifact.of("encode").plan.delegates, artifact.of("encode_again").plan.delegates
-    assert first.file_offset == again.file_offset > 0
-    assert artifact.pte.count(first.data) == 1
-    # Constants of the CPU's are shared even where modules are not: ExecuTorch goes by their bytes.
-    constants = {
-        name: [value.data for value in artifact.of(name).plan.values if isinstance(value, Tensor) and value.data]
-        for name in ("rank", "rank_again")
-    }
-    weights = next(data for data in constants["rank"] if len(data) == 2000)
-    assert weights in constants["rank_again"]
-    assert artifact.pte.count(weights) == 1
 
 
 def test_a_method_that_is_not_there_lists_the_others() -> None:
