@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import read_bytes, writable, write_whole
+from ethos_hil.base.files import read_bytes
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import BoardRun, RunnerInfo
@@ -26,10 +25,7 @@ from ethos_hil.harness.image.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, OWN_CLOCKS, Clocks, Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.npu import Npu
-from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES, memory_system
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.npu.trace import records
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.base import Target, run_image
@@ -41,7 +37,7 @@ from ethos_hil.harness.verdict.metrics import Stopwatch
 from ethos_hil.harness.verdict.model_calls import call_model, require_float_answers
 from ethos_hil.harness.verdict.run_data import RunData, check_text, written_text
 from ethos_hil.harness.verdict.verify import references_of
-from ethos_hil.lowering.artifact import Artifact, Delegate, row_at
+from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 from ethos_hil.lowering.oracle.reference import ReferenceRun
@@ -92,7 +88,6 @@ def run(
     *,
     reporter: Reporter | None = None,
     pool: BoardPool | None = None,
-    trace: Path | None = None,
 ) -> Report:
     """Lower the model (or take it from the cache), run it on the target, and compare every output.
 
@@ -100,7 +95,6 @@ def run(
         question: what to run, and where.
         reporter: receives the progress.
         pool: keeps boards between runs; without a pool every run starts a board and stops it.
-        trace: file for a record of every NPU operation, written before anything runs.
 
     Raises:
         UsageError, ToolError, TargetError, OracleError: see `ethos_hil.base.errors`.
@@ -138,8 +132,6 @@ def run(
     question = dataclasses.replace(question, repeat=question.repeat or lowering.repeat.get(artifact.method, 1))
     text = lowering.text.get(artifact.method, "")
     check_text(artifact, text)
-    if trace is not None:
-        write_trace(artifact, npu, trace)
     method = lowering.model.methods[artifact.method] if lowering.model is not None else None
     with naming_program(artifact):
         report = _run_artifact(artifact, board, firmware, question, data.of(lowering.source), reporter, watch, method)
@@ -394,39 +386,3 @@ def _pack(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[bytes
     return [
         [tensor.to_bytes(value) for tensor, value in zip(tensors, input_set, strict=True)] for input_set in input_sets
     ]
-
-
-def trace_lines(artifact: Artifact, npu: EthosU) -> Iterator[dict[str, Any]]:
-    """Return a record for each operation of each delegate, in the order of the calls.
-
-    Raises Fault where a command stream cannot be decoded.
-    """
-    decoder = Npu(artifact.npu or npu)
-    ports = DEFAULT_PORTS if artifact.memory_mode is None else MODES[artifact.memory_mode.kind]
-    system = artifact.system
-    memories = None if system is None else memory_system(system, decoder.configuration.family)
-    for delegate in sorted(artifact.delegates, key=lambda delegate: delegate.instruction):
-        program = decoder.decode(delegate.blob.command_stream)
-        for record in records(program, program.timing(ports, memories)):
-            yield {"delegate": delegate.instruction, **record, **_origin(delegate, record["offset"])}
-
-
-def write_trace(artifact: Artifact, npu: EthosU, path: Path) -> None:
-    """Write the file, whole or not at all.
-
-    Raises:
-        UsageError: the file cannot be written.
-        Fault: a command stream cannot be decoded.
-    """
-    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in trace_lines(artifact, npu))
-    with writable(path):
-        write_whole(path, text)
-
-
-def _origin(delegate: Delegate, offset: int) -> dict[str, Any]:
-    """Return the delegate map's row for an offset in the stream; empty for a .pte lowered elsewhere."""
-    index = row_at(delegate.npu_ops, offset)
-    if index is None:
-        return {}
-    row = delegate.npu_ops[index]
-    return {name: getattr(row, name) for name in ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "tensor")}

@@ -26,7 +26,6 @@ from ethos_hil.lowering.cache.contents import prepare_torch
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ethos_hil.harness.dry_run.survey import Survey
     from ethos_hil.harness.verdict.findings import Report
 
 DOCTOR_SCHEMA_VERSION = PREFLIGHT_SCHEMA_VERSION = 1
@@ -43,14 +42,12 @@ class RunFiles:
         outputs: the device's outputs, or None.
         runs: the folder of run folders.
         formats: the folder with the record in every format, or None.
-        trace: every NPU operation, or None.
     """
 
     json_file: Path | None
     outputs: Path | None
     runs: Path
     formats: Path | None = None
-    trace: Path | None = None
 
 
 def run(
@@ -73,7 +70,7 @@ def run(
     """
     failure: EthosHilError | None = None
     problems: list[EthosHilError] = []
-    check_written(question, {"--json": files.json_file, "--outputs": files.outputs, "--trace": files.trace})
+    check_written(question, {"--json": files.json_file, "--outputs": files.outputs})
     try:
         with loading(question.label) as live:
             # Late imports: they take long, and --help should be quick. The reference model starts meanwhile.
@@ -83,7 +80,7 @@ def run(
             if how is None:
                 from ethos_hil.harness.run import run as run_model
 
-                report = run_model(question, reporter=live, trace=files.trace)
+                report = run_model(question, reporter=live)
             else:
                 report = how(question, live)
             record = report.record
@@ -121,34 +118,18 @@ def preflight(question: Question, *, json_file: Path | None) -> int:
     """
     check_written(question, {"--json": json_file})
     with loading(question.label) as live:
-        from ethos_hil.harness.dry_run.survey import survey
+        from ethos_hil.harness.dry_run.survey import survey as survey_model
 
-        result = survey(question, reporter=live)
-    return _show_checks(result, question.label, str(question.npu_name), json_file)
+        survey = survey_model(question, reporter=live)
 
-
-def preflight_runner(runner: Path, target: str, npu: str, *, json_file: Path | None) -> int:
-    """Show what is wrong with a runner for a target. Return the exit status.
-
-    Raises:
-        EthosHilError: the runner cannot be used, or the target is missing.
-    """
-    from ethos_hil.harness.dry_run.survey import survey_runner
-
-    check_files([json_file])
-    check_distinct({"--json": json_file}, {"--runner": runner})
-    return _show_checks(survey_runner(runner, target, npu), None, npu, json_file)
-
-
-def _show_checks(survey: Survey, model: str | None, npu: str, json_file: Path | None) -> int:
     from ethos_hil.harness.verdict.artifact_info import cpu_ops
 
     if json_file is not None:
         document = {
             "schema_version": PREFLIGHT_SCHEMA_VERSION,
             "verdict": "ok" if survey.ok else "failed",
-            "model": model,
-            "npu": npu,
+            "model": question.label,
+            "npu": str(question.npu_name),
             "target": vars(survey.target),
             "checks": [vars(check) for check in survey.checks],
             "delegated": survey.placement.delegated,

@@ -22,8 +22,7 @@ from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
 from ethos_hil.base.errors import EthosHilError, UsageError, error_of_exit, shortage
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.process import end_on_signals, ignore_further
-from ethos_hil.base.question import OPTIONS, Question
-from ethos_hil.harness.ask.place import npu_of
+from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import (
     DEBUG,
     RUNS,
@@ -48,8 +47,6 @@ from ethos_hil.harness.cli.scan import scan
 from ethos_hil.harness.terminal.standard_streams import StandardStreams
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
-_OF_AN_ELF = ("runner", "target", "npu")
-"""What says where an ELF is to run; all else is about a model."""
 _MAY_EXIT = ("ethos_hil", "typer", "click")
 """Packages whose sys.exit() says how a command ended. Those of a model or a plug-in do not."""
 _DEVICE_LINES, _DEVICE_LINE = 10, 500
@@ -95,10 +92,6 @@ def _root() -> None:
 def run(
     question: Question,
     context: typer.Context,
-    trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write every NPU operation there, as decoded and timed, as JSON lines."),
-    ] = None,
     json_file: Annotated[Path | None, file_option("--json", "the record there")] = None,
     outputs: Annotated[
         Path | None,
@@ -124,7 +117,7 @@ def run(
     """
     from ethos_hil.harness.cli import commands
 
-    files = commands.RunFiles(json_file, outputs, runs, trace=trace)
+    files = commands.RunFiles(json_file, outputs, runs)
     if is_bundle(question.label, replay=replay):
         raise typer.Exit(run_bundle(context, question, files, replay=replay))
     raise typer.Exit(commands.run(question, files))
@@ -206,30 +199,17 @@ def lower(
 @app.command()
 @asks(PREFLIGHT)
 def preflight(
-    question: Question | None,
-    context: typer.Context,
+    question: Question,
     json_file: Annotated[Path | None, file_option("--json", "the checks there")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Check whether MODEL can run on a target, without running it: NPU, memory, kernels, versions.
 
-    With --runner, also whether that ELF would boot on the part: vectors, memories, and a boot on the strict virtual
-    board. Without MODEL, only that.
-
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """
     from ethos_hil.harness.cli import commands
 
-    if question is not None:
-        raise typer.Exit(commands.preflight(question, json_file=json_file))
-    for name, flag in given_parameters(context).items():
-        if name in OPTIONS and name not in _OF_AN_ELF:
-            raise UsageError(f"{flag} is about a model, and there is none", hint="give MODEL")
-    runner, target = context.params["runner"], context.params["target"]
-    if runner is None:
-        raise UsageError("there is nothing to check", hint="give MODEL, or an ELF with --runner")
-    npu = npu_of(context.params["npu"], target)
-    raise typer.Exit(commands.preflight_runner(runner, target, npu, json_file=json_file))
+    raise typer.Exit(commands.preflight(question, json_file=json_file))
 
 
 @app.command("runs")

@@ -22,7 +22,7 @@ from ethos_hil.harness.fvp_stand_in import parameters
 from ethos_hil.harness.fvp_stand_in.parameters import MAX_COMMAND_LINE, ParameterError, Treatment
 from ethos_hil.harness.socs.registry import FvpModel
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD_VARIABLE, Rule
-from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting, says_yes, trusts_elf
+from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting, says_yes
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,6 @@ OPTIONS = (
     Option("list-params", "l", "", _HONOURED, "print the parameters"),
     Option("help", "h", "", _HONOURED, "print this"),
     Option("version", "", "", _HONOURED, "print what this is"),
-    Option("trust-elf", "", "", _HONOURED, "not an FVP's: let the program reach all files and run commands, as there"),
     Option("strict-board", "", "", _HONOURED, "not an FVP's: fail where a real board may not forgive the program"),
     Option(
         "count-instructions",
@@ -218,7 +217,6 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
             flags.add(option.name)
     try:
         values = parameters.check(texts, model)
-        trusted = "trust-elf" in flags or trusts_elf()
         strict_board = "strict-board" in flags or says_yes(STRICT_BOARD_VARIABLE)
     except (ParameterError, UsageError) as error:
         raise CommandLineError(str(error)) from None
@@ -233,7 +231,7 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
         data=tuple(data),
         dumps=tuple(dumps),
         boot=_boot(model, values),
-        semihosting=_semihosting(values, trusted=trusted),
+        semihosting=_semihosting(values),
         uart=UartSettings(
             str(values.get("{board}.uart0.out_file", "")),
             bool(values["{board}.uart0.shutdown_on_eot"]),
@@ -369,7 +367,7 @@ def _boot(model: FvpModel, values: Mapping[str, bool | int | str]) -> int:
     return boot
 
 
-def _semihosting(values: Mapping[str, bool | int | str], *, trusted: bool) -> Semihosting | None:
+def _semihosting(values: Mapping[str, bool | int | str]) -> Semihosting | None:
     if not values["{cpu}.semihosting-enable"]:
         return None
     command_line = str(values.get("{cpu}.semihosting-cmd_line", ""))
@@ -384,4 +382,4 @@ def _semihosting(values: Mapping[str, bool | int | str], *, trusted: bool) -> Se
     cwd = Path(str(values.get("{cpu}.semihosting-cwd", "")) or ".")
     if not cwd.is_dir():
         raise CommandLineError(f"semihosting-cwd {str(cwd)!r} is not a folder")
-    return Semihosting(command_line, cwd, HeapInfo(*words), trusted)
+    return Semihosting(command_line, cwd, HeapInfo(*words))

@@ -19,11 +19,10 @@ from ethos_hil.harness.fvp_stand_in.command_line import DataFile, DumpFile, Laun
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.link.frames import DC4, EOT
 from ethos_hil.harness.socs.soc import Memory
-from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.mps3_an547 import memory_needed, missing
-from ethos_hil.harness.virtual.qemu import write_all
-from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE, AnsweredCalls
+from ethos_hil.harness.virtual.qemu import equipped_qemu, write_all
+from ethos_hil.harness.virtual.semihosting import AnsweredCalls
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory, GuestOutput, Machine
@@ -304,8 +303,6 @@ def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
         screen.finish()
         for refusal in machine.refusals if machine is not None else ():
             _say(f"semihosting: {refusal}")
-        if machine is not None and machine.refusals:
-            _say(f"--trust-elf, or {TRUST_VARIABLE}=1, lets the program do what you may do")
     if machine is not None and machine.device.fault is not None and status:
         _say(f"the NPU had stopped with a {machine.device.fault.message}")
     if not settings.quiet:

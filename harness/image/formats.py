@@ -498,55 +498,12 @@ Started = Struct(
     "Started", "A package runs. HELLO follows.", (Field("crc32", "u32", "zlib CRC-32 of the package in memory"),)
 )
 
-STRUCTS = (
-    PackageHeader,
-    InputRef,
-    EventSet,
-    Cut,
-    FrameHeader,
-    Hello,
-    Log,
-    Loaded,
-    RunBegin,
-    TensorInfo,
-    Counters,
-    Step,
-    RunEnd,
-    Error,
-    FaultInfo,
-    End,
-    Mailbox,
-    HostHeader,
-    Upload,
-    Speed,
-    Ready,
-    Received,
-    Refused,
-    Started,
+STRUCTS = tuple(value for value in globals().values() if isinstance(value, Struct))
+ENUMS = tuple(
+    value for value in globals().values() if isinstance(value, type) and issubclass(value, enum.IntEnum | enum.IntFlag)
 )
-ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
-    PackageFlag,
-    DeviceMemoryMode,
-    FrameType,
-    HostFrameType,
-    MonitorFrameType,
-    Refusal,
-    StepPart,
-    TensorRole,
-    ErrorKind,
-)
-_CONSTANTS = (
-    "PACKAGE_VERSION",
-    "PACKAGE_ALIGNMENT",
-    "PROTOCOL_VERSION",
-    "MAX_RANK",
-    "PRINTABLE_MARK",
-    "MAX_FRAME_PAYLOAD",
-    "MAX_CHUNK",
-    "MAX_COMMAND",
-    "EVENT_COUNTERS",
-    "LAST_FRAME_TYPE",
-)
+_CONSTANTS = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
+"""All that is defined above, in that order."""
 
 
 def cpp_header() -> str:
@@ -564,7 +521,7 @@ def cpp_header() -> str:
     for name in ("PACKAGE_MAGIC", "MAILBOX_MAGIC"):
         magic = ", ".join(f"0x{byte:02x}" for byte in globals()[name])
         lines.append(f"constexpr std::uint8_t {name}[{len(globals()[name])}] = {{{magic}}};")
-    lines += [f"constexpr std::uint32_t {name} = {globals()[name]};" for name in _CONSTANTS]
+    lines += [f"constexpr std::uint32_t {name} = {value};" for name, value in _CONSTANTS.items()]
     for enumeration in ENUMS:
         lines += ["", f"enum class {enumeration.__name__} : std::uint32_t {{"]
         lines += [f"  {member.name} = {int(member)}," for member in enumeration]

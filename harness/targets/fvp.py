@@ -39,7 +39,6 @@ from ethos_hil.harness.targets.fvp_description import (
 )
 from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings, lacking
-from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 
 _COMMANDS = tuple(bytes([byte]) for byte in UART_PARAMETERS)
 _KEPT = 1 << 20
@@ -191,7 +190,6 @@ class FvpTarget(Target):
         npu: EthosU,
         *,
         fast: bool = False,
-        trust_elf: bool = False,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         """Take the FVP of `soc` that has `npu`, and ask it for its version and parameters.
@@ -200,7 +198,6 @@ class FvpTarget(Target):
             soc: the Corstone.
             npu: its NPU.
             fast: leave out timing.
-            trust_elf: a launcher lets a runner reach every file. Arm's FVPs always do.
             tell: gets what is being done, before it takes time.
 
         Raises:
@@ -224,7 +221,6 @@ class FvpTarget(Target):
         self.cpu_unit = "instructions" if self.launcher else "cycles"
         self._macs = npu.macs
         self._fast = fast
-        self._trust_elf = trust_elf
         self._running = contextlib.ExitStack()
         self._always = self._settings(Use.EVERY_RUN)
         if fast:
@@ -402,7 +398,7 @@ class FvpTarget(Target):
         image = folder / "image.elf"
         image.write_bytes(elf)
         command = [*self.command(values, image, timeout), *(["--count-instructions"] if counter else [])]
-        simulation = Simulation(command, folder, {TRUST_VARIABLE: "1"} if self._trust_elf else {})
+        simulation = Simulation(command, folder)
         self._running.callback(simulation.stop)
         try:
             yield simulation
@@ -452,7 +448,7 @@ def _own_limit(where: str, lines: list[str]) -> TargetError:
 
 def _plugin(soc: Soc) -> TargetPlugin:
     def make(npu: EthosU, asked: TargetSettings) -> FvpTarget:
-        return FvpTarget(soc.name, npu, fast=asked.fast, trust_elf=asked.trust_elf, tell=asked.tell)
+        return FvpTarget(soc.name, npu, fast=asked.fast, tell=asked.tell)
 
     def find(npu: EthosU) -> ToolError | None:
         model = fvp_model(soc.name, npu.name)
@@ -467,7 +463,7 @@ def _plugin(soc: Soc) -> TargetPlugin:
         npus=tuple(name for npu in soc.npus if npu.fvp is not None for name in npu.names),
         make=make,
         find=find,
-        options=frozenset({TargetOption.FAST, TargetOption.TRUST_ELF}),
+        options=frozenset({TargetOption.FAST}),
     )
 
 

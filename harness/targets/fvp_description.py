@@ -33,7 +33,7 @@ import re
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +66,6 @@ class Simulation:
         self,
         command: Sequence[str],
         folder: Path,
-        variables: Mapping[str, str] | None = None,
         hear: Callable[[bytes], object] = _unheard,
     ) -> None:
         """Start a simulator.
@@ -74,7 +73,6 @@ class Simulation:
         Args:
             command: its command line.
             folder: where it runs.
-            variables: environment variables, as well as our own.
             hear: gets all that it writes, in pieces; `lines` may be shortened.
 
         Raises:
@@ -84,7 +82,7 @@ class Simulation:
         self._console_text = ConsoleText(TELLING)
         self._hear = hear
         try:
-            self._process = start_child(command, cwd=folder, env={**os.environ, **(variables or {})})
+            self._process = start_child(command, cwd=folder)
         except OSError as error:
             raise TargetNotAvailable(
                 f"{command[0]} could not be started: {error.strerror}",

@@ -25,9 +25,6 @@ class TargetOption(enum.StrEnum):
     """`--strict-waits`: a run whose command stream lacks a wait ends in a TargetError of kind "hazard"."""
     FAST = "fast"
     """`--fast`: the NPU leaves out its timing, to be faster. The target has no Capability.NPU_CYCLES then."""
-    TRUST_ELF = "trust-elf"
-    """`--trust-elf`: a runner reaches every file that the user reaches, and may run commands. Without it a target keeps
-    a runner to the folder it is given (an FVP of Arm's cannot)."""
     STRICT_BOARD = "strict-board"
     """`--strict-board`: the board forgives nothing that a real part may not forgive (docs/targets.md). What a program
     does against one of its rules ends in a TargetError of kind "board-rule"."""
@@ -52,7 +49,6 @@ class TargetSettings:
     Attributes:
         strict: see TargetOption.STRICT.
         fast: see TargetOption.FAST.
-        trust_elf: see TargetOption.TRUST_ELF.
         strict_board: see TargetOption.STRICT_BOARD.
         pool: see TargetOption.POOL.
         tell: gets what is being done while the target is made, before something takes time; or None.
@@ -60,7 +56,6 @@ class TargetSettings:
 
     strict: bool = False
     fast: bool = False
-    trust_elf: bool = False
     strict_board: bool = False
     pool: BoardPool | None = None
     tell: Callable[[str], None] | None = None

@@ -26,7 +26,6 @@ _REFUSALS = {
     TargetOption.STRICT: "{flag} needs to see into the NPU, which --target {name} does not allow",
     TargetOption.FAST: "{flag} is for FVPs; --target {name} has one speed",
     TargetOption.STRICT_BOARD: "{flag} is for the virtual board; --target {name} forgives what it forgives",
-    TargetOption.TRUST_ELF: "{flag} is for targets that run other ELFs; --target {name} does not",
 }
 
 

@@ -27,13 +27,12 @@ from ethos_hil.harness.targets.executor_runner import TELLING
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings, lacking
 from ethos_hil.harness.virtual.board import BoardPool, QemuBoard, new_board
 from ethos_hil.harness.virtual.engine import Engine
-from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
 from ethos_hil.harness.virtual.mps3_an547 import memory_needed, missing
-from ethos_hil.harness.virtual.qemu import find_qemu
+from ethos_hil.harness.virtual.qemu import equipped_qemu, find_qemu
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD, Rule
-from ethos_hil.harness.virtual.semihosting import Semihosting, trusts_elf
+from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.lowering.vela.ini import SystemConfiguration
 
 
@@ -115,8 +114,7 @@ def boot(
 
 def _refusals(machine: Machine) -> tuple[str, ...]:
     """Return what the program did not get, as lines of the console."""
-    lines = [f"semihosting: {refusal}" for refusal in machine.refusals]
-    return (*lines, "--trust-elf lets the program do what you may do") if lines else ()
+    return tuple(f"semihosting: {refusal}" for refusal in machine.refusals)
 
 
 Wire = Callable[[bytes], bytes]
@@ -143,7 +141,6 @@ class VirtualTarget(Target):
         npu: str,
         *,
         strict: bool = False,
-        trust_elf: bool = False,
         pool: BoardPool | None = None,
         soc: Soc | str | None = None,
         engine: EngineFactory = Engine,
@@ -156,7 +153,6 @@ class VirtualTarget(Target):
         Args:
             npu: name of its configuration.
             strict: fail on command streams that lack a wait.
-            trust_elf: let a runner reach every file, and run commands, by semihosting.
             pool: where boards wait for their next run; without one every run starts a board and ends it.
             soc: the system on chip, or its name; by default the first one of harness/socs that has the NPU.
             engine: makes the engine that runs the NPU's jobs, for each run; by default the functional model.
@@ -182,7 +178,6 @@ class VirtualTarget(Target):
         self.soc = self._soc.name
         self.npu = npu
         self._strict = strict
-        self._trust_elf = trust_elf or trusts_elf()
         self._pool = pool
         self._engine = engine
         self._wire = wire
@@ -248,7 +243,7 @@ class VirtualTarget(Target):
 
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         find_qemu()
-        semihosting = Semihosting(command_line, folder, trusted=self._trust_elf)
+        semihosting = Semihosting(command_line, folder)
         return boot(
             elf,
             semihosting,
@@ -329,7 +324,6 @@ def _make(npu: EthosU, settings: TargetSettings) -> VirtualTarget:
     return VirtualTarget(
         npu.name,
         strict=settings.strict,
-        trust_elf=settings.trust_elf,
         pool=settings.pool,
         rules=STRICT_BOARD if settings.strict_board else (),
     )
@@ -343,5 +337,5 @@ PLUGIN = TargetPlugin(
     npus=tuple(dict.fromkeys(name for soc in SOCS if soc.virtual for name in soc.npu_names)),
     make=_make,
     find=lambda npu: lacking(find_qemu),
-    options=frozenset({TargetOption.STRICT, TargetOption.STRICT_BOARD, TargetOption.TRUST_ELF, TargetOption.POOL}),
+    options=frozenset({TargetOption.STRICT, TargetOption.STRICT_BOARD, TargetOption.POOL}),
 )

@@ -27,9 +27,6 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.harness.image.segments import ElfError, contents, segments
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.virtual.cache import CACHE_WINDOWS
-from ethos_hil.harness.virtual.device import Device
-from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb
 from ethos_hil.harness.virtual.memory import RamBlocks
@@ -42,7 +39,7 @@ from ethos_hil.harness.virtual.mps3_an547 import (
     SECURE_ALIAS,
     constants,
 )
-from ethos_hil.harness.virtual.qemu import Qemu, unavailable
+from ethos_hil.harness.virtual.qemu import Qemu, equipped_qemu, unavailable
 from ethos_hil.harness.virtual.qemu_control import QemuError, Qmp, Qtest
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.watcher import TCM_BYTES, TCMS
@@ -93,7 +90,6 @@ class QemuBoard:
         blocks: its memory.
         elf: the image in it.
         code: the addresses of the image's own code.
-        npu: the NPU's registers of the run before; with the rule "warm-restart" they outlive it.
         constants: registers of further devices, by window, for a foreign program.
     """
 
@@ -125,7 +121,6 @@ class QemuBoard:
         self.fittings = fittings or Fittings.of(soc, rules)
         self.qemu = qemu or equipped_qemu(soc, rules, self.fittings)
         self.seed = 0
-        self.npu: Device | None = None
         self._used = False
         self._guards = _guards(soc, self.fittings) if guarded else []
         self.constants = constants(soc) if foreign else {}
@@ -171,20 +166,18 @@ class QemuBoard:
         self.seed = seed
         self.code = _code(elf)
         parts = [range(address, address + len(data)) for address, data in image.items()]
-        warm = self._used and Rule.WARM_RESTART in self.rules
         try:
             if self._used:
                 self.qmp.reset(deadline)
                 self.qemu.read_uart()
                 there = [address for address, data in image.items() if self._holds(address, data, deadline)]
                 kept = [range(address, address + len(image.pop(address))) for address in there]
-                if not warm:
-                    self._empty(kept, deadline)
+                self._empty(kept, deadline)
             self._used = True
             if Rule.MEMORY_PATTERN in self.rules:
                 self._fill_with_noise(parts, deadline)
             self._fill(image, deadline)
-            self._watch(parts, deadline, power_up=not warm)
+            self._watch(parts, deadline)
         except (QemuError, TimeoutError) as error:
             raise unavailable(str(error), self.qemu) from error
 
@@ -238,10 +231,10 @@ class QemuBoard:
         parts = [range(_secure(part.start), _secure(part.start) + len(part)) for part in parts]
         if Rule.MEMORY_PATTERN in self.rules:
             self._fill_with_noise(parts, deadline)
-        self._watch(parts, deadline, power_up=True)
+        self._watch(parts, deadline)
         self._used = True
 
-    def _watch(self, parts: Iterable[range], deadline: Deadline, *, power_up: bool) -> None:
+    def _watch(self, parts: Iterable[range], deadline: Deadline) -> None:
         """Start to watch a program whose loader has written `parts`."""
         watcher = self.qemu.watcher
         if watcher is None:
@@ -257,15 +250,13 @@ class QemuBoard:
                     f"the rule {Rule.TCM_ECC} needs to read QEMU's memory (/proc/{self.qemu.pid}/mem), and cannot"
                 )
             watcher.set_tcm(which, host, data)
-        if power_up:
-            watcher.power_up()
+        watcher.power_up()
         for part in parts:
             watcher.note_write(part.start, len(part))
 
     def _connect(self, deadline: Deadline) -> None:
         self.gdb.handshake(deadline)
-        cached = CACHE_WINDOWS if Rule.CACHE in self.rules else ()
-        for window in (*self.fittings.served_windows(self.soc), *self.constants, *cached):
+        for window in (*self.fittings.served_windows(self.soc), *self.constants):
             for base in window.bases:
                 self.gdb.watch(base, window.size, deadline)
         for guard in self._guards:

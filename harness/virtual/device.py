@@ -300,10 +300,6 @@ class Device:
         self.fault: Fault | None = None
         self._reset()
 
-    def go_on_with(self, engine: JobEngine) -> None:
-        """Keep all registers for another program, whose jobs `engine` runs: the processor alone was reset."""
-        self._engine = engine
-
     @property
     def irq(self) -> bool:
         """Level of the interrupt line."""

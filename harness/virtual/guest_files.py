@@ -5,9 +5,10 @@ refused: absolute, with `..`, or by a link. So is everything but a regular file:
 device is not data. What is refused is told to the guest as an error, and remembered.
 
 The calls come by GDB's File-I/O extension of the remote protocol. With `-semihosting-config target=gdb` QEMU touches no
-file. It stops a guest that opens, reads, writes, renames or removes one, or asks for a command. It sends a packet `F`
-with the call and addresses in the guest's memory, and continues with the answer. Names, numbers and layouts are those
-of the GDB manual, appendix "File-I/O Remote Protocol Extension".
+file. It stops a guest that opens, reads or writes one, sends a packet `F` with the call and addresses in the guest's
+memory, and continues with the answer. So it does where a guest renames or removes a file or asks for a command; that is
+refused here, and no runner that we know asks for it. Names, numbers and layouts are those of the GDB manual, appendix
+"File-I/O Remote Protocol Extension".
 
 Facts about QEMU 7.2 (semihosting/syscalls.c, arm-compat-semi.c): `:tt` gives the descriptors 0, 1 and 2 without a
 packet; WRITE0 and WRITEC write to 2; READC reads from 0; FLEN is `fstat` with a buffer of 64 bytes below the stack
@@ -99,7 +100,7 @@ class GuestFiles:
         writes = bool(flags & _WRITES)
         if len(self._open) >= MAX_OPEN:
             raise self._refuse("open", name, f"{MAX_OPEN} files are open", errno.EMFILE)
-        with self._place(name, "open", follow=True) as (folder, last):
+        with self._place(name) as (folder, last):
             exists = self._check_kind(folder, last, name)
             if not exists and flags & OpenFlag.CREATE:
                 if self._created >= MAX_CREATED:
@@ -148,21 +149,6 @@ class GuestFiles:
         """Return the bytes in a file. Raises OSError when it is not open."""
         return os.fstat(self._file(number).descriptor).st_size
 
-    def remove(self, name: bytes) -> None:
-        """Remove a file of the folder. Raises OSError, Refused."""
-        with self._place(name, "remove") as (folder, last):
-            os.unlink(last, dir_fd=folder)
-
-    def rename(self, old: bytes, new: bytes) -> None:
-        """Rename a file within the folder. Raises OSError, Refused."""
-        with self._place(old, "rename") as (folder, last), self._place(new, "rename") as (other, name):
-            self._check_kind(folder, last, old)
-            os.rename(last, name, src_dir_fd=folder, dst_dir_fd=other)
-
-    def refuse_command(self, command: bytes) -> Refused:
-        """Return the error for a guest that asks for a command of the host."""
-        return self._refuse("run the command", command, "it runs no command here", errno.EPERM)
-
     def stop(self) -> None:
         """Close all files. May be called again."""
         for file in self._open.values():
@@ -175,15 +161,11 @@ class GuestFiles:
         return self._open[number]
 
     @contextlib.contextmanager
-    def _place(self, name: bytes, what: str, *, follow: bool = False) -> Iterator[tuple[int, str]]:
+    def _place(self, name: bytes) -> Iterator[tuple[int, str]]:
         """Yield the descriptor of the folder that a name is in, and the name there.
 
-        No part of the way is a link when it is opened, even if another process makes it one meanwhile.
-
-        Args:
-            name: as the guest wrote it.
-            what: what it wants to do.
-            follow: whether the last part may be a link to another file of the folder.
+        A link to another file of the folder is followed first. No part of the way is a link when it is opened, even if
+        another process makes it one meanwhile.
         """
         if len(name) > MAX_NAME:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
@@ -191,16 +173,16 @@ class GuestFiles:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         path = self._root / os.fsdecode(name)
         try:
-            whole = path.resolve() if follow else path.parent.resolve() / path.name
+            whole = path.resolve()
         except RuntimeError as error:  # links that lead in a circle, or through hundreds of others
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from error
         if self._root == Path("/"):
-            raise self._refuse(what, name, "its folder is /, which holds every file of this computer", errno.EACCES)
+            raise self._refuse("open", name, "its folder is /, which holds every file of this computer", errno.EACCES)
         if not whole.is_relative_to(self._root):
-            raise self._refuse(what, name, f"it is outside of {self._root}", errno.EACCES)
+            raise self._refuse("open", name, f"it is outside of {self._root}", errno.EACCES)
         parts = whole.relative_to(self._root).parts
-        if not parts or parts[-1] == "..":
-            raise self._refuse(what, name, "it is a folder", errno.EISDIR)
+        if not parts:
+            raise self._refuse("open", name, "it is a folder", errno.EISDIR)
         folder = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in parts[:-1]:
@@ -223,6 +205,10 @@ class GuestFiles:
             raise self._refuse("open", name, "it is not a regular file", errno.EACCES)
         return True
 
+    def refuse_call(self, name: str) -> Refused:
+        """Return the error for a guest that asks for something else than a file's bytes."""
+        return self._refuse("call", name.encode(), "it opens, reads and writes files here, and no more", errno.EPERM)
+
     def _refuse(self, what: str, name: bytes | None, why: str, number: int) -> Refused:
         """Remember a refusal, and return the error."""
         about = "" if name is None else f" {os.fsdecode(name[:200])!a}"
@@ -242,7 +228,6 @@ _PIECE = 1 << 20
 _STAT_SIZE = 64
 _STAT_SIZE_AT = 28
 """Offset of st_size, 8 bytes, most significant first."""
-_MAX_COMMAND = 1000
 _ERRNOS = frozenset(
     {
         errno.EPERM, errno.ENOENT, errno.EINTR, errno.EBADF, errno.EACCES, errno.EFAULT, errno.EBUSY, errno.EEXIST,
@@ -320,20 +305,19 @@ class FileServer:
             "lseek": self._seek,
             "isatty": self._is_terminal,
             "fstat": self._size,
-            "unlink": self._remove,
-            "rename": self._rename,
-            "system": self._system,
         }
 
     def serve(self, call: FileCall) -> bytes:
         """Carry out a call, and return the packet with the answer."""
         try:
+            if call.name not in self._calls:
+                raise self._files.refuse_call(call.name)
             return answer(self._calls[call.name](*call.arguments))
         except TimeoutError:  # an OSError too: the run's time is up, in the middle of an answer from QEMU
             raise
         except OSError as error:
             return failure(error.errno or errno.EIO)
-        except (KeyError, TypeError, ValueError, OverflowError):  # a call or numbers that this QEMU does not send
+        except (TypeError, ValueError, OverflowError):  # numbers that this QEMU does not send
             return failure(errno.ENOSYS)
 
     def _open(self, address: int, size: int, flags: int, _mode: int) -> int:
@@ -387,17 +371,6 @@ class FileServer:
         block[_STAT_SIZE_AT : _STAT_SIZE_AT + 8] = size.to_bytes(8, "big")
         self._memory.write(address, bytes(block))
         return size
-
-    def _remove(self, address: int, size: int) -> int:
-        self._files.remove(self._string(address, size))
-        return 0
-
-    def _rename(self, old: int, old_size: int, new: int, new_size: int) -> int:
-        self._files.rename(self._string(old, old_size), self._string(new, new_size))
-        return 0
-
-    def _system(self, address: int, size: int) -> int:
-        raise self._files.refuse_command(self._string(address, min(size, _MAX_COMMAND)))
 
     def _string(self, address: int, size: int) -> bytes:
         """Return a string without the zero at its end. Raises OSError when it is too long to be a name."""

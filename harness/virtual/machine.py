@@ -19,12 +19,10 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb.stream import Stop, StopKind
-from ethos_hil.harness.link.frames import UART_PARAMETERS
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
 from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
-from ethos_hil.harness.virtual.cache import CachedEngine, DataCache
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.fittings import Adapters
@@ -147,14 +145,13 @@ class Machine:
                 raise unavailable(str(error), self._qemu) from error
             self._memory = GuestMemory(board.soc, self._qemu, self._gdb, board.blocks, deadline)
             self.engine = engine(Npu(configuration, strict=strict, system=memories), self._memory)
-            self._cache = None if self._qemu.watcher is None else DataCache(self._qemu.watcher)
-            self.device = board.npu = self._npu(configuration, board.npu)
+            self.device = self._npu(configuration)
             self._follow_irq()
             self.adapters = TimingAdapters()
             self._bus = PeripheralBus(self._peripherals())
             self._call_memory: ProcessorMemory | None = None
             self._call_server: FileServer | None = None
-            if answered is not None and answered.files is not None:
+            if answered is not None:
                 self._call_memory = ProcessorMemory(self._gdb, self._memory, answered.code, deadline)
                 self._call_server = FileServer(answered.files, self._call_memory, self._write_console)
         except BaseException:
@@ -170,8 +167,7 @@ class Machine:
     @property
     def refusals(self) -> tuple[str, ...]:
         """What the guest wanted by semihosting and did not get, as text for a user."""
-        files = self._answered.files if self._answered is not None else None
-        return tuple(files.refusals) if files is not None else ()
+        return tuple(self._answered.files.refusals) if self._answered is not None else ()
 
     @property
     def pid(self) -> int:
@@ -253,19 +249,7 @@ class Machine:
         """
         console, self._console = self._console + self._qemu.read_console(), b""
         output = GuestOutput(self.drain(), console)
-        if Rule.WIRE in self._board.rules:
-            self._check_wire(output.uart)
         return output if output.uart or output.console else None
-
-    def _check_wire(self, sent: bytes) -> None:
-        stopping = next((byte for byte in sent if byte in UART_PARAMETERS), None)
-        if stopping is not None:
-            where = self.where() or "an unknown place"
-            raise broken(
-                Rule.WIRE,
-                f"byte 0x{stopping:02x} was sent, which a UART may take for a command; the program is in {where}",
-                hint="send text",
-            )
 
     def where(self) -> str | None:
         """Stop the guest and return the function and line of its program counter, or None when QEMU does not answer."""
@@ -307,7 +291,7 @@ class Machine:
 
     def stop(self) -> None:
         """End the machine and its board. May be called again."""
-        if self._answered is not None and self._answered.files is not None:
+        if self._answered is not None:
             self._answered.files.stop()
         self._memory.close()
         self._board.stop()
@@ -356,22 +340,13 @@ class Machine:
         peripherals[soc.npu_registers] = self.device
         if self._qemu.counter is not None:
             peripherals[DWT] = self._qemu.counter
-        if Rule.CACHE in self._board.rules and self._cache is not None:
-            peripherals |= self._cache.peripherals
         return peripherals
 
-    def _npu(self, configuration: EthosU, before: Device | None) -> Device:
-        """Return the NPU's registers, those of the run `before` where they outlive it."""
-        jobs: JobEngine = self.engine
-        if Rule.CACHE in self._board.rules and self._cache is not None:
-            jobs = CachedEngine(jobs, self._cache)
-        if before is not None and Rule.WARM_RESTART in self._board.rules and before.configuration == configuration:
-            before.go_on_with(jobs)
-            return before
+    def _npu(self, configuration: EthosU) -> Device:
         rules = self._board.rules & NPU_RULES
         if not rules:
-            return Device(configuration, jobs)
-        return StrictDevice(configuration, jobs, self._board.soc, rules, self._board.seed)
+            return Device(configuration, self.engine)
+        return StrictDevice(configuration, self.engine, self._board.soc, rules, self._board.seed)
 
     def _end_job(self) -> float:
         """End the NPU's job if its time has come. Return the seconds until then."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
@@ -17,13 +17,6 @@ class Peripheral(Protocol):
 
     def write(self, offset: int, value: int) -> None:
         """Write the register. Raises Unmodelled."""
-
-
-class ServedRegisters:
-    """Registers that two functions serve: what a read returns, and what a write does."""
-
-    def __init__(self, read: Callable[[int], int], write: Callable[[int, int], None]) -> None:
-        self.read, self.write = read, write
 
 
 class ConstantDevice:

@@ -20,31 +20,30 @@ import functools
 import mmap
 import os
 import resource
-import secrets
 import select
 import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import TargetNotAvailable, shortage
-from ethos_hil.base.process import dies_with, end_marked, start_child, wait_for_end
+from ethos_hil.base.process import dies_with, start_child, wait_for_end
+from ethos_hil.harness.socs.soc import Memory, Soc
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
-from ethos_hil.harness.virtual.plugin import Plugin
+from ethos_hil.harness.virtual.plugin import InstructionCounter, Plugin
+from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.virtual.plugin import InstructionCounter
     from ethos_hil.harness.virtual.watcher import Watcher
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
 QEMU_REMEDY = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
 _STOP_SECONDS = 5.0
-GUEST_VARIABLE = "ETHOS_HIL_GUEST"
-"""Marks the processes that a trusted program starts."""
 _SANDBOX = ("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
 """A second wall: a QEMU that does not do what it should still starts no other program."""
 _FATAL_PREFIX = b"qemu: fatal: "
@@ -116,8 +115,6 @@ class Qemu:
         self._ddr_file = -1
         self._messages = _memory_file("ethos-hil-messages")
         self._semihosting = semihosting is not None
-        trusted = semihosting is not None and semihosting.trusted
-        self._mark = secrets.token_hex(8) if trusted else ""
         self._withheld, self._withholds = b"", True
         self._ddr_file = _memory_file("ethos-hil-ddr")
         image = _memory_file("ethos-hil-image")
@@ -137,7 +134,7 @@ class Qemu:
             kernel = Path(f"/proc/self/fd/{image}") if isinstance(elf, bytes) else elf
             options = _loader_options(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
             options += _plugin_options(plugins, plugin_files)
-            if semihosting is not None and not trusted and _has_sandbox(executable):
+            if semihosting is not None and _has_sandbox(executable):
                 options += _SANDBOX
             output = console_end if semihosting is not None else self._messages
             inherited = (self._ddr_file, gdb_end.fileno(), qtest_end.fileno(), qmp_end.fileno(), uart_end)
@@ -147,7 +144,6 @@ class Qemu:
                 stdout=output,
                 stderr=output,
                 cwd=semihosting.cwd if semihosting is not None else None,
-                env={**os.environ, GUEST_VARIABLE: self._mark} if trusted else None,
                 pass_fds=(*inherited, image, *plugin_files, *descriptors),
                 preexec_fn=_prepare_child(os.getpid()),
             )
@@ -266,8 +262,6 @@ class Qemu:
                     os.killpg(self.process.pid, signal.SIGKILL)
             wait_for_end(self.process, _STOP_SECONDS)
             self.process = None
-            if self._mark:
-                end_marked(GUEST_VARIABLE, self._mark)
         self.gdb.close()
         self.qtest.close()
         self.qmp.close()
@@ -288,6 +282,38 @@ class Qemu:
         # For an exception between the start and the code that would have called `stop`.
         if getattr(self, "process", None) is not None:
             self.stop()
+
+
+def equipped_qemu(
+    soc: Soc,
+    rules: Collection[Rule],
+    fittings: Fittings,
+    elf: bytes | Path | None = None,
+    *,
+    semihosting: Semihosting | None = None,
+    data: Sequence[tuple[Path, int]] = (),
+    added: Memory | None = None,
+) -> Qemu:
+    """Start a QEMU with the plug-ins that a board's rules and devices need.
+
+    Args:
+        soc: the system on chip.
+        rules: those of the strict board that it keeps.
+        fittings: its devices.
+        elf, semihosting, data: see `Qemu`.
+        added: a memory that the program needs and the machine lacks.
+
+    Raises:
+        TargetNotAvailable: it can't be started.
+    """
+    watcher = None
+    if rules:  # a board without rules does not wait for the import
+        from ethos_hil.harness.virtual.watcher import watcher as watcher_for
+
+        watcher = watcher_for(soc, rules, fittings)
+    plugins = fittings.plugins(soc, added)
+    counter = InstructionCounter() if fittings.cycle_counter else None
+    return Qemu(elf, semihosting=semihosting, data=data, plugins=plugins, watcher=watcher, counter=counter)
 
 
 @functools.cache

@@ -24,8 +24,6 @@ class Rule(enum.StrEnum):
     UART = "uart"
     """One UART, with its identification; it sends only when it is enabled and its divider is valid, and a byte that is
     written before the one before it was sent is lost."""
-    WIRE = "wire"
-    """The link stops at the bytes 0x04 and 0x14."""
     NPU_RESET = "npu-reset"
     """The NPU's registers hold random values at the start; its reset takes time, and sets only what a source says."""
     NPU_POWER = "npu-power"
@@ -38,26 +36,20 @@ class Rule(enum.StrEnum):
     """A job takes time. The interrupt line falls some time after it was cleared, and may rise without a reason."""
     NPU_COUNTERS = "npu-counters"
     """The NPU's counters are about to overflow at the start, and QREAD advances with the job."""
-    CACHE = "cache"
-    """The NPU sees what the CPU wrote after a clean, and the CPU what the NPU wrote after an invalidate."""
     BUS = "bus"
     """Device memory is accessed aligned, by words at most, without exclusives, and is not executed."""
     PART_MEMORIES = "part-memories"
     """Memories are those of the part: as large, and read-only where they are."""
     RESET_STATE = "reset-state"
     """The FPU and MVE are off until the program has allowed them."""
-    WARM_RESTART = "warm-restart"
-    """Memories and the NPU's registers keep what the run before left in them. In place of MEMORY_PATTERN."""
 
 
 NPU_RULES = frozenset(rule for rule in Rule if rule.startswith("npu-"))
 """Those that the NPU's registers keep (harness/virtual/strict_device.py)."""
 
 
-STRICT_BOARD = frozenset(Rule) - {Rule.CACHE, Rule.WARM_RESTART, Rule.WIRE}
-"""The rules of `--strict-board`. CACHE is left out since our firmware leaves the cache off, and to look at each use of
-its registers stops the program; WARM_RESTART since it takes the place of MEMORY_PATTERN; WIRE since only a
-printable link keeps it. Tests use all three."""
+STRICT_BOARD = frozenset(Rule)
+"""The rules of `--strict-board`."""
 
 FOREIGN_BOARD = STRICT_BOARD - {Rule.TCM_ECC}
 """The rules of `--strict-board` for other people's programs. A C program stores its first byte to a stack in TCM before

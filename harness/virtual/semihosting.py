@@ -1,8 +1,7 @@
 """Semihosting: who answers a guest's calls, and how.
 
 QEMU answers what touches nothing of the host: the command line, times, the exit. Files are those of one folder
-(`ethos_hil.harness.virtual.guest_files`): QEMU hands these calls over. For a trusted program QEMU answers them itself,
-and the program may do what the user may, as with an FVP.
+(`ethos_hil.harness.virtual.guest_files`): QEMU hands these calls over.
 
 QEMU answers SYS_HEAPINFO with addresses of its own choice, which a C library's start-up uses for heap and stack. Arm's
 models answer with four parameters, by convention 0 for "choose yourself". So the host stops the guest at those calls
@@ -22,8 +21,6 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.segments import Segment
 from ethos_hil.harness.virtual.guest_files import GuestFiles
 
-TRUST_VARIABLE = "ETHOS_HIL_TRUST_ELF"
-"""Environment variable: 1 trusts every program, for scripts that need the openness of an FVP."""
 SYS_HEAPINFO = 0x16
 EXITS = (0x18, 0x20)
 """SYS_EXIT and SYS_EXIT_EXTENDED."""
@@ -35,15 +32,6 @@ _LOADS_HEAPINFO = (b"\x16\x20", b"\x4f\xf0\x16\x00")
 """MOVS r0, #0x16, and its long encoding MOV.W."""
 _LOOK_BACK = 16
 """Bytes before a call that are searched for the load of r0; newlib's start-up has them 4 bytes apart."""
-
-
-def trusts_elf() -> bool:
-    """Return whether the environment says that programs are trusted.
-
-    Raises:
-        UsageError: the variable is neither 0 nor 1.
-    """
-    return says_yes(TRUST_VARIABLE)
 
 
 def says_yes(variable: str) -> bool:
@@ -83,14 +71,14 @@ class AnsweredCalls:
         heapinfo: addresses of calls that may be SYS_HEAPINFO.
         every: addresses of all calls.
         heap: the answer to it.
-        files: the files that it reaches; None where QEMU answers.
+        files: the files that it reaches.
         code: where the program's code is.
     """
 
     heapinfo: frozenset[int]
     every: frozenset[int]
     heap: HeapInfo
-    files: GuestFiles | None
+    files: GuestFiles
     code: tuple[range, ...]
 
 
@@ -102,26 +90,22 @@ class Semihosting:
         command_line: the answer to SYS_GET_CMDLINE.
         cwd: folder that relative file names start from.
         heap: the answer to SYS_HEAPINFO.
-        trusted: whether the program reaches all files, and may run commands.
     """
 
     command_line: str
     cwd: Path
     heap: HeapInfo = HeapInfo()
-    trusted: bool = False
 
     def find_calls(self, file: BinaryIO, segments: Sequence[Segment]) -> AnsweredCalls:
         """Return the calls in an ELF that the host answers, for one run."""
-        files = None if self.trusted else GuestFiles(self.cwd)
         code = tuple(range(part.address, part.address + part.memory_size) for part in segments if part.executable)
         marked, every = _calls(file, segments)
-        return AnsweredCalls(marked or every, every, self.heap, files, code)
+        return AnsweredCalls(marked or every, every, self.heap, GuestFiles(self.cwd), code)
 
     def arguments(self) -> list[str]:
         """Return the options for QEMU. A comma within a value is written twice."""
         command_line = self.command_line.replace(",", ",,")
-        target = "native" if self.trusted else "gdb"
-        return ["-semihosting-config", f"enable=on,target={target},arg={command_line}"]
+        return ["-semihosting-config", f"enable=on,target=gdb,arg={command_line}"]
 
 
 def _calls(file: BinaryIO, segments: Iterable[Segment]) -> tuple[frozenset[int], frozenset[int]]:

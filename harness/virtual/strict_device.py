@@ -64,11 +64,6 @@ class StrictDevice(Device):
         if Rule.NPU_RESET in self._rules:
             self._stored = {name: self._noise.getrandbits(32) & bits for name, bits in self._layout.stored.items()}
 
-    def go_on_with(self, engine: JobEngine) -> None:
-        """Keep all registers for another program, as `Device.go_on_with`; it has written none of them."""
-        super().go_on_with(engine)
-        self._written.clear()
-
     @property
     def irq(self) -> bool:
         """Level of the interrupt line, which lags behind STATUS and may rise without a reason."""

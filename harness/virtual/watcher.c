@@ -37,9 +37,8 @@ extern _Bool qemu_plugin_mem_is_store(uint32_t info);
 __attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_INTERFACE;
 
 /* The file. harness/virtual/watcher.py has the same layout and the same numbers. */
-enum { TCM_RULE = 1, UART_RULE = 2, BUS_RULE = 4, PART_RULE = 8, RESET_RULE = 16, CACHE_RULE = 32 };
-enum { MISSING = 1, READ_ONLY = 2, TCM = 4, SECOND_TCM = 8, CACHED = 16 };
-enum { DIRTY = 1, STALE = 2 };
+enum { TCM_RULE = 1, UART_RULE = 2, BUS_RULE = 4, PART_RULE = 8, RESET_RULE = 16 };
+enum { MISSING = 1, READ_ONLY = 2, TCM = 4, SECOND_TCM = 8 };
 enum { STATE_READ = 1, CONTROL_WRITTEN = 2, DIVIDER_WRITTEN = 4 };
 enum { CPACR_WRITTEN = 1, CPDLPSTATE_WRITTEN = 2 };
 enum {
@@ -53,8 +52,7 @@ enum {
   NO_WRITE,
   NOT_READY,
   NOT_ENABLED,
-  NO_FLOATING_POINT,
-  STALE_LINE
+  NO_FLOATING_POINT
 };
 enum { MOST_BREACHES = 8, PAGES = 1 << 18, TCMS = 2, TCM_BYTES = 1 << 19, STORE = 1 << 8 };
 
@@ -65,7 +63,6 @@ struct Breach {
 struct State {
   uint32_t rules, breaches, uart, core;
   uint32_t uart_bases[2];
-  uint32_t cache_on, unused;
   uint64_t tcm_hosts[TCMS];
   struct Breach breach[MOST_BREACHES];
   uint8_t pages[PAGES];
@@ -73,14 +70,9 @@ struct State {
   uint32_t initial[TCMS][TCM_BYTES / 4];
 };
 
-/* With the rule about the cache, a byte for each line of 32 bytes follows. */
-enum { LINES_AT = (sizeof(struct State) + 0xFFFF) & ~0xFFFFu, LINES = 0xA0000000u >> 5 };
-
 static struct State* state;
-static uint8_t* lines;
 
 static const uint32_t LIMIT_OF_PAGES = 0x40000000u, NORMAL_BEGIN = 0x60000000u, NORMAL_END = 0xA0000000u;
-static const uint32_t WRITE_BACK = 0x20000000u, ALIAS = 0x10000000u, WRITE_THROUGH = 0x80000000u;
 static const uint32_t CPACR = 0xE000ED88u, CPDLPSTATE = 0xE001E300u;
 static const uint32_t UART_BYTES = 0x1000u;
 enum { UART_DATA = 0x00, UART_STATE = 0x04, UART_CONTROL = 0x08, UART_DIVIDER = 0x10 };
@@ -122,20 +114,6 @@ static void tcm_access(unsigned int which, const void* instruction, uint32_t add
   }
 }
 
-/* `address` is in Normal memory, outside of the TCMs. */
-static void cached_access(const void* instruction, uint32_t address, uint32_t size, int store) {
-  const uint32_t place = address < LIMIT_OF_PAGES ? address & ~ALIAS : address;
-  uint8_t* line = &lines[place >> 5];
-  if (!store) {
-    if (*line & STALE) {
-      report(STALE_LINE, instruction, address, size, store);
-    }
-  } else if (place >= WRITE_BACK && place < WRITE_THROUGH) {
-    *line |= DIRTY;
-    lines[(place + size - 1) >> 5] |= DIRTY;
-  }
-}
-
 /* Whether this word of a TCM and the next one were written, which is nearly always the case. `written` is not the
  * state's last field, so to look behind its end does no harm. */
 static int was_written(uint8_t page, uint32_t address) {
@@ -151,8 +129,6 @@ static void low_access(uint8_t page, const void* instruction, uint32_t address, 
     report(NO_WRITE, instruction, address, size, store);
   } else if (page & TCM) {
     tcm_access((page & SECOND_TCM) != 0, instruction, address, size, store);
-  } else if (page & CACHED && state->cache_on) {
-    cached_access(instruction, address, size, store);
   }
 }
 
@@ -207,8 +183,6 @@ static void on_access(unsigned int cpu, uint32_t info, uint64_t virtual_address,
     }
   } else if (address < NORMAL_BEGIN || address >= NORMAL_END) {
     device_access(instruction, address, 1u << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info));
-  } else if (state->cache_on) {
-    cached_access(instruction, address, 1u << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info));
   }
 }
 
@@ -277,14 +251,10 @@ __attribute__((visibility("default"))) int qemu_plugin_install(PluginId id, cons
       const int file = open(arguments[i] + sizeof NAME - 1, O_RDWR);
       void* mapped = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
       state = mapped == MAP_FAILED ? NULL : mapped;
-      if (state != NULL && state->rules & CACHE_RULE) {
-        mapped = mmap(NULL, LINES, PROT_READ | PROT_WRITE, MAP_SHARED, file, LINES_AT);
-        lines = mapped == MAP_FAILED ? NULL : mapped;
-      }
       close(file);
     }
   }
-  if (state == NULL || (state->rules & CACHE_RULE && lines == NULL)) {
+  if (state == NULL) {
     return 1;
   }
   qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

@@ -5,7 +5,6 @@ Both sides map one file: this one says which addresses are what, the plug-in wri
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -23,15 +22,9 @@ WATCHED = {
     Rule.BUS: 4,
     Rule.PART_MEMORIES: 8,
     Rule.RESET_STATE: 16,
-    Rule.CACHE: 32,
 }
 """The rules that the plug-in checks, and their bits there."""
-_MISSING, _READ_ONLY, _TCM, _SECOND_TCM, _CACHED = 1, 2, 4, 8, 16
-DIRTY, STALE = 1, 2
-LINE = 32
-_LINES = 0xA0000000 // LINE
-"""Normal memory ends there, by the default memory map of an Armv8-M."""
-_ALIAS = 0x10000000
+_MISSING, _READ_ONLY, _TCM, _SECOND_TCM = 1, 2, 4, 8
 _PAGE, _PAGES = 1 << 12, 1 << 18
 _TCM_RAMS = tuple(ram for ram in RAMS if ram.name in ("ITCM", "DTCM"))
 TCMS = tuple(ram.base for ram in _TCM_RAMS)
@@ -49,8 +42,6 @@ _STATE = np.dtype(
         ("uart", "<u4"),
         ("core", "<u4"),
         ("uart_bases", "<u4", 2),
-        ("cache_on", "<u4"),
-        ("unused", "<u4"),
         ("tcm_hosts", "<u8", 2),
         ("breach", _BREACH, _MOST_BREACHES),
         ("pages", "u1", _PAGES),
@@ -59,8 +50,6 @@ _STATE = np.dtype(
     ]
 )
 """`struct State` of watcher.c."""
-_LINES_AT = -(-_STATE.itemsize // (1 << 16)) * (1 << 16)
-"""Where a byte for each cache line follows, with the rule "cache"."""
 _CAN_SEND = 1
 """STATE_READ: a UART that was reset has room for a byte."""
 _KINDS = {
@@ -81,10 +70,6 @@ _KINDS = {
         Rule.RESET_STATE,
         "a floating-point or MVE instruction is executed before CPACR and CPDLPSTATE (0xE001E300) allow it",
     ),
-    12: (
-        Rule.CACHE,
-        "{access}, where the NPU has written since: the data cache may hold older bytes",
-    ),
 }
 
 
@@ -102,14 +87,12 @@ class Watcher(PluginState):
 
     Attributes:
         plugin: to start QEMU with.
-        lines: for each line of 32 bytes whether it is DIRTY or STALE; empty without the rule "cache".
     """
 
     def __init__(self, soc: Soc, rules: Collection[Rule], fittings: Fittings) -> None:
         """Prepare to watch a program on a board. Raises OSError."""
-        super().__init__("watcher", _LINES_AT + (_LINES if Rule.CACHE in rules else 0))
+        super().__init__("watcher", _STATE.itemsize)
         self._state = np.frombuffer(self._map, _STATE, 1)
-        self.lines = np.frombuffer(self._map, np.uint8, offset=_LINES_AT)
         self.plugin = Plugin("watcher", "the strict board watches the program", state=self._file)
         self._state["rules"] = sum(bit for rule, bit in WATCHED.items() if rule in rules)
         self._state["uart_bases"] = UART0.bases if fittings.machine_uart else (_NO_UART, _NO_UART)
@@ -122,32 +105,9 @@ class Watcher(PluginState):
 
     def begin(self) -> None:
         """Forget the last program, before the next one starts."""
-        for name in ("breaches", "core", "cache_on"):
+        for name in ("breaches", "core"):
             self._state[name] = 0
-        self.clear_lines(DIRTY | STALE)
         self._state["uart"] = _CAN_SEND
-
-    def cache_on(self, on: bool) -> None:
-        """Let the data cache be on, or off."""
-        self._state["cache_on"] = on
-
-    def clear_lines(self, bits: int) -> None:
-        """Let no line be DIRTY, STALE or both."""
-        if self.lines.size and bits == DIRTY | STALE:
-            self._map.madvise(mmap.MADV_REMOVE, _LINES_AT, _LINES)
-        elif self.lines.size:
-            for begin in range(0, _LINES, _LINES // 80):
-                part = self.lines[begin : begin + _LINES // 80]
-                if part.any():
-                    part &= ~bits & 0xFF
-
-    def first_line(self, address: int, size: int, bit: int) -> int | None:
-        """Return the address of the first line among `size` bytes that is DIRTY or STALE, or None."""
-        first, last = line_of(address), line_of(address + max(size, 1) - 1)
-        if first is None or last is None or size <= 0:
-            return None
-        lines = np.flatnonzero(self.lines[first : last + 1] & bit)
-        return (address & -LINE) + int(lines[0]) * LINE if lines.size else None
 
     def set_tcm(self, which: int, host: int, contents: bytes) -> None:
         """Say where a TCM is in QEMU's process, and what it holds at the start."""
@@ -179,15 +139,8 @@ class Watcher(PluginState):
     def close(self) -> None:
         """Give the file back. May be called again."""
         if self._file >= 0:
-            del self._state, self.lines  # they use the map
+            del self._state  # it uses the map
         super().close()
-
-
-def line_of(address: int) -> int | None:
-    """Return the number of the line that an address is in, or None outside of Normal memory."""
-    if address >= _LINES * LINE:
-        return None
-    return (address & ~_ALIAS if address < _PAGES * _PAGE else address) // LINE
 
 
 def watcher(soc: Soc, rules: Collection[Rule], fittings: Fittings) -> Watcher | None:
@@ -205,10 +158,6 @@ def _pages(soc: Soc, rules: Collection[Rule]) -> np.ndarray:
             _mark(pages, memory, 0)
             if memory.read_only:
                 _mark(pages, memory, _READ_ONLY)
-    if Rule.CACHE in rules:
-        for memory in soc.memories:
-            if memory.base < _PAGES * _PAGE and memory.base not in TCMS:
-                _mark(pages, memory, _CACHED)
     if Rule.TCM_ECC in rules:
         for which, base in enumerate(TCMS):
             for memory in soc.memories:

@@ -30,7 +30,7 @@ from pathlib import Path
 from ethos_hil.base import byte_size
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import lock
-from ethos_hil.base.files import DIGESTS, read_text
+from ethos_hil.base.files import DIGESTS, read_text, write_whole
 from ethos_hil.base.verdict import FailureKind
 
 _BLOCK = 4096

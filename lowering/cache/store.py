@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.file_lock import lock
-from ethos_hil.base.files import read_text
+from ethos_hil.base.files import read_text, write_whole
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, sync_folder
 from ethos_hil.lowering.cache.contents import (

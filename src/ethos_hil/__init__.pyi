@@ -170,7 +170,6 @@ def run(
     as_upstream: bool = False,
     target: str = "virtual",
     runner: str | os.PathLike[str] | None = None,
-    trust_elf: bool = False,
     strict: bool = False,
     strict_board: bool = False,
     fast: bool = False,

@@ -23,8 +23,6 @@ from ethos_hil.harness.cli.asking import asks
 from ethos_hil.harness.testing import stub
 
 FILES = ("calibration.npz", "vela.ini", "inputs.npz", "expected.npz", "arm_executor_runner")
-FOLLOWING = {"trust_elf": {"runner": Path("arm_executor_runner")}}
-"""What a field needs beside it."""
 
 
 def asked_by(line: str) -> Question:
@@ -54,7 +52,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", [name for name in OPTIONS if name != "model"])
 @pytest.mark.usefixtures("here")
 def test_a_record_asks_its_question_again(name: str) -> None:
-    values: Mapping[str, Any] = {name: OPTIONS[name].example, **FOLLOWING.get(name, {})}
+    values: Mapping[str, Any] = {name: OPTIONS[name].example}
     if name in ("found_by", "events"):
         values = {**values, "profile": True}
     question = Question("net.py:net", **values)

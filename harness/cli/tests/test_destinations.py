@@ -69,15 +69,15 @@ def test_no_other_file_is_written_into_the_folder(tmp_path: Path, option: str) -
 def test_two_names_of_one_file_are_the_same(tmp_path: Path, name: str) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "link").symlink_to(".")
-    with pytest.raises(UsageError, match="--json and --trace are the same file"):
-        check_distinct({"--trace": tmp_path / "a", "--json": tmp_path / name}, {})
+    with pytest.raises(UsageError, match="--json and --outputs are the same file"):
+        check_distinct({"--outputs": tmp_path / "a", "--json": tmp_path / name}, {})
     with pytest.raises(UsageError, match="--json and MODEL are the same file"):
         check_distinct({"--json": tmp_path / name}, {"MODEL": tmp_path / "a"})
 
 
 def test_what_is_not_replaced_may_be_named_twice(tmp_path: Path) -> None:
-    check_distinct({"--json": Path("-"), "--trace": Path("-")}, {})
-    check_distinct({"--json": Path("/dev/null"), "--trace": Path("/dev/null"), "--output": None}, {"--inputs": None})
+    check_distinct({"--json": Path("-"), "--outputs": Path("-")}, {})
+    check_distinct({"--json": Path("/dev/null"), "--outputs": Path("/dev/null"), "--output": None}, {"--inputs": None})
     (tmp_path / "link").symlink_to("net.py")  # the link is replaced, not the model
     (tmp_path / "net.py").write_text("")
     check_distinct({"--json": tmp_path / "link"}, {"MODEL": tmp_path / "net.py"})
@@ -107,10 +107,10 @@ def test_the_command_refuses_before_it_lowers(ethos_hil: Run, here: Path) -> Non
             --output)
     """))  # fmt: skip
     check_errors(ethos_hil, "run net.py:net", Snapshot("""
-        --json x --trace x: 2 ethos-hil: --trace and --json are the same file, x (name another file for
-            --trace)
-        --trace net.py: 2 ethos-hil: --trace and MODEL are the same file, net.py (name another file for
-            --trace)
+        --json x --outputs x: 2 ethos-hil: --outputs and --json are the same file, x (name another file for
+            --outputs)
+        --outputs net.py: 2 ethos-hil: --outputs and MODEL are the same file, net.py (name another file for
+            --outputs)
     """))  # fmt: skip
     check_errors(ethos_hil, "preflight net.py:net", Snapshot("""
         --json net.py: 2 ethos-hil: --json and MODEL are the same file, net.py (name another file for

@@ -11,8 +11,6 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Question
-from ethos_hil.base.testing.processes import alive
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -72,33 +70,18 @@ def test_outputs_and_cycles_are_those_of_the_packed_image(use_launchers: Path, n
     assert outcome.memory["sram_used"] > 0
 
 
-@pytest.mark.parametrize("trusted", [False, True])
 @pytest.mark.parametrize("name", ["virtual", "corstone-300"])
-def test_a_runner_reaches_its_folder_only_unless_it_is_trusted(
-    use_launchers: Path, tmp_path: Path, name: str, trusted: bool
-) -> None:
+def test_a_runner_reaches_its_folder_only(use_launchers: Path, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "above" / "folder"
     folder.mkdir(parents=True)
     for file, text in ((folder / "in.txt", "inside"), (folder / "where.txt", str(folder))):
         file.write_text(text)
     (folder.parent / "secret.txt").write_text("secret")
     elf = build("corstone-300", tmp_path / "hostile.elf", "hostile.c").read_bytes()
-    target = make_target(name, U55, trust_elf=trusted)
-    line = "guest background" if trusted else "guest"
-    ended = target.boot(elf, line, folder, timeout=TIMEOUT)
-    assert (folder / "pid.txt").exists() is trusted
+    ended = make_target(name, U55).boot(elf, "guest", folder, timeout=TIMEOUT)
     refusals = [text for text in ended.console if text.startswith("semihosting: ")]
-    assert bool(refusals) is not trusted
-    if trusted:
-        assert not alive(int((folder / "pid.txt").read_text()))
-    else:
-        assert "OPEN ../secret.txt|error 13" in ended.console
-        assert any("'../secret.txt': it is outside of" in text for text in refusals)
-
-
-def test_to_trust_no_runner_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="--trust-elf is for an ELF of yours"):
-        Question("net.py:net", trust_elf=True).check()
+    assert "OPEN ../secret.txt|error 13" in ended.console
+    assert any("'../secret.txt': it is outside of" in text for text in refusals)
 
 
 def test_an_error_of_our_firmware_keeps_its_kind() -> None:

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import FrameType, Hello, TensorInfo, TensorRole
 from ethos_hil.harness.image.pack import Clocks, RunPlan, pack
 from ethos_hil.harness.link.frames import Frame, FrameDecoder
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.tests.programs import NPU, load
 
 
@@ -29,12 +27,10 @@ class Tap:
         return data
 
 
-def exchange(
-    pte: bytes, inputs: Sequence[bytes], *, rules: frozenset[Rule] = frozenset(), **plan: Any
-) -> tuple[Outcome, bytes]:
+def exchange(pte: bytes, inputs: Sequence[bytes], **plan: Any) -> tuple[Outcome, bytes]:
     """Run a program. Return its outcome, and all that the board sent."""
     tap = Tap()
-    target = VirtualTarget(NPU, wire=tap, rules=rules)
+    target = VirtualTarget(NPU, wire=tap)
     target.load(pack(find_firmware(target.soc), pte, [inputs], RunPlan(1, len(inputs), **plan)))
     return target.run(timeout=30), tap.sent
 
@@ -52,15 +48,6 @@ def test_a_printable_link_brings_the_same_outcome_in_text_alone() -> None:
         assert [array.tobytes() for array in left.outputs] == [array.tobytes() for array in right.outputs]
         assert left.cycles == right.cycles
     assert printable.memory == binary.memory
-
-
-def test_a_link_for_lines_that_obey_bytes_is_the_printable_one() -> None:
-    rules = frozenset({Rule.WIRE})
-    assert conversation("add", rules=rules, printable=True)[0].runs
-    with pytest.raises(TargetError) as caught:
-        conversation("add", rules=rules)
-    assert caught.value.kind == "board-rule"
-    assert caught.value.message.startswith("rule wire of the strict board: byte 0x")
 
 
 def frames(sent: bytes) -> list[Frame]:

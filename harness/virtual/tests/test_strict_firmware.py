@@ -18,7 +18,7 @@ from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings
-from ethos_hil.harness.virtual.rules import STRICT_BOARD, Rule
+from ethos_hil.harness.virtual.rules import STRICT_BOARD
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 from ethos_hil.harness.virtual.tests.programs import Recorded, load
 from ethos_hil.harness.virtual.tests.test_pool import comparable
@@ -92,50 +92,6 @@ def test_it_finds_the_only_uart_of_a_corstone_320(index: int, full_polls: int) -
     uart = find_soc("corstone-320").uarts[index]
     board = target("corstone-320", Fittings((uart,), Adapters.ABORT, full_polls=full_polls))
     board.load(image("corstone-320"))
-    assert len(board.run(timeout=TIMEOUT).runs) == 2
-
-
-CACHE_ON = bytes.fromhex("42f47022")  # orr.w r2, r2, #0xf0000: CCR.LOB, BP, IC, and DC besides
-CACHE_OFF = bytes.fromhex("42f46022")
-CLEAN_A_LINE = bytes.fromhex("c2f8683f")  # str.w r3, [r2, #0xf68]
-INVALIDATE_A_LINE = bytes.fromhex("c2f85c3f")
-NOTHING = bytes.fromhex("00bf00bf")
-
-
-def changed(firmware: bytes, *changes: tuple[bytes, bytes]) -> bytes:
-    """Return a firmware with instructions replaced that it has once."""
-    for old, new in changes:
-        assert firmware.count(old) == 1
-        firmware = firmware.replace(old, new)
-    return firmware
-
-
-@pytest.mark.parametrize("soc", NPUS)
-@pytest.mark.parametrize(
-    ("without", "message"),
-    [
-        (None, ""),
-        (CLEAN_A_LINE, "they were written and not cleaned, in "),
-        (INVALIDATE_A_LINE, ", where the NPU has written since: the data cache may hold older bytes, in "),
-    ],
-)
-def test_with_the_data_cache_on_it_cleans_and_invalidates(soc: str, without: bytes | None, message: str) -> None:
-    """The firmware leaves the cache off; here it is on, and its maintenance is left out."""
-    firmware = changed(find_firmware(soc), (CACHE_OFF, CACHE_ON), *([(without, NOTHING)] if without else []))
-    board = VirtualTarget(NPUS[soc], soc=soc, rules=STRICT_BOARD | {Rule.CACHE})
-    board.load(image(soc, "convolutions", firmware))
-    if not message:
-        assert len(board.run(timeout=TIMEOUT).runs) == 2
-        return
-    with pytest.raises(TargetError, match="rule cache of the strict board: ") as caught:
-        board.run(timeout=TIMEOUT)
-    assert message in caught.value.message
-
-
-def test_with_the_data_cache_off_nothing_needs_cleaning() -> None:
-    firmware = changed(find_firmware(), (CLEAN_A_LINE, NOTHING), (INVALIDATE_A_LINE, NOTHING))
-    board = VirtualTarget(NPUS["corstone-300"], rules=STRICT_BOARD | {Rule.CACHE})
-    board.load(image("corstone-300", firmware=firmware))
     assert len(board.run(timeout=TIMEOUT).runs) == 2
 
 

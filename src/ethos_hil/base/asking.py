@@ -55,7 +55,7 @@ RUN = Asking(
 )  # fmt: skip
 PROFILE = Asking(
     ("ethos-hil", "profile"),
-    _all_but("profile", "allow_unverified", "runner", "trust_elf"),
+    _all_but("profile", "allow_unverified", "runner"),
     {
         "model": {"metavar": "[MODEL]", "help": "As for `run`. Without one, give --from."},
         "method": {"flags": ("--program-method",)},
@@ -72,13 +72,7 @@ LOWER = Asking(
     tuple(name for name in (*_MODEL, *_COMPILE) if name != "method"),
     {"npu": {"help": "For pte and vela: NPU to compile for.", "otherwise": DEFAULT_NPU}},
 )
-PREFLIGHT = Asking(
-    ("ethos-hil", "preflight"), (*_MODEL, *_COMPILE, "target", "runner", "inputs", *_DELEGATION),
-    {"model": {
-        "metavar": "[MODEL]",
-        "help": f"{OPTIONS['model'].help} Without one, only the ELF of --runner is checked.",
-    }},
-)  # fmt: skip
+PREFLIGHT = Asking(("ethos-hil", "preflight"), (*_MODEL, *_COMPILE, "target", "runner", "inputs", *_DELEGATION))
 IMAGE = Asking(("ethos-hil", "image"), (*_MODEL, *_COMPILE, "inputs", "repeat", *_DELEGATION))
 EVALUATE = Asking(
     ("ethos-hil", "evaluate"), (*_MODEL, *_COMPILE, "target", "timeout"),

@@ -272,12 +272,6 @@ class PlaceOptions(OptionGroup):
         example=Path("arm_executor_runner"),
         content=True,
     )
-    trust_elf: bool = option(
-        False,
-        help="Let the runner reach all files and run commands, not only its own folder.",
-        kind=bool,
-        example=True,
-    )
     strict: bool = option(
         False,
         help="Fail where the NPU's command stream lacks a wait, even if the answer is right.",
@@ -458,8 +452,6 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
             problem = None if value == DEFAULTS.get(name) else how.problem(name, value)
             if problem is not None:
                 raise problem
-        if self.trust_elf and self.runner is None:
-            raise UsageError("--trust-elf is for an ELF of yours", hint="give it with --runner, or leave it out")
         for name in ("require_delegated", "max_cpu_ops"):
             if self.allow_cpu_only and name in self.given:
                 raise UsageError(

@@ -89,7 +89,6 @@ def test_folders_of_a_machine_do_not_count() -> None:
         ({"min_sqnr": float("inf")}, "--min-sqnr is inf", "such as 20.0"),
         ({"arena_cache_size": -1}, "--arena-cache-size is -1", "from 0 to 4,294,967,296"),
         ({"npu": "ethos-u56"}, "'ethos-u56' is not an Ethos-U configuration", "did you mean"),
-        ({"trust_elf": True}, "--trust-elf is for an ELF of yours", "--runner"),
         ({"optimise": "Size", "arena_cache_size": 1}, "--arena-cache-size says nothing with --optimise Size", "leave"),
         ({"allow_cpu_only": True, "max_cpu_ops": 1}, "--allow-cpu-only and --max-cpu-ops contradict", "leave out"),
     ],

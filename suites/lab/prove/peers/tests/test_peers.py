@@ -20,10 +20,8 @@ import pytest
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.launcher import install
-from ethos_hil.harness.image.elf_lint import Severity, lint
-from ethos_hil.harness.socs.registry import MODELS, find_soc
+from ethos_hil.harness.socs.registry import MODELS
 from ethos_hil.harness.verdict.run_delegate import NetworkRunner
-from ethos_hil.harness.virtual.mps3_an547 import RAMS
 from ethos_hil.lowering.formats.npu_network import NetworkTensor, read_tflite
 from ethos_hil.lowering.testing.tflite_graph import compile_tflite
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -156,18 +154,6 @@ RUNNERS = (
     ("ethos-u65-512", "FVP_Corstone_SSE-310_Ethos-U65", "sse-310-26.03.0-tflm-ethos-U65"),
     ("ethos-u85-256", "FVP_Corstone_SSE-320", "sse-320-26.03.0-tflm-ethos-U85"),
 )
-EXECUTORCH = ("sse-300-26.03.0-executorch-ethos-U55", "sse-320-26.03.0-executorch-ethos-U85")
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("name", [*(name for _, _, name in RUNNERS), *EXECUTORCH])
-def test_the_checks_of_an_elf_find_nothing_that_fails_in_arms_runners(name: str) -> None:
-    """They run on parts. What is found is only that the segments of those for the SSE-300 are not in order."""
-    elf = (APPLICATIONS / f"inference_runner-{name}-Default-noTA" / AXF).read_bytes()
-    soc = name.partition("-26")[0].replace("sse", "corstone")
-    flaws = lint(elf, find_soc(soc), RAMS)
-    assert [flaw for flaw in flaws if flaw.severity is Severity.ERROR] == []
-    assert ["ascending order" in flaw.message for flaw in flaws] == [True] * (soc == "corstone-300")
 
 
 MODEL, INPUT, OUTPUT = 0x90000000, 0x92000000, 0x93000000
