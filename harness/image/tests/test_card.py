@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
-import struct
 
-import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
@@ -18,7 +16,6 @@ from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import Recorded, load
 
 # The controllers' addresses, written down here a second time, from the sources that harness/socs names: where a range
@@ -138,65 +135,3 @@ def test_only_our_own_folder_is_known_as_ours(tmp_path: object) -> None:
     (folder / "images.txt").write_text("[IMAGES]\nIMAGE0FILE: \\SOFTWARE\\THESIS.BIN\n")
     assert our_files(folder) == frozenset()
     assert our_files(folder / "absent") == frozenset()
-
-
-# --- On the virtual boards. ---
-
-_EHDR, _PHDR = struct.Struct("<16sHHIIIIIHHHHHH"), struct.Struct("<IIIIIIII")
-
-
-def raw_elf(memory: dict[int, bytes]) -> bytes:
-    """Return an ELF of nothing but bytes at addresses: no symbols, no memory that starts as zero."""
-    offset = _EHDR.size + len(memory) * _PHDR.size
-    headers, body = b"", b""
-    for address, data in memory.items():
-        headers += _PHDR.pack(1, offset + len(body), address, address, len(data), len(data), 7, 1)
-        body += data
-    identity = b"\x7fELF\x01\x01\x01".ljust(16, b"\0")
-    return (
-        _EHDR.pack(identity, 2, 40, 1, 0, _EHDR.size, 0, 0, _EHDR.size, _PHDR.size, len(memory), 0, 0, 0)
-        + headers
-        + body
-    )
-
-
-def run_card(soc: Soc, npu: str, packed: Image) -> list[np.ndarray]:
-    memory = memory_of_card(soc, dict(card_files(packed.elf, soc)))
-    board = VirtualTarget(npu, soc=soc)
-    board.load(dataclasses.replace(packed, elf=raw_elf(memory)))
-    try:
-        return list(board.run(timeout=60).runs[0].outputs)
-    finally:
-        board.reset()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["corstone-300", "corstone-310"])
-def test_the_files_alone_run_and_give_the_right_answer(name: str) -> None:
-    """Start-up copies initial data from where the controller put them, and fills the rest: the card has no zeros."""
-    soc, program = find_soc(name), load("convolutions")
-    outputs = run_card(soc, "ethos-u55-128", image(soc, program))
-    assert all(np.array_equal(output, expected) for output, expected in zip(outputs, program.outputs, strict=True))
-
-
-@pytest.mark.slow
-def test_the_files_for_an_mps4_run_and_give_the_right_answer() -> None:
-    import torch
-
-    from ethos_hil.base.npu.ethos_u import EthosU
-    from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model.torch_model import from_module
-    from ethos_hil.lowering.oracle.reference import Reference
-
-    torch.manual_seed(0)
-    example = (torch.randn(1, 3, 8, 8),)
-    artifact = lower(from_module(torch.nn.Conv2d(3, 4, 3).eval(), example, [example]), EthosU.parse("ethos-u85-256"))
-    inputs = tuple(
-        tensor.to_bytes(value)
-        for tensor, value in zip(artifact.plan.input_tensors, artifact.example_inputs, strict=True)
-    )
-    soc = find_soc("corstone-320")
-    packed = pack(find_firmware(soc.name), artifact.pte, [inputs], RunPlan(1, len(inputs)))
-    outputs = run_card(soc, "ethos-u85-256", packed)
-    right = Reference(artifact).run(artifact.example_inputs).outputs
-    assert all(np.array_equal(output, expected) for output, expected in zip(outputs, right, strict=True))

@@ -5,12 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ethos_hil import preflight, run
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import JudgeOptions, Question
 from ethos_hil.harness.image.preflight import PreflightFailed, delegation_check, raise_if_failed
 from ethos_hil.harness.virtual.tests.programs import DATA
@@ -64,20 +61,6 @@ def test_the_message_names_operators_lines_reasons_and_the_way_out() -> None:
     assert "and 5 more" in delegation_check(with_calls(*many), JudgeOptions(require_delegated=True)).available
 
 
-@pytest.mark.parametrize(
-    "demands",
-    [
-        {"allow_cpu_only": True, "require_delegated": True},
-        {"allow_cpu_only": True, "max_cpu_ops": 0},
-        {"max_cpu_ops": -1},
-        {"allow_cpu_only": True, "require_delegated": True, "max_cpu_ops": 3},
-    ],
-)
-def test_demands_that_contradict_one_another_are_refused(demands: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"--max-cpu-ops|--require-delegated"):
-        Question("net.py:net", **demands).check()
-
-
 SORTS = """
 import torch
 
@@ -111,10 +94,3 @@ def test_a_program_of_which_nothing_is_delegated_is_no_success(tmp_path: Path, m
     assert record["artifact"]["delegated"] == 0
     assert [output["reference"] for output in record["outputs"]] == ["the host's kernels"]
     assert record["artifact"]["cpu_ops"] == [call["operator"] for call in record["artifact"]["cpu_calls"]]
-
-
-def test_options_reach_the_request() -> None:
-    with pytest.raises(UsageError, match="--allow-cpu-only and --require-delegated contradict one another"):
-        run(str(DATA / "add.pte"), allow_cpu_only=True, require_delegated=True)
-    with pytest.raises(UsageError, match="--max-cpu-ops is -1"):
-        preflight(str(DATA / "add.pte"), max_cpu_ops=-1)

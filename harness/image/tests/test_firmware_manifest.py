@@ -192,37 +192,6 @@ def test_nothing_is_told_of_a_board_that_is_gone(checkout: Path) -> None:
     assert "corstone300" not in after
 
 
-@pytest.mark.slow
-def test_a_run_tells_of_it_in_its_record(checkout: Path) -> None:
-    source = checkout / "firmware/runtime/method.cc"
-    text = source.read_text()
-    source.write_text(text + "\n")
-    done = ethos_hil(checkout, "run", "net.py:net", "--json", "r.json")
-    source.write_text(text)
-    assert done.returncode == 0, done.stderr
-    note = "the firmware of corstone300 was built from other sources than there are now; run `make firmware`"
-    assert note in json.loads((checkout / "r.json").read_text())["notes"]
-    assert note in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-def test_a_session_of_the_suites_tells_of_it_once(checkout: Path) -> None:
-    source = checkout / "firmware/runtime/method.cc"
-    text = source.read_text()
-    (checkout / "test_one.py").write_text(
-        "from ethos_hil.suites.declare.case import Operator, case, f32\n"
-        "one = Operator('one', ('add.Tensor',), int=('ADD',), cases=(case('x', lambda a: a + a, f32(7)),))\n"
-    )
-    source.write_text(text + "\n")
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-    command = [sys.executable, "-m", "pytest", "-q", "test_one.py", "--suffix", "U55_BI", "--rootdir", str(checkout)]
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=250)
-    source.write_text(text)
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.count("the firmware of corstone300 was built from other sources than there are now") == 1
-
-
 def test_a_missing_firmware_names_what_to_do(checkout: Path) -> None:
     folder = checkout / "build/firmware/corstone300"
     folder.rename(folder.with_name("elsewhere"))

@@ -70,13 +70,6 @@ def test_readelf_shows_one_more_loadable_segment_at_the_package_address(image: I
     assert SECTION_NAME in result.stdout
 
 
-def test_gdb_loads_the_package_as_part_of_the_elf(image: Image, tmp_path: Path) -> None:
-    (tmp_path / "image.elf").write_bytes(image.elf)
-    command = ["gdb-multiarch", "-nx", "-batch", "-ex", f"x/s {START:#x}", str(tmp_path / "image.elf")]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert '"EHILPKG"' in result.stdout
-
-
 def test_what_was_in_the_firmware_stays_as_it_was(firmware: bytes, image: Image) -> None:
     before, after = ELFFile(io.BytesIO(firmware)), ELFFile(io.BytesIO(image.elf))
     for section in before.iter_sections():

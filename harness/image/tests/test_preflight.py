@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check
-from ethos_hil.harness.image.firmware_elf import OPERATORS_SECTION, Firmware, find_firmware
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME, RunPlan, pack
@@ -224,13 +224,6 @@ def test_the_built_firmware_tells_its_memory() -> None:
         assert firmware.stack >= 16 * KIB
 
 
-def test_the_built_firmware_lists_its_operators() -> None:
-    firmware = Firmware.read(find_firmware())
-    assert firmware.operators is not None, f"no section {OPERATORS_SECTION}"
-    assert "quantized_decomposed::quantize_per_tensor.out" in firmware.operators
-    assert set(ADD.plan.operators) <= firmware.operators
-
-
 def test_the_device_misses_the_kernels_that_preflight_misses() -> None:
     pte = ADD.pte.replace(b"quantized_decomposed::quantize_per", b"quantized_decomposed::quantise_per")
     strange = Artifact.of_program(pte, "strange.pte")
@@ -275,12 +268,6 @@ def test_a_footprint_is_read_from_the_program() -> None:
     mute = dataclasses.replace(ADD, memory_mode=None)
     assert memory_mode(mute, footprint, None) is DeviceMemoryMode.SHARED_SRAM
     assert memory_mode(mute, dataclasses.replace(footprint, fast_scratch=1), None) is DeviceMemoryMode.DEDICATED_SRAM
-
-
-def test_a_program_without_delegates_needs_no_fast_scratch() -> None:
-    nothing = dataclasses.replace(in_mode("Dedicated_Sram_384KB"), delegates=())
-    footprint = Footprint.of(nothing)
-    assert (footprint.scratch, footprint.constants, footprint.fast_scratch, footprint.unknown) == (0, (), 0, None)
 
 
 def test_a_stream_that_cannot_be_decoded_leaves_the_fast_scratch_unknown() -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.npu import Fault, Npu, effort_budget
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory, chain
-from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation, Pool
-from ethos_hil.harness.npu.isa.registers import PAYLOAD_SHIFT, Opcode, PoolMode
+from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation
+from ethos_hil.harness.npu.isa.registers import PAYLOAD_SHIFT, Opcode
 from ethos_hil.harness.npu.isa.registers_u55 import LONG, SHORT
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.harness.npu.isa.registers_u85 import LONG as LONG_U85
@@ -63,12 +63,6 @@ def fault_of(graph: CompiledGraph, stream: bytes) -> Fault:
     return caught.value
 
 
-def test_hazards_end_at_stop() -> None:
-    graph = compiled("add", "ethos-u55-128")
-    npu = Npu(EthosU.parse(graph.npu))
-    assert npu.decode(graph.stream + b"\xff" * 8).hazards == ()
-
-
 def test_a_transfer_of_nothing_is_refused() -> None:
     graph = compiled("int8 gather", "ethos-u85-256")
     fault = fault_of(graph, changed(graph, {"DMA0_LEN": 0}))
@@ -96,21 +90,6 @@ def test_a_stream_has_an_end() -> None:
         npu.decode(changed(graph, {}, repeat=10_000))
 
 
-@pytest.mark.slow
-def test_a_transposition_of_many_channels_is_not_endless() -> None:
-    """Vela moves a map of 65,537 channels in as many slices, each at its own addresses; an upstream test does that."""
-    graph = compiled("transpose 3 2 1", "ethos-u55-128")
-    npu = Npu(EthosU.parse(graph.npu))
-    last = npu.decode(graph.stream).ops[-1]
-    assert isinstance(last, Pool)
-    codes = {LONG[code].name: code for code in LONG}
-    piece = long(codes["IFM_BASE0"], last.ifm.bases[0]) + long(codes["OFM_BASE0"], last.ofm.bases[0])
-    piece += short(Opcode.POOL, PoolMode.AVERAGE)
-    program = npu.decode(graph.stream[:-4] + piece * 65_537 + graph.stream[-4:])
-    assert len(program.ops) > 65_537
-    npu.run(program, graph.memory([]))
-
-
 def test_a_branch_to_the_end_changes_nothing_of_what_runs_before_it() -> None:
     program = PROGRAMS["chain of additions"]
     graph = compiled("chain of additions", "ethos-u85-256")
@@ -135,48 +114,6 @@ def test_a_branch_target_cannot_rely_on_earlier_registers() -> None:
     fault = fault_of(graph, graph.stream[:-4] + long(BRANCH, ops[-1]) + graph.stream[-4:])
     assert (fault.kind, fault.offset) == ("parse", ops[-1])
     assert "never written" in fault.message
-
-
-def test_real_programs_stay_far_below_the_budget() -> None:
-    """The budget is for broken streams; see harness/npu/effort_budget.py."""
-    program = PROGRAMS["MobileNetV2"]
-    graph = compile_graph(program.tosa, "ethos-u55-128", *program.flags)
-    decoded = graph.program()
-    touched = sum(max(extent.read_end, extent.write_end) for extent in decoded.extents.values())
-    assert 2 * sum(decoded.costs.values()) < effort_budget.BASE + effort_budget.PER_BYTE * touched
-
-
-def test_a_network_may_be_deep() -> None:
-    """MediaPipe's palm detection exceeded a budget of its memory and stream alone. Here are 400 large layers."""
-    graph = compiled("add", "ethos-u55-128")
-    registers = {
-        **{f"{name}_{what}_M1": 95 for name in ("OFM", "IFM", "IFM2") for what in ("HEIGHT0", "WIDTH0")},
-        **{f"{name}_HEIGHT1_M1": 0 for name in ("OFM", "IFM", "IFM2")},
-        **{f"{name}_STRIDE_X": 64 for name in ("OFM", "IFM", "IFM2")},
-        **{f"{name}_STRIDE_Y": 96 * 64 for name in ("OFM", "IFM", "IFM2")},
-        "OFM_HEIGHT_M1": 95,
-        "OFM_WIDTH_M1": 95,
-        "OFM_DEPTH_M1": 63,
-        "IFM_DEPTH_M1": 63,
-        "IFM_BASE0": 0,
-        "IFM2_BASE0": 96 * 96 * 64,
-        "OFM_BASE0": 2 * 96 * 96 * 64,
-    }
-    large = replace(graph, stream=changed(graph, registers), scratch_bytes=3 * 96 * 96 * 64)
-    program, touched = large.program(), large.scratch_bytes
-    (op,) = (op for op in program.ops if op.ofm.elements > 96)  # type: ignore[union-attr]
-    cost = program.costs[op.offset]
-    budget = effort_budget.EffortBudget(touched, 400 * len(large.stream))
-    for number in range(400):
-        budget.spend(replace(op, offset=number * 100), cost)
-    budget = effort_budget.EffortBudget(touched, 400 * len(large.stream))
-
-    def repeat() -> None:
-        for number in range(400):
-            budget.spend(replace(op, offset=number * 4), cost)  # nothing between them
-
-    with pytest.raises(Fault, match="milliseconds"):
-        repeat()
 
 
 @pytest.mark.parametrize("register", ["IFM_STRIDE_X", "IFM_STRIDE_Y"])
@@ -212,35 +149,6 @@ def test_operands_scaled_beyond_64_bits_are_refused() -> None:
     with pytest.raises(Fault, match="IFM_SCALE") as caught:
         npu.run(npu.decode(changed(graph, scales)), memory)
     assert caught.value.kind == "unsupported"
-
-
-def test_a_region_that_ends_early_is_a_bus_fault() -> None:
-    graph = compiled("add", "ethos-u55-128")
-    npu = Npu(EthosU.parse(graph.npu))
-    memory = graph.memory([])
-    memory[1] = np.zeros(memory[1].size - 17, np.uint8)
-    with pytest.raises(Fault) as caught:
-        npu.run(npu.decode(graph.stream), memory)
-    assert (caught.value.kind, caught.value.op) == ("bus", "ELEMENTWISE ADD")
-
-
-def test_a_tall_window_takes_no_more_memory_than_its_map() -> None:
-    graph = compiled("max pool", "ethos-u55-128")
-    shape = {f"{name}_{what}_M1": 4095 for name in ("OFM", "IFM") for what in ("HEIGHT0", "HEIGHT1", "WIDTH0")}
-    strides = {f"{name}_STRIDE_{axis}": 0 for name in ("IFM", "OFM") for axis in "XY"}
-    size = {"OFM_HEIGHT_M1": 99, "OFM_WIDTH_M1": 99, "KERNEL_HEIGHT_M1": 255, "KERNEL_WIDTH_M1": 0}
-    padding = {f"IFM_PAD_{side}": 0 for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")}
-    npu, memory = Npu(EthosU.parse(graph.npu)), graph.memory([])
-    program = npu.decode(changed(graph, {**shape, **strides, **size, **padding}))
-    (op,) = program.ops
-    assert isinstance(op, Pool)
-    tracemalloc.start()
-    try:
-        npu.run(program, memory)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 4 * op.ifm.elements + 24 * op.ofm.elements  # far from kernel height times the map
 
 
 def test_weights_that_end_beyond_a_large_memory_are_not_copied() -> None:

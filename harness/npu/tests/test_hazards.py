@@ -19,7 +19,7 @@ from ethos_hil.harness.npu.isa.operations import INTERNAL, Dma, Op
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.npu.npu import NpuProgram
-from ethos_hil.harness.npu.timing.hazards import Hazard, Touch, _shared_byte, find
+from ethos_hil.harness.npu.timing.hazards import Touch, _shared_byte, find
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
 
@@ -150,15 +150,6 @@ def test_a_table_is_lost_to_a_kernel_without_one() -> None:
     assert all(first is not None and second is None for first, second in names)
 
 
-def test_chained_kernels_are_one() -> None:
-    """A chain needs no order within, and a transfer waits for all of it."""
-    compiled = compile_graph(network(), "ethos-u85-256", mode="Shared_Sram")
-    program = compiled.program()
-    chained = [op for op in program.ops if not isinstance(op, Dma) and op.ofm.layout is Layout.CHAIN]
-    assert chained
-    assert program.hazards == ()
-
-
 def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: CompiledGraph) -> None:
     configuration = EthosU.parse(compiled.npu)
     _, program = next(programs(compiled, Opcode.DMA_WAIT))
@@ -171,12 +162,6 @@ def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: CompiledGraph) ->
     assert fault.register == "DMA_WAIT"
     assert hazard.first.name in fault.message
     assert hex(hazard.first.offset) in fault.message
-
-
-def test_a_hazard_reads_as_a_sentence(compiled: CompiledGraph) -> None:
-    hazard: Hazard = next(programs(compiled, Opcode.DMA_WAIT))[1].hazards[0]
-    assert f"DMA at {hazard.first.offset:#x} may not have" in str(hazard)
-    assert f"missing: DMA_WAIT {hazard.wait[1]}" in str(hazard)
 
 
 @pytest.mark.parametrize(

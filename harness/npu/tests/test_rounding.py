@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.npu.isa.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
+from ethos_hil.harness.npu.compute.pooling import keeps_values
+from ethos_hil.harness.npu.isa.scaling import (
+    INT64_MAX,
+    Rounding,
+    Scale,
+    divide_half_away,
+    exact_in_floats,
+    largest_scaled,
+    scale,
+    scale_channels,
+)
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph
@@ -163,3 +173,98 @@ def test_half_way_values_reveal_another_rounding_mode(name: str, wrong: Rounding
             assert parameter >> 14 in (Rounding.NATURAL, Rounding.DOUBLE)
             struct.pack_into("<H", stream, offset + 2, parameter & 0x3FFF | wrong << 14)
     assert replace(compiled, stream=bytes(stream)).run([values])[0] != reference(tosa, [values])
+
+
+# --- scaling in floating point: it is used only where it equals scaling in integers, and there it does
+
+
+def scales(rounding: Rounding) -> list[Scale]:
+    """Multipliers of all sizes with all shifts, and operands' early shifts."""
+    rng = np.random.default_rng(rounding)
+    multipliers = [1, 2, 3, (1 << 31) - 1, (1 << 32) - 1, *map(int, rng.integers(1 << 30, 1 << 31, 5))]
+    return [Scale(m, shift, rounding, early) for m in multipliers for shift in range(64) for early in (0, 15, 20)]
+
+
+def values_around_ties(by: Scale, largest: int) -> np.ndarray:
+    """Return the extremes, zero, and values that scale to next to half-way between two results."""
+    halves = (2 * np.arange(-40, 41, dtype=np.float64) + 1) * 2.0 ** (by.shift - 1) / by.multiplier
+    near = np.concatenate([np.floor(halves), np.ceil(halves)])
+    near = near[np.abs(near) <= largest]
+    edges = [-largest, 1 - largest, -1, 0, 1, largest - 1, largest]
+    return np.unique(np.concatenate([near, np.array(edges, np.float64)])).astype(np.int64)
+
+
+@pytest.mark.parametrize("rounding", list(Rounding))
+def test_floats_equal_integers(rounding: Rounding) -> None:
+    tried = 0
+    for by in scales(rounding):
+        room = (1 << 53) - (1 << by.shift) - (1 << 31) - 1
+        largest = min(room // by.multiplier, (1 << 32) - 1)
+        if largest < 1 or not exact_in_floats(largest, by):
+            continue
+        values = values_around_ties(by, largest)
+        exact = scale(values, by)
+        assert np.array_equal(scale(values.astype(np.float64), by), exact), by
+        assert int(np.abs(exact).max()) <= largest_scaled(largest, by), by
+        tried += 1
+    assert tried > 1000
+
+
+def test_floats_are_refused_where_they_would_round() -> None:
+    """The value is one above the limit: the sum before the shift is odd and beyond 2**53."""
+    by = Scale((1 << 31) - 1, 31, Rounding.NATURAL)
+    largest = (1 << 53) // by.multiplier + 1
+    assert not exact_in_floats(largest, by)
+    assert exact_in_floats(largest // 2, by)
+    assert not exact_in_floats(1, Scale(1, 53))
+
+
+# --- products beyond 63 bits, which only operations on 32-bit values need
+
+ENDS = (-INT64_MAX - 1, -INT64_MAX, -(1 << 62), -(1 << 32), -1, 0, 1, (1 << 32) - 1, 1 << 62, INT64_MAX)
+
+
+def saturated(value: int, by: Scale) -> int:
+    return max(-INT64_MAX - 1, min(INT64_MAX, exact(value, by)))
+
+
+@pytest.mark.parametrize("early_bits", [0, 20])
+@pytest.mark.parametrize("rounding", list(Rounding), ids=lambda rounding: rounding.name)
+def test_wide_products_are_exact(rounding: Rounding, early_bits: int) -> None:
+    rng = np.random.default_rng(early_bits)
+    for shift in (0, 1, 17, 31, 32, 33, 48, 62, 63):
+        for multiplier in (0, 1, 1 << 31, (1 << 32) - 1, int(rng.integers(1 << 32))):
+            by = Scale(multiplier, shift, rounding, early_bits)
+            drawn = rng.integers(-(1 << 63), INT64_MAX, 12, endpoint=True) >> rng.integers(0, 40, 12)
+            ties = [((2 * k + 1) << shift) // (2 * max(multiplier, 1)) for k in (-(1 << 30), -2, 1, 1 << 30)]
+            values = [*ENDS, *map(int, drawn), *(v for v in ties if abs(v) <= INT64_MAX)]
+            assert scale(np.array(values, np.int64), by).tolist() == [saturated(v, by) for v in values]
+
+
+@pytest.mark.parametrize("rounding", list(Rounding), ids=lambda rounding: rounding.name)
+def test_wide_products_are_exact_per_channel(rounding: Rounding) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.integers(-(1 << 63), INT64_MAX, (20, 64), endpoint=True) >> rng.integers(0, 60, (20, 64))
+    multipliers, shifts = rng.integers(0, 1 << 32, 64), np.arange(64)
+    result = scale_channels(values, multipliers, shifts, rounding)
+    for channel, column in enumerate(values.T.tolist()):
+        by = Scale(int(multipliers[channel]), channel, rounding)
+        assert result[:, channel].tolist() == [saturated(v, by) for v in column]
+
+
+@pytest.mark.parametrize("rounding", list(Rounding), ids=lambda rounding: rounding.name)
+def test_keeps_values_agrees_with_scaling_every_value(rounding: Rounding) -> None:
+    """Checked against scaling every value of 9 bits. The rule may only be too careful where half-way values decide."""
+    values = np.arange(-512, 513, dtype=np.int64)
+    kept = set()
+    for shift in (0, 1, 8, 9, 10, 11, 30, 31, 40):
+        for beyond in (-3, -1, 0, 1, 3, 1 << 19, 1 << 20, 1 << 21):
+            if (1 << shift) + beyond <= 0:
+                continue
+            by = Scale((1 << shift) + beyond, shift, rounding)
+            is_kept = bool(np.array_equal(scale(values, by), values))
+            if keeps_values(by, 512):
+                assert is_kept, by
+                kept.add(beyond)
+    assert 0 in kept
+    assert (len(kept) > 3) == (rounding in (Rounding.NATURAL, Rounding.DOUBLE))

@@ -14,7 +14,6 @@ import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, Npu
-from ethos_hil.harness.npu.isa.scaling import Rounding
 from ethos_hil.harness.npu.tests.test_decode import build, replaced
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph
 from ethos_hil.harness.verdict.run_delegate import POISON
@@ -144,17 +143,6 @@ def test_tables_of_words() -> None:
     assert dma.length == 256  # type: ignore[union-attr]
     result = np.frombuffer(wide.run([values])[0][0], "<i4")
     assert np.array_equal(result, words[values.astype(int).ravel() + 128])
-
-
-@pytest.mark.parametrize("rounding", [Rounding.DOUBLE, Rounding.TRUNCATE], ids=lambda rounding: rounding.name)
-def test_convolutions_follow_the_rounding_field(rounding: Rounding) -> None:
-    """The integer path of the output stage equals the natural one at exact multiples, where both must agree."""
-    compiled = build("conv as fully connected", NPU, LISTING)
-    precision = register(compiled, "OFM_PRECISION")
-    other = patched(compiled, ("OFM_PRECISION", precision & 0x3FFF | rounding << 14))
-    values = np.random.default_rng(5).integers(-128, 128, (1, 1, 1, 300)).astype(np.int8)
-    difference = int8(other, values).astype(int) - int8(compiled, values)
-    assert np.abs(difference).max() <= 1
 
 
 REFUSED: dict[str, tuple[str, tuple[tuple[str, int], ...], Callable[[], list[np.ndarray]], str]] = {

@@ -70,35 +70,6 @@ def test_prefetched_weights_are_one_batch(batches: list[int]) -> None:
     assert batches == [4]
 
 
-def test_prefetched_weights_are_not_prefetched_again(batches: list[int]) -> None:
-    decompress.prefetch([key(1)])
-    decompress.prefetch([key(1), key(2)])
-    assert batches == [1, 1]
-    for seed in (1, 2):
-        assert np.array_equal(decompress.decode(*key(seed)), expected(seed))
-
-
-def test_plain_weights_need_no_process(batches: list[int]) -> None:
-    values = [np.random.default_rng(core).integers(-127, 128, length) for core, length in enumerate(CORES.lengths)]
-    plain = tuple(map(mlw, values)), CORES
-    for prefetched in (True, False):
-        decompress.forget()
-        if prefetched:
-            decompress.prefetch([plain])
-        weights = CORES.restore([value.astype(np.int8) for value in values])
-        assert np.array_equal(decompress.decode(*plain), weights)
-    assert batches == []
-
-
-def test_prefetched_weights_that_nothing_uses_are_dropped(batches: list[int]) -> None:
-    for seed in range(5):
-        decompress.prefetch([key(seed), key(seed + 1)])
-    assert batches == [2, 1, 1, 1, 1]
-    assert set(decompress._pending) == {key(4), key(5)}
-    assert np.array_equal(decompress.decode(*key(0)), expected(0))
-    assert batches == [2, 1, 1, 1, 1, 1]
-
-
 def test_a_batch_is_limited_too(batches: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompress, "MOST_WEIGHTS", 2 * ORDER.lengths[0])
     decompress.prefetch([key(1), key(2), key(3)])
@@ -115,11 +86,6 @@ def test_a_prefetched_error_is_raised_on_use() -> None:
             decompress.decode(*short)
         with pytest.raises(WeightError, match="2 streams where the registers describe 1"):
             decompress.decode(*wrong)
-
-
-def test_a_corrupt_stream_is_named() -> None:
-    with pytest.raises(WeightError, match="did not finish"):
-        decompress.decode((bytes(64),), ORDER)
 
 
 def test_too_many_weights_are_refused_before_allocation(batches: list[int]) -> None:

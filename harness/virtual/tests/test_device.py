@@ -56,11 +56,6 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_identity(bench: Bench) -> None:
-    assert bench.device.read(ID) == 0x10066001
-    assert bench.device.read(CONFIG) == 0x1807
-
-
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_prot_follows_the_soft_reset(bench: Bench, level: int) -> None:
     bench.device.write(RESET, level)

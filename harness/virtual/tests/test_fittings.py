@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
@@ -12,12 +11,12 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Soc, Window
-from ethos_hil.harness.virtual.board import BoardPool, new_board
+from ethos_hil.harness.virtual.board import new_board
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.mps3_an547 import UART0
 from ethos_hil.harness.virtual.rules import Rule
-from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320, qemu_processes
+from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320
 from ethos_hil.harness.virtual.tests.test_machine import PARK, words
 
 Assemble = Callable[..., bytes]
@@ -26,7 +25,6 @@ NPUS = {"corstone-300": "ethos-u55-128", "corstone-310": "ethos-u55-128", "corst
 OTHER_UART = Window(0x58203000, 0x1000, 0x48203000)
 """Where some sources have the UART of a Corstone-320."""
 ADAPTERS_300, ADAPTERS_320 = 0x58103000, 0x50006000
-VERSION = 0x38
 
 # r8 = the UART. Makes faults BusFaults of their own, with `absent` as their handler.
 SET_UP = """
@@ -135,20 +133,6 @@ def test_a_lenient_board_answers_with_zero(assemble: Assemble, soc: Soc, address
     assert sent(assemble(load_of(address), soc), 1, soc) == [0]
 
 
-@pytest.mark.parametrize(("soc", "base"), [(CORSTONE_300, ADAPTERS_300), (CORSTONE_320, ADAPTERS_320)])
-def test_timing_adapters_have_a_version_and_keep_what_is_written(assemble: Assemble, soc: Soc, base: int) -> None:
-    body = SET_UP.format(uart=UART0.base)
-    assert soc.timing_adapter_ports[0] == base
-    for port in soc.timing_adapter_ports:
-        body += f"ldr r1, ={port}\n ldr r4, [r1, #{VERSION}]\n {SEND} ldr r2, ={port ^ 0x5A5A5A}\n str r2, [r1, #12]\n"
-        body += "ldr r1, =0x31000100\n"
-    for port in soc.timing_adapter_ports:
-        body += f"ldr r1, ={port}\n ldr r4, [r1, #12]\n {SEND}"
-    elf = assemble(body + PARK + HANDLER, soc)
-    expected = [0x1117, 0x1117, *(port ^ 0x5A5A5A for port in soc.timing_adapter_ports)]
-    assert sent(elf, 4, soc, Fittings(soc.uarts[:1], Adapters.PRESENT)) == expected
-
-
 @pytest.mark.parametrize("uart", [UART0, OTHER_UART])
 @pytest.mark.parametrize("alias", [False, True])
 def test_the_uart_can_be_found_by_its_identity(assemble: Assemble, uart: Window, alias: bool) -> None:
@@ -162,28 +146,6 @@ def test_the_uart_can_be_found_by_its_identity(assemble: Assemble, uart: Window,
     body += f".balign 4\nplaces: .word {', '.join(map(str, [*places, other]))}\n"
     values = sent(assemble(body + HANDLER, CORSTONE_320), 11, CORSTONE_320, Fittings((uart,), Adapters.ABORT))
     assert values == [0x21, 0xB8, 0x1B, 0, 4, 0x0D, 0xF0, 0x05, 0xB1, ABSENT, other]
-
-
-def test_a_board_without_a_uart_answers_at_neither_address(assemble: Assemble) -> None:
-    """The fault handler writes to memory, since it has nothing to send with."""
-    body = SET_UP.format(uart=UART0.base)
-    handler = """
-    .thumb_func
-    .type absent, %function
-absent:
-    ldr r1, =0x31000200
-    ldr r2, =0xE000ED38
-    ldr r2, [r2]
-    str r2, [r1]
-    b park
-"""
-    elf = assemble(body + PARK + handler, CORSTONE_320)
-    board = machine(elf, CORSTONE_320, Fittings((), Adapters.ABORT), seconds=0.5)
-    with board:
-        with pytest.raises(TimeoutError):
-            board.output()
-        assert board.where() is not None  # it stands still, so that its memory can be read
-        assert board.read(0x31000200, 4) == (UART0.base + 0x10).to_bytes(4, "little")
 
 
 ENABLE = "movs r6, #{control}\n str r6, [r8, #8]\n movs r6, #{divider}\n str r6, [r8, #0x10]\n"
@@ -238,25 +200,3 @@ def test_a_byte_takes_time_and_the_next_one_waits_for_it(assemble: Assemble, uar
     error = error_of(machine(elf, CORSTONE_320, fittings, frozenset({Rule.UART})))
     assert error.message.startswith("rule uart of the strict board: a byte is written to the UART before the last one")
     assert ", in reset at 0x" in error.message
-
-
-@pytest.mark.parametrize("address", [0x70000000, 0x31000000 + 0x3FFFFC])
-def test_a_dead_memory_reads_as_zero(assemble: Assemble, address: int) -> None:
-    body = f"ldr r1, ={address}\n ldr r2, =0x12345678\n str r2, [r1]\n strb r2, [r1, #1]\n ldr r4, [r1]\n {SEND} {PARK}"
-    elf = assemble(SET_UP.format(uart=UART0.base) + body + HANDLER)
-    assert sent(elf, 1, CORSTONE_300) == [0x12347878]
-    dead = Window(address & ~0xFFF, 0x1000)
-    assert sent(elf, 1, CORSTONE_300, Fittings((UART0,), dead=(dead,))) == [0]
-
-
-def test_boards_with_other_fittings_do_not_stand_in_for_each_other(assemble: Assemble, pool: BoardPool) -> None:
-    """The same program on a lenient and on a strict board of one pool, twice: both boards wait, and keep their kind."""
-    elf = assemble(load_of(ADAPTERS_300))
-    for _ in range(2):
-        for rules, expected in ((frozenset[Rule](), 0), (frozenset({Rule.ABSENT_ABORT}), ABSENT)):
-            run = Machine(pool.take(CORSTONE_300, elf, rules=rules), EthosU.parse("ethos-u55-128"), Deadline(10.0))
-            assert words(run, 1)[0] == expected
-            board = run.release()
-            assert board is not None
-            pool.give(board)
-    assert len(qemu_processes(os.getpid())) == 2

@@ -9,26 +9,15 @@ from __future__ import annotations
 import pytest
 
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
-from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.virtual.device import RegisterLayout, Unmodelled
 from ethos_hil.harness.virtual.tests.test_device import (
     BASEP0,
-    CMD,
     CONFIG,
-    END,
     ID,
-    PROT,
-    QBASE0,
     QBASE1,
     QCONFIG,
-    QREAD,
-    QSIZE,
     REGIONCFG,
-    RESET,
-    STATUS,
     Bench,
-    interrupting,
 )
 
 POWER_CTRL, MEM_ATTR0, AXI_LIMIT0, AXI_SRAM, AXI_EXT = 0x38, 0x40, 0x40, 0x50, 0x54
@@ -111,94 +100,6 @@ def test_the_upper_bit_chooses_the_port_on_u55_and_u65(npu: str) -> None:
     bench.device.write(REGIONCFG, 0b11_10_01_00)
     bench.start()
     assert [bench.jobs[0].ports[region] for region in range(4)] == [0, 0, 1, 1]
-
-
-class Driven(Bench):
-    """A bench whose device is driven as Arm's driver does it."""
-
-    def __init__(self, npu: str) -> None:
-        super().__init__(npu)
-        self.is_u85, self.is_u65 = npu == U85, npu == U65
-        self.pmu = 0x1000 if self.is_u85 else 0
-        self.counters = 8 if self.is_u85 else 4
-
-    def reset(self) -> None:
-        """Do the driver's soft reset, with the memory settings that end it."""
-        device = self.device
-        device.write(RESET, 1)
-        assert device.read(STATUS) & 1 << 3 == 0
-        assert device.read(PROT) & 3 == 1
-        if self.is_u85:
-            device.write(POWER_CTRL, 0)
-            for index, attribute in enumerate((0, 0, 4, 4)):
-                device.write(MEM_ATTR0 + 4 * index, attribute)
-        device.write(QCONFIG, 2)
-        device.write(REGIONCFG, 0x5553)
-        if self.is_u85:
-            device.write(AXI_SRAM, 11 | 15 << 8 | 2 << 16)
-            device.write(AXI_EXT, 63 | 31 << 8 | 2 << 16)
-        else:
-            reads, writes = (63, 31) if self.is_u65 else (31, 15)
-            for index in range(4):
-                device.write(AXI_LIMIT0 + 4 * index, reads << 16 | writes << 24)
-
-    def invoke(self) -> int:
-        """Run one inference and return the cycle counter after it."""
-        device = self.device
-        assert (device.read(CONFIG), device.read(ID)) != (0, 0)
-        self.reset()
-        assert device.read(CMD) == 0xC
-        device.write(CMD, 0)  # no clock and power gating
-        pmcr, cfg, enable = self.pmu + 0x180, self.pmu + 0x1A8, self.pmu + 0x184
-        device.write(pmcr, 1)
-        device.write(cfg, device.read(cfg) | 35)
-        device.write(cfg, device.read(cfg) | 32 << 16)
-        for index, event in enumerate((130, 135, 386, 391, 32, 48, 80)[: self.counters]):
-            device.write(self.pmu + 0x380 + 4 * index, event)
-        device.write(enable, (1 << self.counters) - 1 | 1 << 31)
-        device.write(pmcr, device.read(pmcr) | 1 << 2)
-        device.write(pmcr, device.read(pmcr) | 1 << 1)
-        device.write(QBASE0, 0x70001000)
-        device.write(QSIZE, 64)
-        if self.pmu or self.is_u65:
-            device.write(QBASE1, 0)
-        for index in range(3):
-            device.write(BASEP0 + 8 * index, 0x70002000 + 0x1000 * index)
-            if self.pmu or self.is_u65:
-                device.write(BASEP0 + 8 * index + 4, 0)
-        device.write(CMD, device.read(CMD) & 0xC | 1)
-        assert interrupting(device)
-        device.write(CMD, device.read(CMD) & 0xC | 2)
-        assert not interrupting(device)
-        assert device.read(STATUS) & 0xFFFF == END
-        cycles = device.read(self.pmu + 0x1A0) | device.read(self.pmu + 0x1A4) << 32
-        self.beats = device.read(self.pmu + 0x300)
-        device.write(pmcr, 0)
-        device.write(CMD, 0xC)
-        return cycles
-
-
-@pytest.mark.parametrize("npu", NPUS)
-def test_arms_driver_runs_two_inferences(npu: str) -> None:
-    bench = Driven(npu)
-    bench.reset()
-    for _ in range(2):
-        assert bench.invoke() == 1000
-        assert bench.beats == 77
-    assert len(bench.jobs) == 2
-    assert bench.jobs[1].bases[:3] == (0x70002000, 0x70003000, 0x70004000)
-
-
-@pytest.mark.parametrize("npu", NPUS)
-def test_arms_driver_recovers_from_a_fault(npu: str) -> None:
-    bench = Driven(npu)
-    good, bench.answer = bench.answer, Fault(FailureKind.BUS, 24, "CONV", "OFM_BASE0", 1, "is wrong", region=1)
-    with pytest.raises(AssertionError):
-        bench.invoke()
-    assert bench.device.read(QREAD) == 24
-    assert bench.device.read(STATUS) & (1 << 2 | END) == 1 << 2
-    bench.answer = good
-    assert bench.invoke() == 1000
 
 
 def test_addresses_of_a_u85_have_40_bits() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
@@ -12,13 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.processes import left_of, wait_for_full_pipe, wait_for_work, wait_until
-from ethos_hil.harness.image.segments import segments
 from ethos_hil.harness.virtual.board import QemuBoard
-from ethos_hil.harness.virtual.machine import Exit, Machine
 from ethos_hil.harness.virtual.qemu import Qemu, _available, find_qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, qemu_processes
@@ -90,15 +85,6 @@ def test_qemu_ends_with_the_harness(
     assert list(temporary.iterdir()) == []
 
 
-def test_stop_may_be_called_again_and_reaps(assemble: Callable[[str], bytes]) -> None:
-    qemu = Qemu(assemble("park:\n b park\n"))
-    pid = qemu.pid
-    assert pid in qemu_processes(os.getpid())
-    qemu.stop()
-    qemu.stop()
-    assert not Path(f"/proc/{pid}").exists()
-
-
 def test_a_forgotten_qemu_ends_when_it_is_collected(assemble: Callable[[str], bytes]) -> None:
     qemu = Qemu(assemble("park:\n b park\n"))
     pid = qemu.pid
@@ -143,19 +129,6 @@ def test_what_a_qemu_that_does_not_start_says_is_told(
     monkeypatch.setenv("ETHOS_HIL_QEMU", wrapper(tmp_path, 'echo "qemu: -x: invalid option" >&2; exit 1'))
     with pytest.raises(TargetNotAvailable, match="it exited with status 1: qemu: -x: invalid option"):
         QemuBoard(CORSTONE_300, Qemu(b"", semihosting=semihosting))
-
-
-def test_noise_and_delay_of_a_script_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, assemble: Callable[[str], bytes]
-) -> None:
-    script = 'echo hello; echo "qemu: fatal: no" >&2; sleep 1; exec $QEMU "$@"'
-    monkeypatch.setenv("ETHOS_HIL_QEMU", wrapper(tmp_path, script))
-    elf = assemble(" movs r0, #0x18\n ldr r1, =0x20026\n bkpt 0xab\n b .\n")
-    semihosting = Semihosting("", tmp_path)
-    answered = semihosting.find_calls(io.BytesIO(elf), segments(io.BytesIO(elf)))
-    board = QemuBoard(CORSTONE_300, Qemu(elf, semihosting=semihosting))
-    with Machine(board, EthosU.parse("ethos-u55-128"), Deadline(20), answered=answered) as machine:
-        assert machine.wait() == Exit(0)
 
 
 def test_qemu_is_looked_up_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

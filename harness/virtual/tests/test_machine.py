@@ -223,21 +223,6 @@ def test_the_cpu_sees_what_the_npu_wrote(assemble: Assemble, soc: Soc, probe: ty
         assert all(data == bytes(range(256)) * 5 for _, data in engine.seen.values())
 
 
-def test_a_corstone_320_has_its_other_uart_and_no_timing_adapters(assemble: Assemble) -> None:
-    body = f"""
-    ldr r4, [r0, #0x28]
-    {SEND}
-    ldr r3, =0x50006038      @ VERSION of a timing adapter
-    ldr r4, [r3]
-    str r0, [r3, #-0x38]
-    {SEND.replace("0x59303000", "0x48203000")}
-    ldr r4, =0x04030201
-    {SEND.replace("0x59303000", "0x58203000")}
-    {PARK}"""
-    with machine(assemble(body, CORSTONE_320), soc=CORSTONE_320) as board:
-        assert words(board, 3) == [U85.size.config_word, 0, 0x04030201]
-
-
 @pytest.mark.parametrize(("offset", "access"), [(0x24, "ldr"), (0x24, "str")])
 def test_an_unmodelled_uart_register_stops_with_its_offset(assemble: Assemble, offset: int, access: str) -> None:
     body = f"ldr r1, =0x58203000\n {access} r2, [r1, #{offset}]\n" + PARK

@@ -184,31 +184,6 @@ def test_device_memory_is_accessed_aligned_and_by_words(assemble: Assemble, body
     check(assemble(body + END), CORSTONE_300, {Rule.BUS}, Rule.BUS if message else None, message)
 
 
-def test_device_memory_is_not_executed(assemble: Assemble) -> None:
-    """QEMU keeps this part of the rule itself: MemManage, IACCVIOL, where an Armv8-M has Device memory."""
-    body = """
-    ldr r1, =0xE000ED24
-    mov r2, #0x10000         @ MemManage
-    str r2, [r1]
-    ldr r1, =0xE000ED08
-    ldr r2, =0x31000000
-    ldr r3, =refused
-    str r3, [r2, #16]
-    str r2, [r1]
-    dsb
-    ldr r1, =0xA0000000
-    ldr r2, =0x4770          @ bx lr
-    str r2, [r1]
-    adds r1, #1
-    blx r1
-    b park
-    .thumb_func
-    .type refused, %function
-refused:
-"""
-    check(assemble(body + END), CORSTONE_300, {Rule.BUS}, None)
-
-
 NONE, READ_ONLY = "where this system has no", "where this system's memory is"
 
 
@@ -287,17 +262,6 @@ def test_memory_holds_noise_at_the_start(assemble: Assemble, soc: Soc) -> None:
             assert board.read(soc.boot, 4) == bytes.fromhex("00000830")
     assert contents[0] == contents[1]
     assert all(len(set(data)) > 100 for data in contents[0])
-
-
-def test_a_program_that_reads_what_it_has_not_written_fails_with_noise_only(assemble: Assemble) -> None:
-    """Adds up a list in SRAM that it forgot to clear, and ends well when the sum is zero."""
-    body = "ldr r1, =0x31000000\n ldr r2, [r1]\n ldr r3, [r1, #4]\n orrs r2, r3\n bne failed\n" + END
-    elf = assemble(body + "failed:\n movs r6, #0x21\n ldr r8, =0x59303000\n movs r5, #1\n str r5, [r8, #8]\n"
-                   "str r6, [r8]\n b park\n .ltorg\n")  # fmt: skip
-    with machine(elf, CORSTONE_300) as board:
-        assert board.output() == bytes([DONE])
-    with machine(elf, CORSTONE_300, rules=frozenset({Rule.MEMORY_PATTERN})) as board:
-        assert board.output() == b"!"
 
 
 def test_a_breach_comes_before_the_crash_that_it_causes(assemble: Assemble) -> None:

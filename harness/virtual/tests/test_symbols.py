@@ -8,20 +8,12 @@ import subprocess
 import time
 import tracemalloc
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.harness.image.symbols import Symbols
-
-
-def test_assembly_with_line_tables(assemble: Callable[[str], bytes]) -> None:
-    elf = assemble("park:\n b park\n")
-    entry = next(s for s in ELFFile(io.BytesIO(elf)).get_section_by_name(".symtab").iter_symbols() if s.name == "reset")
-    address = entry["st_value"] & ~1
-    assert Symbols(elf).describe(address | 1).startswith(f"reset at 0x{address:08x} (guest.s:")
 
 
 def test_the_firmwares_functions_and_lines_agree_with_binutils(firmware: bytes, tmp_path: Path) -> None:
