@@ -106,7 +106,8 @@ def test_an_interruption_does_not_mix_up_answers(fresh: None, monkeypatch: pytes
 
 def run(program: str, *, flags: tuple[str, ...] = ("-W", "error")) -> subprocess.CompletedProcess[str]:
     """Run a program in a Python process of its own."""
-    before = "import os\nfrom ethos_hil.harness.npu.weights import codec\nfrom ethos_hil.harness.npu.tests.test_codec import *\n"
+    modules = "ethos_hil.harness.npu.weights import codec", "ethos_hil.harness.npu.tests.test_codec import *"
+    before = "import os\n" + "".join(f"from {module}\n" for module in modules)
     command = [sys.executable, *flags, "-c", before + textwrap.dedent(program)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 

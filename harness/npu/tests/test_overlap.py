@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from ethos_hil.harness.npu.isa.feature_map import BRICK, STRAIGHT, FeatureMap, Layout
+from ethos_hil.harness.npu.tests.test_feature_map import address
 from ethos_hil.harness.npu.timing.overlap import Box, common_byte, runs
 
 Rng = np.random.Generator
@@ -37,21 +38,13 @@ def addresses(source: FeatureMap, box: Box) -> set[int]:
     """Every byte of a part of a map, element by element."""
     places = set()
     spans = (range(box.y, box.y_end), range(box.x, box.x_end), range(box.c, box.c_end))
-    left, upper, upper_right = source.split
     for position in itertools.product(*spans):
         turned = [
             size - 1 - at if axis == source.reverse else at
             for axis, (at, size) in enumerate(zip(position, source.shape, strict=True))
         ]
         y, x, c = (turned[axis] for axis in source.axes)
-        right = x >= left
-        low = y >= (upper_right if right else upper)
-        at = source.bases[right + 2 * low]
-        at += (y - (upper_right if right else upper) * low) * source.stride_y + (x - left * right) * source.stride_x
-        if source.layout is Layout.BRICKS:
-            at += c // BRICK * source.stride_c + c % BRICK * source.size
-        else:
-            at += c * source.size
+        at = address(source, y, x, c)
         places |= set(range(at, at + source.size))
     return places
 
