@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ import torch
 from torch import nn
 
 import ethos_hil
-from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Verdict
 
 
@@ -184,20 +182,6 @@ def test_a_wrong_answer_is_a_result_and_raised_by_assert_verified(
     assert raised.value.result is wrong
     assert f"test_api.py:{LINE}" in wrong._repr_html_()
     assert "mismatch" in repr(wrong)
-
-
-def test_the_views_of_a_result(result: ethos_hil.Result, tmp_path: Path) -> None:
-    from rich.console import Console
-
-    page = result._repr_html_()
-    assert "verified" in page
-    assert "modelled" in page
-    assert f"test_api.py:{LINE}" in page
-    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    console.print(result)
-    assert "equal to tosa_reference_model" in console.export_text()
-    saved = result.save(tmp_path / "result.json")
-    assert Record.from_json(json.loads(saved.read_text())).verdict is Verdict.VERIFIED
 
 
 def test_a_profile_and_its_comparison(net: Net, x: torch.Tensor, result: ethos_hil.Result) -> None:

@@ -105,29 +105,6 @@ def test_a_budget_that_nothing_meets_is_status_1(command_line: Run, grid: str, b
     assert ("nothing meets fps>=125001" in error) is (status == 1)
 
 
-def test_a_refusal_has_one_word_and_one_count_in_terminal_files_and_report(command_line: Run, grid: str) -> None:
-    write_run(
-        grid,
-        verdict=Verdict.FAILED,
-        failure=Failure(FailureKind.COMPILE, "too large"),
-        metrics=(),
-        ops=(),
-        profile=None,
-    )
-    status, out, error = command_line(*CHEAP, "--json", "-")
-    assert status == 1
-    assert "1 point: 1 refused" in error
-    document = json.loads(out)
-    assert document["counts"] == {"refused": 1}
-    assert [point["ending"] for point in document["points"]] == ["refused"]
-    assert "1 refused" in command_line(*CHEAP)[1].splitlines()[0]
-    command_line("report", "results/runs", "-o", "bench.html")
-    page = Path("bench.html").read_text()
-    assert '1 <span class="soft">refused</span>' in page
-    assert '<span class="soft">failed</span>' not in page
-    assert "1 refused, without cycles" in page
-
-
 LATER = samples.point(verdict=Verdict.VERIFIED)
 FAILED = replace(LATER, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"))
 UNVERIFIED = replace(LATER, verdict=Verdict.UNVERIFIED, failure=Failure(FailureKind.NO_REFERENCE, "none"))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -72,16 +69,3 @@ def test_the_shell_completes_what_is_one_of_a_few(line: str, words: list[str]) -
     variables = {"COMP_WORDS": line, "COMP_CWORD": number, "_ETHOS_HIL_COMPLETE": "complete_bash"}
     ended = run_command(environment=variables)
     assert (ended.out.split(), ended.err) == (words, "")
-
-
-def test_bash_completes_with_the_script_it_is_given() -> None:
-    script = """
-source <(ethos-hil --show-completion)
-COMP_WORDS=(ethos-hil doc); COMP_CWORD=1
-_ethos_hil_completion ethos-hil
-echo "${COMPREPLY[@]}"
-"""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    command = ["bash", "--norc", "-c", script]
-    done = subprocess.run(command, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("doctor\n", "")

@@ -96,12 +96,6 @@ def test_a_method_is_run_by_its_name(ethos_hil: Run, here: Path, both: str) -> N
     assert ethos_hil("preflight", both, "--method", "sort").status == 0
 
 
-def test_a_method_that_is_not_there_lists_the_others(ethos_hil: Run, both: str) -> None:
-    for command in ("run", "preflight"):
-        result = ethos_hil(command, both, "--method", "triple")
-        assert_one_clear_line(result, 2, "both.py:both has no method 'triple'", "double, sort")
-
-
 def test_our_folder_is_replaced_and_no_other(ethos_hil: Run, here: Path) -> None:
     written(ethos_hil("lower", "net.py:net", "--artifacts", "look"))
     manifest = json.loads((here / "look/lowering.json").read_text())

@@ -7,6 +7,7 @@ minutes it gives up. Who writes a run folder holds a lock, too, which ends with 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shlex
@@ -26,7 +27,6 @@ from ethos_hil.base.verdict import FailureKind
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
-import fcntl
 
 LIMIT = 900.0
 """Seconds that a process waits for a lock. Vela takes a few minutes for the largest models that fit a board."""

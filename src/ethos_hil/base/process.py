@@ -191,7 +191,6 @@ def wait_for_end(process: subprocess.Popen[Any], seconds: float) -> None:
     process.wait(max(0.0, until - time.monotonic()))
 
 
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _SAME_SECONDS = 1.0
 """A closed terminal sends SIGHUP twice: the kernel does, and the shell. The second one must not end the cleaning, and
 no more must Ctrl-C from a hand that presses it several times."""
@@ -208,7 +207,7 @@ def undo_inherited() -> Mapping[signal.Signals, Handler]:
     Returns:
         As `end_on_signals`.
     """
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, *_SIGNALS))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     if signal.getsignal(signal.SIGCHLD) != signal.SIG_IGN:
         return {}
     return {signal.SIGCHLD: signal.signal(signal.SIGCHLD, signal.SIG_DFL)}
@@ -234,7 +233,7 @@ def end_on_signals() -> Mapping[signal.Signals, Handler]:
             raise KeyboardInterrupt
 
     before = dict(undo_inherited())
-    for number in (signal.SIGINT, *_SIGNALS):
+    for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             before[number] = signal.signal(number, interrupt)
     return before
@@ -242,7 +241,7 @@ def end_on_signals() -> Mapping[signal.Signals, Handler]:
 
 def ignore_further() -> None:
     """Have no signal but SIGKILL change how this process ends. Call it last."""
-    for number in (signal.SIGINT, *_SIGNALS):
+    for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
