@@ -193,7 +193,6 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
     return done.stdout + (done.stderr if done.returncode else "")
 
 
-_DRAWN = ("networks", "network_step", "maps", "tokens", "vectors")
 _DECLARED = ("modules",)
 MODELS = [
     name
@@ -201,7 +200,7 @@ MODELS = [
     if name.startswith("ethos_hil.suites.models.")
     or name == "ethos_hil.suites.trial.build"
     or name in [f"ethos_hil.harness.declared.{part}" for part in _DECLARED]
-    or name in [f"ethos_hil.suites.lab.prove.random_models.{part}" for part in _DRAWN]
+    or name == "ethos_hil.suites.lab.prove.random_models.networks"
 ]
 """A model is also what `suites.trial.build` and `harness.declared` make of a declaration, and what is drawn."""
 

@@ -20,17 +20,21 @@ def build(name: str, case: Case, root: Path) -> TorchModel:
         root: folder of the file that declares it; its source lines are named relative to it.
     """
     seed(name)
-    forward = case.forward
-    if isinstance(forward, Layer):
-        module = _layer(forward)
-    elif isinstance(forward, tuple):
-        module = nn.Sequential(*map(_layer, forward))
-    elif isinstance(forward, TorchCall):
-        module = Function(find_named(forward.name), **forward.options)
-    else:
-        module = Function(forward)
+    module = module_of(case)
     example, calibration = random_inputs(case.inputs)
     return from_module(module, example, calibration, label=name, root=root)
+
+
+def module_of(case: Case) -> nn.Module:
+    """Return the module of a case."""
+    forward = case.forward
+    if isinstance(forward, Layer):
+        return _layer(forward)
+    if isinstance(forward, tuple):
+        return nn.Sequential(*map(_layer, forward))
+    if isinstance(forward, TorchCall):
+        return Function(find_named(forward.name), **forward.options)
+    return Function(forward)
 
 
 def _layer(layer: Layer) -> nn.Module:

@@ -76,7 +76,7 @@ def seeds() -> tuple[SeedProgram, ...]:
             return joined.to(torch.int8), self.table.permute(2, 0, 1) + 1, x.to(memory_format=torch.channels_last)
 
     class Calls(nn.Module):
-        """Operators whose arguments operator_calls.py does not guess."""
+        """Operators in forms that the suites' first cases do not have."""
 
         def __init__(self, calls: Callable[[Any], Any]) -> None:
             super().__init__()

@@ -27,7 +27,8 @@ from ethos_hil.harness.image.formats import (
 from ethos_hil.harness.link.frames import Frame, encode
 from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.suites.lab.damage import operator_calls, seed_programs
+from ethos_hil.suites.lab.coverage import declared
+from ethos_hil.suites.lab.damage import seed_programs
 
 MAX_BYTES = 16 * 1024
 """Of a seed: the fuzzers make nothing longer."""
@@ -37,8 +38,9 @@ _CONVERSATIONS = 20
 
 def version() -> str:
     """Return a digest of what the seeds are made from. When it changes, they are made again."""
-    here = [Path(__file__).with_name(f"{name}.py") for name in ("operator_calls", "seed_programs", "seeds")]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in (operator_calls.SOURCE, *here))).hexdigest()
+    here = Path(__file__)
+    files = (here, here.with_name("seed_programs.py"), *sorted(here.parents[2].glob("ops/*.py")))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def make(folder: Path) -> None:
@@ -49,15 +51,27 @@ def make(folder: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, overload in operator_calls.operators():
-            for number, call in enumerate(operator_calls.calls(name, overload)):
-                pte = call.pte()
-                if pte is not None:
-                    (folders["program"] / f"{name.replace('::', '.')}.{overload}.{number}").write_bytes(pte)
+        for name, pte in operators():
+            (folders["program"] / name).write_bytes(pte)
         for seed in seed_programs.seeds():
             _write(seed, seed.make(), folders)
     for number, conversation in enumerate(conversations()):
         (folders["frames"] / str(number)).write_bytes(conversation)
+
+
+def operators() -> Iterator[tuple[str, bytes]]:
+    """Yield a small program of the CPU's kernels for each operator that the suites declare, and its name."""
+    from ethos_hil.harness.declared.modules import random_inputs
+    from ethos_hil.suites.trial.build import module_of
+
+    for operator in declared():
+        inputs, _ = random_inputs(operator.cases[0].inputs)
+        try:
+            pte = seed_programs.exported(module_of(operator.cases[0]), *inputs)
+        except (RuntimeError, NotImplementedError):  # ExecuTorch has no kernel that the program could call
+            continue
+        if len(pte) <= MAX_BYTES:
+            yield operator.name, pte
 
 
 def _write(seed: seed_programs.SeedProgram, pte: bytes, folders: dict[str, Path]) -> None:

@@ -1,1 +1,1 @@
-"""Random PyTorch networks of ordinary layers: each is exact on every NPU, or refused by name before anything boots."""
+"""Random PyTorch networks of the suites' operators: each is exact on every NPU, or refused by name before anything boots."""

@@ -20,10 +20,10 @@ NPU = "ethos-u55-128"
 @pytest.mark.parametrize(
     ("message", "hint", "ending"),
     [
-        ("aten.sort at maps.py:7 is none", "end before it", NetworkEnding.REFUSED),
+        ("aten.sort at nets.py:7 is none", "end before it", NetworkEnding.REFUSED),
         ("aten.sort is none", "end before it", NetworkEnding.UNCLEAR),
-        ("aten.sort at maps.py:7 is none", None, NetworkEnding.UNCLEAR),
-        ("aten.sort at maps.py:7 is none", "--debug shows the whole traceback", NetworkEnding.UNCLEAR),
+        ("aten.sort at nets.py:7 is none", None, NetworkEnding.UNCLEAR),
+        ("aten.sort at nets.py:7 is none", "--debug shows the whole traceback", NetworkEnding.UNCLEAR),
     ],
 )
 def test_a_refusal_needs_a_line_and_advice(message: str, hint: str | None, ending: NetworkEnding) -> None:
@@ -34,7 +34,7 @@ def test_a_refusal_needs_a_line_and_advice(message: str, hint: str | None, endin
 
 def test_reasons_are_counted_without_what_differs() -> None:
     trials = [
-        NetworkTrial(seed, NPU, NetworkEnding.REFUSED, f"aten.sort at maps.py:{seed} has {seed} rows [end before it]")
+        NetworkTrial(seed, NPU, NetworkEnding.REFUSED, f"aten.sort at nets.py:{seed} has {seed} rows [end before it]")
         for seed in (7, 8)
     ]
     trials.append(NetworkTrial(9, NPU, NetworkEnding.FAILED, "output 0"))
@@ -55,9 +55,9 @@ def test_a_lost_worker_is_a_failure() -> None:
 @pytest.mark.proof
 def test_a_network_is_verified_in_a_worker(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
-    arguments = ("random", "--count", 1, "--seed", 200, "-j", 1, "--npu", NPU, "--json", results)
+    arguments = ("random", "--count", 1, "--seed", 0, "-j", 1, "--npu", NPU, "--json", results)
     done = run_part(*arguments, seconds=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.split()[:4] == ["NPU", "verified", NPU, "1"]
     (result,) = json.loads(results.read_text())
-    assert (result["seed"], result["ending"]) == (200, "verified")
+    assert (result["seed"], result["ending"]) == (0, "verified")

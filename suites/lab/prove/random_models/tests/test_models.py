@@ -145,9 +145,9 @@ def test_a_defect_without_a_repair_is_refused_with_its_line(tmp_path: Path, monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "npu"), [pytest.param(0, NPUS[0], marks=pytest.mark.proof), (7, NPUS[2]), (101, NPUS[0]), (108, NPUS[2])]
+    ("seed", "npu"), [pytest.param(4, NPUS[0], marks=pytest.mark.proof), (1, NPUS[0]), (6, NPUS[0]), (10, NPUS[0])]
 )
-def test_networks_that_found_defects_are_verified(seed: int, npu: str, tmp_path: Path) -> None:
+def test_networks_that_meet_defects_are_verified(seed: int, npu: str, tmp_path: Path) -> None:
     done = trial(network(seed), npu, tmp_path)
     assert done.ending is NetworkEnding.VERIFIED, done
     assert done.defects
@@ -155,6 +155,6 @@ def test_networks_that_found_defects_are_verified(seed: int, npu: str, tmp_path:
 
 def test_a_seed_is_all_that_a_network_depends_on() -> None:
     first, again = network(11), network(11)
-    assert first.module.recipe == again.module.recipe
+    assert first.recipe == again.recipe
     assert all(torch.equal(a, b) for a, b in zip(first.module.parameters(), again.module.parameters(), strict=True))
-    assert len({network(seed).module.recipe for seed in range(20)}) > 15
+    assert len({network(seed).recipe for seed in range(20)}) > 15
