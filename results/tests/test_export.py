@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ethos_hil.base.record import Op, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.export.exporter import EXPORTERS, Exporter
+from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.operations_csv import COLUMNS
 from ethos_hil.results.store import RunFolder, find_record
 from ethos_hil.results.tests import profiled
@@ -45,15 +45,6 @@ def text_of(name: str, of: Record) -> str:
     content = EXPORTERS.get(name).write(of)
     assert isinstance(content, str)
     return content
-
-
-def test_ours_are_registered_as_others_are() -> None:
-    assert {"json", "csv"} <= set(EXPORTERS.names())
-    for name in ("json", "csv"):
-        exporter = EXPORTERS.get(name)
-        assert isinstance(exporter, Exporter)
-        assert exporter.suffix == f".{name}"
-        assert EXPORTERS.distributions(name) == ("ethos-hil",)
 
 
 def test_json_is_the_whole_record() -> None:

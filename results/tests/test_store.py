@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.files import write_all, write_whole
+from ethos_hil.base.files import write_all
 from ethos_hil.base.record import BenchInfo, Record, RunInfo, SuiteTest
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.results.record_table import for_people, record_table
@@ -73,17 +73,6 @@ def test_a_record_after_a_half_line_of_a_dead_process_of_the_same_id_is_whole(tm
     runs = [item.record.run for item in items if isinstance(item, StoredRecord)]
     assert runs == [folder.info, replace(folder.info, part="a part", attempt=2)]
     assert [item.where for item in items if isinstance(item, Skipped)] == [f"{path}:2"]
-
-
-def test_an_incomplete_last_line_is_reported_and_the_others_are_kept(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    folder.append(RECORD)
-    path = next(folder.path.glob("*.jsonl"))
-    path.write_bytes(path.read_bytes() + RECORD.dumps().encode()[:50])
-    items = list(read(tmp_path))
-    assert isinstance(items[0], StoredRecord)
-    assert isinstance(items[1], Skipped)
-    assert items[1].where == f"{path}:2"
 
 
 def test_a_file_that_cannot_be_read_is_reported_and_other_runs_are_shown(tmp_path: Path) -> None:
@@ -164,13 +153,6 @@ def test_a_writer_killed_in_mid_write_leaves_complete_lines(tmp_path: Path) -> N
             pass
         process.send_signal(signal.SIGKILL)
     assert all(not isinstance(item, Skipped) for item in read(tmp_path))
-
-
-def test_a_pipe_is_written_directly() -> None:
-    write_whole(Path("/dev/null"), "text")
-    assert not Path("/dev/null").is_file()
-    with pytest.raises(OSError, match="No space left"):
-        write_whole(Path("/dev/full"), "text")
 
 
 def test_of_files_that_are_written_together_there_are_all_or_none(tmp_path: Path) -> None:
