@@ -234,3 +234,12 @@ def test_a_list_has_several_input_sets(net: Net, x: torch.Tensor) -> None:
         np.testing.assert_array_equal(result.outputs_of(number, 1)[0], result.references[number][0])
     with pytest.raises(IndexError, match="input set 3, repeat 0: 6 executions were made"):
         result.outputs_of(3)
+
+
+def test_a_hostile_name_stays_text(result: ethos_hil.Result) -> None:
+    import dataclasses
+
+    report = result.report.with_facts(model="<script>alert(1)</script>", notes=("<b>bold</b>",))
+    hostile = dataclasses.replace(result, report=report)
+    assert "<script>" not in hostile._repr_html_()
+    assert "<b>bold" not in hostile._repr_html_()

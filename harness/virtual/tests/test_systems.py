@@ -5,10 +5,13 @@ The network is small, but has weights, a look-up table, a pool, an element-wise 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -19,6 +22,8 @@ from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
+from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
@@ -204,3 +209,37 @@ def test_timing_adapters_are_set_where_there_are_any(npu: str, mode: str, monkey
     distance = 0x800 if "u85" in npu else 0x200
     for port, expected in enumerate(ADAPTERS[npu, mode]):
         assert tuple(adapters.stored[port * distance + 4 * i] for i in range(11)) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("npu", "mode"), [SYSTEMS[2], SYSTEMS[6]])
+def test_the_first_wrong_operation_is_named(npu: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One element of one convolution is broken in the NPU."""
+    artifact = lowered(npu, mode)
+    right = ConvolutionStep.run
+    victim = next(op for op in artifact.npu_ops if op.module == "last" and "Conv2D" in op.npu_op)
+
+    def wrong(self: ConvolutionStep, memory: RegionMemory) -> None:
+        right(self, memory)
+        if self.op.offset == victim.end_offset:
+            values = np.array(self.op.ofm.load(memory))
+            values[0, 0, 5] ^= 0x40
+            self.op.ofm.store(memory, values)
+
+    monkeypatch.setattr(ConvolutionStep, "run", wrong)
+    record = execute(artifact, VirtualTarget(npu)).record
+    assert (record.verdict, record.failure.kind if record.failure else "") == ("failed", "mismatch")
+    assert record.divergence is not None
+    assert (record.divergence.place, record.divergence.op, record.divergence.module) == ("npu-op", victim.id, "last")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("npu", "mode"), [SYSTEMS[2], SYSTEMS[5]])
+def test_a_damaged_command_stream_is_a_fault_with_its_place(npu: str, mode: str) -> None:
+    artifact = lowered(npu, mode)
+    start = artifact.pte.index(artifact.delegates[0].blob.command_stream)
+    damaged = bytearray(artifact.pte)
+    struct.pack_into("<I", damaged, start, 0x3F8)  # no such command
+    with pytest.raises(TargetError, match="cannot parse") as caught:
+        execute(dataclasses.replace(artifact, pte=bytes(damaged)), VirtualTarget(npu))
+    assert "parse fault at 0x0" in str(caught.value.hint)

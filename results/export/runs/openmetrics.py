@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from ethos_hil.base.plain_text import escape
+from ethos_hil.base.plain_text import escape, exact
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Standing
-from ethos_hil.base.wording import exact
 from ethos_hil.results.export.runs.run_exporter import SELDOM, RunExporter, alike, parts_of
 from ethos_hil.results.gate.account import Account, account_of
 from ethos_hil.results.gate.change import RunComparison, Word
