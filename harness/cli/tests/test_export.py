@@ -57,8 +57,8 @@ def test_what_cannot_be_written_is_one_line(ethos_hil: Run) -> None:
     Path("out").write_text("before")
     check_errors(ethos_hil, "export record.json", Snapshot("""
         --to cvs: 2 ethos-hil: no exporter is called 'cvs' (did you mean csv? exporters: csv, etdump, json,
-            parquet, perfetto; of whole runs: bench-csv, bench-parquet, junit, points-csv, points-parquet,
-            summary)
+            model-explorer, model-explorer-cycles, parquet, perfetto; of whole runs: bench-csv,
+            bench-parquet, junit, openmetrics, points-csv, points-parquet, summary)
         --to folded: 2 ethos-hil: there is no exporter 'folded' any more (use perfetto, which
             ui.perfetto.dev opens, or parquet, for a table of your own)
         --to perfetto -o out: 2 ethos-hil: the record of net.py:net has no timeline (`ethos-hil profile
