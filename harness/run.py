@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.socs.registry import find_soc
-from ethos_hil.harness.targets.base import Target, run_image
+from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import info, naming_program
@@ -296,8 +295,7 @@ def _run_firmware(
     # On the virtual board no time passes while the NPU works, so no cycles need to be modelled for a limit of time.
     modelled = board.kind != "virtual"
     limit = npu_time_limit(artifact, board.npu, find_soc(board.soc), question.timeout, modelled=modelled)
-    make = functools.partial(
-        image_of,
+    image = image_of(
         artifact,
         footprint,
         firmware,
@@ -305,23 +303,19 @@ def _run_firmware(
         repeat=question.repeat or 1,
         npu_timeout_ms=limit,
         clocks=board.clocks,
+        printable=board.printable,
         profile=profile,
     )
-    image, in_text = make(), functools.partial(make, printable=True)
     watch.begin("running")
-    tell = _follow(board, f"Running {question.label}: on {board.name} {board.soc}", reporter)
-    return run_image(board, image, in_text, timeout=question.timeout, progress=reporter.step, tell=tell)
+    _follow(board, f"Running {question.label}: on {board.name} {board.soc}", reporter)
+    board.load(image)
+    return board.run(timeout=question.timeout, progress=reporter.step)
 
 
-def _follow(board: Target, what: str, reporter: Reporter) -> Callable[[str], None]:
-    """Start the stage of the run, and report what the target tells while it goes on. Return what reports it."""
-
-    def tell(text: str) -> None:
-        reporter.stage(f"{what}: {text}")
-
+def _follow(board: Target, what: str, reporter: Reporter) -> None:
+    """Start the stage of the run, and report what the target tells while it goes on."""
     reporter.stage(what)
-    board.listen(tell)
-    return tell
+    board.listen(lambda text: reporter.stage(f"{what}: {text}"))
 
 
 def _of_default_memories(artifact: Artifact, default: str) -> tuple[str, ...]:

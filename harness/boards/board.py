@@ -114,13 +114,11 @@ class LinkSettings:
         baud: bits per second at the start.
         fastest_baud: the rate that the two ends may change to once they understand each other; `baud` where they may
             not.
-        printable: whether something on the way obeys control bytes, so that frames have to be made of letters.
     """
 
     url: str | None
     baud: int
     fastest_baud: int
-    printable: bool = False
 
 
 @dataclass(frozen=True)

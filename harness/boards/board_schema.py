@@ -142,7 +142,6 @@ def board_schema(*, whole: bool) -> JsonSchema:
         "url": _says("A device, or what pyserial's serial_for_url takes.", _TEXT),
         "baud": _says("Bits per second at the start.", baud),
         "fastest_baud": _says("What both ends may change to.", baud),
-        "printable": _says("Whether something on the way obeys control bytes.", _YES),
     }
     reset = {
         "commands": _says("Monitor commands instead of the server's usual ones; [] is: only halt.", _WORDS),

@@ -136,13 +136,11 @@ class UartSettings:
         out_file: where its output goes: "-" for stdout, a path, or "" for nowhere.
         shutdown_on_eot: whether byte 0x04 ends the run.
         shutdown_tag: text that ends the run, or "".
-        dc4: whether byte 0x14 stops the output.
     """
 
     out_file: str = ""
     shutdown_on_eot: bool = False
     shutdown_tag: str = ""
-    dc4: bool = False
 
 
 @dataclass(frozen=True)
@@ -236,7 +234,6 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
             str(values.get("{board}.uart0.out_file", "")),
             bool(values["{board}.uart0.shutdown_on_eot"]),
             str(values.get("{board}.uart0.shutdown_tag", "")),
-            bool(values["{board}.uart0.enable_dc4"]),
         ),
         seconds=seconds,
         simulated=simulated,

@@ -104,7 +104,6 @@ PARAMETERS = (
     Parameter("{board}.uart0.shutdown_tag", str, "", _HONOURED, "this text ends the simulation"),
     Parameter("{board}.uart0.in_file", str, "", _REFUSED, "nothing is connected to the UART's input"),
     Parameter("{board}.uart0.untimed_fifos", bool, "0", _IGNORED, "the UART takes no time"),
-    Parameter("{board}.uart0.enable_dc4", bool, "0", _HONOURED, "byte 0x14 stops the output for the rest of the run"),
     Parameter("{board}.uart#.out_file", str, "", _IGNORED, "only UART0 is connected"),
     Parameter("{board}.uart#.unbuffered_output", bool, "0", _IGNORED, "only UART0 is connected"),
     Parameter("{board}.uart#.shutdown_on_eot", bool, "0", _IGNORED, "only UART0 is connected"),

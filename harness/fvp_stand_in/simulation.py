@@ -17,7 +17,7 @@ from ethos_hil.base.errors import TargetError, ToolError
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.harness.fvp_stand_in.command_line import DataFile, DumpFile, LaunchSettings, UartSettings
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
-from ethos_hil.harness.link.frames import DC4, EOT
+from ethos_hil.harness.link.frames import EOT
 from ethos_hil.harness.socs.soc import Memory
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.mps3_an547 import memory_needed, missing
@@ -129,7 +129,7 @@ def _overlap(segment: Segment, address: int, size: int) -> bool:
 
 FAILED = 1
 """Exit status of every run that the program does not end itself."""
-_EOT, _DC4 = bytes((EOT,)), bytes((DC4,))
+_EOT = bytes((EOT,))
 _UNLIMITED = 1e9
 _MESSAGE = 10_000
 """Characters of a message that are shown."""
@@ -179,7 +179,6 @@ class UartOutput:
         self._file = -1
         self._tag = uart.shutdown_tag.encode()
         self._seen = b""
-        self._stopped = False
         if uart.out_file not in ("", "-"):
             try:
                 self._file = os.open(uart.out_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
@@ -189,23 +188,13 @@ class UartOutput:
     def write(self, data: bytes) -> None:
         """Pass on the guest's bytes. Raises Shutdown at the end mark and drops what follows it."""
         end = self._end(data)
-        wanted = self._until_dc4(data if end is None else data[:end])
+        wanted = data if end is None else data[:end]
         if self._file >= 0:
             write_all(self._file, wanted)
         elif self._uart.out_file == "-":
             self._screen.write("uart", wanted)
         if end is not None:
             raise Shutdown
-
-    def _until_dc4(self, data: bytes) -> bytes:
-        """Return what is still to be passed on, where DC4 stops the output: everything up to it."""
-        if not self._uart.dc4:
-            return data
-        if self._stopped:
-            return b""
-        before, dc4, _ = data.partition(_DC4)
-        self._stopped = bool(dc4)
-        return before + dc4
 
     def _end(self, data: bytes) -> int | None:
         """Return how many bytes of `data` come up to the end of the end mark, or None when it is not there."""

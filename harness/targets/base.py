@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.base.errors import BinaryRefused, StateError, TargetError, TargetNotAvailable, ToolError
+from ethos_hil.base.errors import StateError, TargetError, TargetNotAvailable, ToolError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image
 from ethos_hil.harness.link.outcome import Ended, Outcome, Progress, Run
@@ -108,6 +108,8 @@ class Target(abc.ABC):
     """Provenance of cycle counts, one of CYCLE_PROVENANCES."""
     cpu_unit: str = "cycles"
     """What the firmware's cycle counter counts there: "cycles" or "instructions"."""
+    printable: bool = False
+    """Whether its frames are lines of text, because something on the way may take bytes for commands."""
     version: str = ""
     """What its simulator says of itself, if it was asked."""
     clocks: Clocks = OWN_CLOCKS
@@ -121,11 +123,6 @@ class Target(abc.ABC):
     def state(self) -> TargetState:
         """Return what the target does at the moment."""
         return self._state
-
-    @property
-    def identity(self) -> str:
-        """Return what tells its simulator, or its board, from others in this process."""
-        return f"{self.name} {self.version}"
 
     @abc.abstractmethod
     def capabilities(self) -> frozenset[Capability]:
@@ -302,50 +299,3 @@ def _of_run(run: Run, able: frozenset[Capability]) -> Run:
         delegates = tuple(dataclasses.replace(call, cycles=0) for call in delegates)
         run = dataclasses.replace(run, counted=None)
     return dataclasses.replace(run, delegates=delegates)
-
-
-_refused: dict[str, str] = {}
-"""Why the binary link was refused, by the identity of the targets that a printable one works on."""
-
-
-def run_image(
-    board: Target,
-    image: Image,
-    in_text: Callable[[], Image],
-    *,
-    timeout: float,
-    progress: Progress | None = None,
-    tell: Callable[[str], None] = lambda text: None,
-) -> Outcome:
-    """Run an image, and run it again with a printable link where the binary one is refused.
-
-    Args:
-        board: the target, in the idle state; it is idle again afterwards.
-        image: the image, with the binary link.
-        in_text: makes the same with a printable link.
-        timeout: wall seconds of each run.
-        progress: called after every finished execution.
-        tell: gets a word when it runs again.
-
-    Returns:
-        The outcome. One of its notes says why its link is printable, if it is.
-
-    Raises:
-        What `Target.load` and `Target.run` raise. An error on the second link quotes that on the first.
-    """
-    why = _refused.get(board.identity)
-    if why is None:
-        try:
-            board.load(image)
-            return board.run(timeout=timeout, progress=progress)
-        except BinaryRefused as error:
-            why = error.message
-            tell("again, with a printable link")
-    try:
-        board.load(in_text())
-        outcome = board.run(timeout=timeout, progress=progress)
-    except (TargetError, TargetNotAvailable) as error:
-        raise error.replace(message=f"{error.message} (on a printable link; on a binary one: {why})") from error
-    _refused[board.identity] = why
-    note = f"the link is printable, and slower by a third: {why}"
-    return dataclasses.replace(outcome, notes=(*outcome.notes, note))

@@ -18,12 +18,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import BinaryRefused, EthosHilError, TargetError, TargetNotAvailable, ToolError, UsageError
+from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.link.frames import UART_PARAMETERS
 from ethos_hil.harness.link.outcome import Ended, Outcome, Progress
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, SOCS, find_soc, fvp_model, installed_fvp
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc
@@ -40,9 +39,8 @@ from ethos_hil.harness.targets.fvp_description import (
 from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings, lacking
 
-_COMMANDS = tuple(bytes([byte]) for byte in UART_PARAMETERS)
 _KEPT = 1 << 20
-"""Bytes that are kept. In so many of a frame's bytes each value comes up, where it can."""
+"""Bytes that are kept as evidence."""
 
 
 class UartFile:
@@ -51,8 +49,6 @@ class UartFile:
     Attributes:
         total: bytes read so far.
         first: the first ones of them, at most _KEPT.
-        last: the last one of them, or b"".
-        unfinished: bytes since the last zero, which ends a frame.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,9 +56,6 @@ class UartFile:
         self._descriptor: int | None = None
         self.total = 0
         self.first = bytearray()
-        self.last = b""
-        self.unfinished = 0
-        self._heard = time.monotonic()
 
     def __enter__(self) -> UartFile:
         return self
@@ -83,45 +76,7 @@ class UartFile:
             data += more
         self.total += len(data)
         self.first += data[: _KEPT - len(self.first)]
-        self.last = data[-1:] or self.last
-        if data:
-            self._heard = time.monotonic()
-        self.unfinished = len(data) - data.rindex(0) - 1 if 0 in data else self.unfinished + len(data)
         return data
-
-    @property
-    def quiet_seconds(self) -> float:
-        """Return how long no byte has come."""
-        return time.monotonic() - self._heard
-
-    def has_stopped_for(self, seconds: float) -> bool:
-        """Return whether the output stopped so long ago, within a binary frame and at a byte that a UART may obey."""
-        return self.unfinished > 0 and self.last in _COMMANDS and self.quiet_seconds > seconds
-
-
-def binary_refusal(received: bytes, last: bytes) -> str | None:
-    """Return what says that a UART takes a byte of the frames for a command, or None where nothing does.
-
-    It is asked about an output that stops within a frame, or has a damaged one. A UART that passes the byte on before
-    it obeys stops right behind it; otherwise the byte never came. A byte that came, and others behind it, has no
-    meaning.
-
-    Args:
-        received: the first bytes that came, _KEPT or fewer.
-        last: the last byte, or b"".
-    """
-    if not received:
-        return None
-    for byte, parameter in UART_PARAMETERS.items():
-        if last == bytes([byte]):
-            return f"the UART's output stops at byte 0x{byte:02x}, which a UART can take for a command ({parameter})"
-    never = [f"0x{byte:02x} ({parameter})" for byte, parameter in UART_PARAMETERS.items() if byte not in received]
-    if not never or len(received) >= _KEPT:
-        return None
-    return (
-        f"no byte {' or '.join(never)} is among the {len(received)} that came, and a UART can take "
-        f"{'that' if len(never) == 1 else 'either'} for a command"
-    )
 
 
 LAUNCHER_MARK = "ethos-hil"
@@ -132,10 +87,6 @@ _SPARE_SECONDS = 5
 """The FVP's own limit is this much later than ours: it ends even if we cannot end it."""
 _TELLING_SECONDS = 1.0
 """Between two words about how many bytes have come."""
-_STOPPED_SECONDS = 10.0
-"""After so long within a frame, behind a byte that a UART may obey, no further byte is waited for."""
-_QUIET_SECONDS = 2.0
-"""An output that had bytes so shortly before the time limit has not stopped: the run is slow."""
 _LATE = "the FVP wrote the last of its UART's output when it was ended at the time limit: it buffers that output"
 
 
@@ -182,6 +133,7 @@ class FvpTarget(Target):
     """
 
     kind = "fvp"
+    printable = True
     witness: Callable[[FvpEvidence], None] | None = None
 
     def __init__(
@@ -228,11 +180,6 @@ class FvpTarget(Target):
         # Now, not after a minute of lowering. A runner needs the UART's file as well.
         self._settings(Use.FIRMWARE, uart="")
 
-    @property
-    def identity(self) -> str:
-        """Return the path of the FVP."""
-        return str(self._executable)
-
     def capabilities(self) -> frozenset[Capability]:
         """Return semihosting, and cycles unless it is fast."""
         return frozenset({Capability.SEMIHOSTING} if self._fast else {Capability.SEMIHOSTING, Capability.NPU_CYCLES})
@@ -258,8 +205,7 @@ class FvpTarget(Target):
                     late = self._collect(simulation, uart, collector, deadline, started, seconds)
                 except TargetError as error:
                     console = collector.console + tuple(simulation.lines)
-                    binary = not image.plan.printable
-                    raise (_refusal(error, uart) if binary else error).replace(console=console) from error.__cause__
+                    raise error.replace(console=console) from error.__cause__
                 finally:
                     self._testify(simulation, bytes(uart.first))
         seconds["total"] = time.perf_counter() - started
@@ -344,8 +290,6 @@ class FvpTarget(Target):
             if patience.passed:
                 self._tell(f"{uart.total:,} bytes from the UART" + ("" if collector.started else ", no frame yet"))
                 patience = Deadline(_TELLING_SECONDS)
-            if uart.has_stopped_for(_STOPPED_SECONDS):
-                raise TargetError(f"no byte came for {_STOPPED_SECONDS:g} s within a frame", kind=FailureKind.LINK)
             if deadline.passed:
                 break
         if collector.failure is not None:
@@ -409,18 +353,6 @@ class FvpTarget(Target):
     def _private_folder(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
-
-
-def _refusal(error: TargetError, uart: UartFile) -> TargetError:
-    """Return `error`, or that the UART refuses binary frames where its bytes say so."""
-    stopped = uart.unfinished > 0 and uart.quiet_seconds > _QUIET_SECONDS
-    broken = error.kind == FailureKind.LINK or (error.kind == FailureKind.TIMEOUT and stopped)
-    why = binary_refusal(bytes(uart.first), uart.last) if broken else None
-    if why is None:
-        return error
-    advice = "switch that off with the FVP's parameters, or use --runner with the firmware's ELF, which needs no UART"
-    hint = f"{advice}; {error.hint}" if error.hint else advice
-    return BinaryRefused(f"{error.message}; {why}", kind=error.kind, hint=hint)
 
 
 def _feed(collector: Collector, data: bytes) -> bool:

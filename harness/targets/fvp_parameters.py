@@ -5,11 +5,9 @@ and only what it has is set. docs/targets.md shows the table; `Fvp.settings` and
 add what only one FVP has.
 
 Sources of the parameters: ExecuTorch's backends/arm/test/runner_utils.py and backends/arm/scripts/run_fvp.sh (all names
-but these); Arm's ml-embedded-evaluation-kit (`unbuffered_output` on a Corstone-300). Two are known of other FVPs, whose
-UART is a PL011: `enable_dc4` (Trusted Firmware-A's CI scripts, model/*.sh, and those of Arm's reference designs switch
-it off where a UART writes to a file; Trusted Firmware-M's notes on erpc, where it carries data) and `untimed_fifos`
-(Trusted Firmware-A's user guide). Whether the UART of an MPS3 or MPS4 has them is not known. The terminals of both
-boards are 0, 1, 2 and 5 (public logs of all Corstones).
+but these); Arm's ml-embedded-evaluation-kit (`unbuffered_output` on a Corstone-300). `untimed_fifos` is known of other
+FVPs, whose UART is a PL011 (Trusted Firmware-A's user guide). The terminals of both boards are 0, 1, 2 and 5 (public
+logs of all Corstones).
 
 Sources of the list's form: lists that Arm's own documents quote, in full lines, for FVPs of the Corstone-300
 (ARM-software/AVH, DoxyGen/simulation/src/using.md; MDK-Packs' READMEs, one of them with "cpu_core." before every name),
@@ -143,7 +141,6 @@ PARAMETERS = (
         "a file in a private folder: stdout is the FVP's own, and its words would be among the frames",
     ),
     FvpParameter("{board}.uart0.unbuffered_output", "1", Use.FIRMWARE, _USUAL, "frames are read while they come"),
-    FvpParameter("{board}.uart0.enable_dc4", "0", Use.FIRMWARE, _EXTRA, "byte 0x14 of a frame is a byte like others"),
     FvpParameter("{board}.uart0.untimed_fifos", "1", Use.FIRMWARE, _EXTRA, "no baud rate to wait for"),
     FvpParameter("{board}.uart0.out_file", "'-'", Use.RUNNER, _NEEDED, "to stdout"),
     FvpParameter("{cpu}.semihosting-enable", "1", Use.RUNNER, _NEEDED, "what a runner talks by"),

@@ -22,7 +22,7 @@ from ethos_hil.harness.boards.board import Loading, Server
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE, StartedServer, board_remote, parse_address
 from ethos_hil.harness.boards.tests.qemu_servers import marked, qemu_loading, soon
 from ethos_hil.harness.gdb.dialect import ServerDialect
-from ethos_hil.harness.gdb.remote import GdbRemote, connect
+from ethos_hil.harness.gdb.remote import GdbRemote
 
 
 @pytest.fixture(autouse=True)
@@ -72,18 +72,6 @@ def test_what_a_server_starts_ends_with_it(tmp_path: Path) -> None:
 def test_a_server_that_ignores_signals_ends(tmp_path: Path) -> None:
     with StartedServer(script(f"trap '' INT TERM; {LISTEN} & while :; do sleep 1; done")):
         pass
-
-
-def test_several_servers_at_once_have_ports_of_their_own(tmp_path: Path) -> None:
-    folders = [tmp_path / str(number) for number in range(3)]
-    for folder in folders:
-        folder.mkdir()
-    with (
-        StartedServer(qemu_loading(folders[0])) as first,
-        StartedServer(qemu_loading(folders[1])) as second,
-        StartedServer(qemu_loading(folders[2])) as third,
-    ):
-        assert len({first.address, second.address, third.address}) == 3
 
 
 def test_the_port_of_another_core_is_behind_the_first(tmp_path: Path) -> None:
@@ -226,10 +214,3 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_a_board_without_a_probe_says_so() -> None:
     with pytest.raises(UsageError, match="no debug probe"), board_remote(Loading(Server.NONE)):
         pass
-
-
-def test_a_connection_refuses_a_closed_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(ConnectionRefusedError):
-        connect(("127.0.0.1", port), server="nobody")

@@ -32,7 +32,7 @@ from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.socs.corstone_300 import SOC as CORSTONE_300
-from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer, PeerTraits
+from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer
 from ethos_hil.harness.testing.tiny_elf import tiny_elf
 from ethos_hil.harness.virtual.tests import programs
 
@@ -70,14 +70,6 @@ def test_the_firmware_is_loaded_and_runs(tmp_path: Path, firmware: bytes) -> Non
     assert types == [FrameType.HELLO, FrameType.ERROR, FrameType.END]  # there is no package
     assert progress[-1] == (2 * loaded.bytes, 2 * loaded.bytes)
     assert [done for done, _ in progress] == sorted(done for done, _ in progress)
-
-
-@pytest.mark.proof
-def test_the_firmware_is_loaded_in_two_seconds(tmp_path: Path, firmware: bytes) -> None:
-    with board_remote(qemu_loading(tmp_path)) as remote:
-        loaded = load(remote, firmware, words=RESET, vector_table=VECTORS)
-    assert loaded.seconds < 2
-    assert loaded.bytes_per_second > 1e6
 
 
 def test_a_package_in_other_memories_is_loaded_too(tmp_path: Path, firmware: bytes) -> None:
@@ -319,8 +311,3 @@ def test_room_behind_code_is_nobodys() -> None:
     result = LoadableImage.parse(image({behind: bytes(100), behind + 104: bytes(8)}), BASE)
     assert result.room_behind_code(4) == behind + 112
     assert LoadableImage.parse(image(), BASE).room_behind_code(4) == (behind + 7) // 8 * 8
-
-
-def test_an_old_server_is_enough() -> None:
-    with GdbPeer(PeerTraits(no_ack=False, binary=False, packet_size=None, files=0, single=False)) as peer:
-        assert load(peer_remote(peer), image(), words=RESET, vector_table=BASE).bytes == len(CODE) + 8

@@ -237,13 +237,6 @@ def test_two_boot_addresses_must_agree() -> None:
     assert refused(text, CORSTONE_320) == "INITSVTOR and INITSVTOR_RST are not the same address"
 
 
-def test_models_have_the_npus_that_exist() -> None:
-    for model in MODELS.values():
-        npu = model.npu
-        assert npu.macs == tuple(size.macs for size in npu.family.sizes)
-        assert npu.default_macs in npu.macs
-
-
 def test_rows_are_unambiguous_and_have_reasons() -> None:
     for model in MODELS.values():
         names = [row.name(model) for row in PARAMETERS if row.on(model)]

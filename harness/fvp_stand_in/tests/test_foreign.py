@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -33,11 +32,6 @@ def test_heap_and_stack_are_the_programs_own_choice(board: Board) -> None:
     assert base < int(words[1], 16) < int(words[3], 16) < base + (256 << 10)
 
 
-def test_the_stack_is_where_the_parameters_put_it(board300: Board) -> None:
-    ended = board300.run("heap", "-C", "cpu0.semihosting-stack_base=0x31080000")
-    assert 0x31080000 - 0x1000 < int(ended.stdout.split()[3], 16) < 0x31080000
-
-
 def test_heap_and_stack_of_a_program_with_one_function_for_all_calls(board: Board, tmp_path: Path) -> None:
     elf = build(board.model.soc.name, tmp_path / "wrapped.elf", "wrapped.c")
     cpu = board.model.fvp.cpu_path
@@ -45,13 +39,6 @@ def test_heap_and_stack_of_a_program_with_one_function_for_all_calls(board: Boar
     ended = Board(board.model, board.launchers, elf, board.folder).run("", *options)
     assert ended.stdout.split()[:4] == ["00001234", "00000000", "00000000", "20000000"]
     assert (ended.status, ended.stderr) == (3, "")
-
-
-def test_files_are_relative_to_the_cwd(board: Board) -> None:
-    data = os.urandom(70_000)
-    (board.folder / "in.bin").write_bytes(data)
-    assert board.run("copy in.bin out.bin").status == 0
-    assert (board.folder / "out.bin").read_bytes() == data
 
 
 @pytest.mark.parametrize("status", [0, 1, 7, 255])
@@ -116,13 +103,6 @@ def test_end_of_transmission_ends_the_run(board: Board) -> None:
     ended = board.run("uart one two", "-C", f"{board.model.fvp.board_path}.uart0.shutdown_on_eot=1")
     assert "onetwo\x04" in ended.stdout
     assert ended.status == 0
-
-
-def test_end_of_transmission_is_a_character_by_default(board300: Board) -> None:
-    ended = board300.run("uart one")
-    assert ended.status == 0
-    assert "one\x04" in ended.stdout
-    assert "after the end" in ended.stdout
 
 
 def test_a_tag_ends_the_run(board300: Board) -> None:
@@ -300,15 +280,6 @@ def test_memory_that_is_gone_with_qemu_is_named(board300: Board) -> None:
     assert ended.status == 1
     assert "out.bin is not written: the memory is gone with QEMU" in ended.stderr
     assert not (board300.folder / "out.bin").exists()
-
-
-def test_several_at_once_do_not_disturb_each_other(board300: Board) -> None:
-    def run(index: int) -> tuple[int, str]:
-        ended = board300.run(f"args number{index}")
-        return ended.status, ended.stdout.splitlines()[2]
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(run, range(4))) == [(0, f"[number{index}]") for index in range(4)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

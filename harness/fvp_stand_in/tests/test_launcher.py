@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.fvp_stand_in.command_line import UartSettings
 from ethos_hil.harness.fvp_stand_in.launcher import install
-from ethos_hil.harness.fvp_stand_in.simulation import Screen, UartOutput
 from ethos_hil.harness.socs.registry import MODELS
 
 
@@ -83,16 +81,6 @@ def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written to"):
         install(tmp_path / "file")
-
-
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_dc4_stops_the_output_where_it_is_enabled(tmp_path: Path, size: int) -> None:
-    sent = b"before\x13\x14behind\x14\x04"
-    for dc4, received in ((True, b"before\x13\x14"), (False, sent)):
-        uart = UartOutput(UartSettings(str(tmp_path / "uart"), dc4=dc4), Screen())
-        for start in range(0, len(sent), size):
-            uart.write(sent[start : start + size])
-        assert (tmp_path / "uart").read_bytes() == received
 
 
 def test_what_starts_qemu_does_not_import_the_npus_model() -> None:

@@ -64,6 +64,3 @@ def test_a_program_that_keeps_the_rules_runs_as_ever(board: Board) -> None:
     ended = board.run("copy in.bin out.bin", "--strict-board")
     assert (ended.status, ended.stderr) == (0, "")
     assert (board.folder / "out.bin").read_bytes() == data
-    ended = board.run("args a,b --x=1", "--strict-board")
-    assert (ended.status, ended.stderr) == (0, "")
-    assert ended.stdout.splitlines()[:6] == ["[guest]", "[args]", "[a,b]", "[--x=1]", "to stderr", "after"]

@@ -473,12 +473,6 @@ def test_the_bytes_that_a_uart_may_take_for_a_command_are_those_of_ascii() -> No
     assert {ord("\x14"): "enable_dc4", ord("\x04"): "shutdown_on_eot"} == UART_PARAMETERS
 
 
-def test_a_fault_names_exception_cause_and_place() -> None:
-    messages = [hello(), fault(exception=6, cfsr=1 << 16, pc=0x10000400, lr=0x10000201)]
-    failure = refused([*messages, end(2, status=1, runs=0)], says="lr in 0x100001fe", kind="fault")
-    assert "UsageFault (UNDEFINSTR) in 0x10000400" in failure.message
-
-
 def test_a_fault_without_a_caller_has_no_negative_address() -> None:
     refused([hello(), fault(exception=3)], says="lr in 0xfffffffe", kind="fault")
 

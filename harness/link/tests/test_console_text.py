@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import tracemalloc
 
@@ -38,18 +37,6 @@ def test_lines_are_those_of_splitlines_however_the_bytes_are_cut(text: str) -> N
     for at in range(len(data) + 1):
         assert written(data[:at], data[at:]) == tuple(text.splitlines())
     assert written(*(data[i : i + 1] for i in range(len(data)))) == tuple(text.splitlines())
-
-
-def test_random_pieces_of_random_text() -> None:
-    dice = random.Random(1)
-    for _ in range(300):
-        text = "".join(dice.choices("ab\r\n\x0bé\u2028", k=dice.randrange(30)))
-        data, pieces = text.encode(), []
-        while data:
-            at = dice.randint(1, 4)
-            pieces.append(data[:at])
-            data = data[at:]
-        assert written(*pieces) == tuple(text.splitlines()), pieces
 
 
 def test_a_long_line_is_cut_and_says_how_many_bytes_are_missing() -> None:

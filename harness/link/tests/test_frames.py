@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
+from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, FrameType
 from ethos_hil.harness.link.frames import MAX_TEXT, Frame, FrameDecoder, Text, encode
 from ethos_hil.harness.link.tests.conversation import complete, wire
 
@@ -27,10 +27,6 @@ def refused(data: bytes) -> str:
         decode(data)
     assert caught.value.kind == "link"
     return caught.value.message
-
-
-def test_frames_come_back_whole() -> None:
-    assert decode(b"".join(map(encode, FRAMES))) == FRAMES
 
 
 @pytest.mark.parametrize(
@@ -176,10 +172,6 @@ def test_half_a_frame_at_the_end_is_noticed() -> None:
 def test_noise_is_noticed() -> None:
     noise = random.Random(1)
     assert "neither a frame" in refused(bytes(noise.randrange(1, 256) for _ in range(300)) + b"\0")
-
-
-def test_the_header_has_the_size_the_decoder_assumes() -> None:
-    assert FrameHeader.size == 4
 
 
 def test_much_text_is_cut_between_lines_or_characters() -> None:

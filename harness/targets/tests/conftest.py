@@ -126,9 +126,9 @@ def install(tmp_path: Path, launchers: Path, monkeypatch: pytest.MonkeyPatch) ->
     return put
 
 
-def image_of(recorded: Recorded, soc: str = "corstone-300", repeat: int = 1, *, printable: bool = False) -> Image:
-    """A packed image of a recorded program."""
-    plan = RunPlan(1, len(recorded.inputs), repeat, printable=printable)
+def image_of(recorded: Recorded, soc: str = "corstone-300", repeat: int = 1) -> Image:
+    """A packed image of a recorded program, with the link that an FVP gets."""
+    plan = RunPlan(1, len(recorded.inputs), repeat, printable=True)
     return pack(find_firmware(soc), recorded.pte, [recorded.inputs], plan)
 
 

@@ -1,15 +1,12 @@
-"""Lists of parameters as public documents show them, and what the bytes of a UART say about it."""
+"""Lists of parameters as public documents show them."""
 
 from __future__ import annotations
-
-import random
 
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, listing
 from ethos_hil.harness.socs.registry import MODELS, FvpModel
 from ethos_hil.harness.targets import fvp_parameters
-from ethos_hil.harness.targets.fvp import binary_refusal
 from ethos_hil.harness.targets.fvp_description import complaint, has_reached_time_limit
 from ethos_hil.harness.targets.fvp_parameters import FvpListing, Use, settings
 
@@ -137,33 +134,3 @@ def test_words_about_a_licence(line: str) -> None:
 def test_words_that_say_nothing_about_a_failure(line: str) -> None:
     assert complaint([line]) is None
     assert not has_reached_time_limit([line])
-
-
-# --- Bytes. ---
-
-
-def test_a_uart_that_passes_every_byte_on_refuses_nothing() -> None:
-    everything = bytes(range(256))
-    assert binary_refusal(everything, b"\xff") is None
-    assert binary_refusal(b"", b"") is None
-    assert binary_refusal(bytes(1 << 20), b"\0") is None, (
-        "so many bytes without one of them is not an accident of the UART"
-    )
-
-
-@pytest.mark.parametrize(("byte", "parameter"), [(0x14, "enable_dc4"), (0x04, "shutdown_on_eot")])
-def test_an_output_that_stops_at_the_byte_says_so(byte: int, parameter: str) -> None:
-    rng = random.Random(byte)
-    before = bytes(rng.choice([value for value in range(256) if value != byte]) for _ in range(300))
-    reason = binary_refusal(before + bytes([byte]), bytes([byte]))
-    assert reason is not None
-    assert f"stops at byte 0x{byte:02x}" in reason
-    assert parameter in reason
-
-
-@pytest.mark.parametrize(("byte", "parameter"), [(0x14, "enable_dc4"), (0x04, "shutdown_on_eot")])
-def test_a_byte_that_never_came_may_have_been_obeyed(byte: int, parameter: str) -> None:
-    received = bytes(value for value in range(256) if value != byte)
-    reason = binary_refusal(received, b"\xff")
-    assert reason is not None
-    assert f"no byte 0x{byte:02x} ({parameter}) is among the 255 that came" in reason

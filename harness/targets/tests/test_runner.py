@@ -95,29 +95,6 @@ def test_an_error_of_our_firmware_keeps_its_kind() -> None:
     assert caught.value.console
 
 
-def test_a_program_without_end_on_the_virtual_board_says_where_it_is(assemble_loop: bytes) -> None:
-    with pytest.raises(TargetError, match="the program is in reset") as caught:
-        run_program(VirtualTarget(str(U55)), assemble_loop, ADD, timeout=2.0)
-    assert caught.value.kind == "timeout"
-
-
-@pytest.fixture(scope="module")
-def assemble_loop(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """An ELF for a Corstone-300 that does nothing for ever."""
-    import subprocess
-
-    folder = tmp_path_factory.mktemp("loop")
-    (folder / "loop.s").write_text(
-        ".syntax unified\n.thumb\n.word 0x30001000\n.word reset\n.thumb_func\n.type reset, %function\n"
-        "reset: b reset\n.size reset, . - reset\n"
-    )
-    command = (
-        "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -g -nostdlib -Wl,-Ttext=0x10000000 -Wl,-e,reset loop.s -o loop"
-    )
-    subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
-    return (folder / "loop").read_bytes()
-
-
 @pytest.mark.parametrize("elf", [b"", b"\x7fELF\x02\x01 of another machine" + bytes(64)], ids=["empty", "64 bits"])
 def test_what_is_no_elf_for_the_board_is_refused(elf: bytes) -> None:
     with pytest.raises(UsageError, match="the runner cannot be run"):
@@ -163,11 +140,6 @@ def test_files_arguments_and_numbers_are_those_of_the_protocol(fake: Fake, tmp_p
     assert outcome.memory == {"planned_bytes": 192}
     np.testing.assert_array_equal(outcome.runs[0].outputs[0], recorded.outputs[0], strict=True)
     assert any("ethosu_pmu_cycle_cntr" in line for line in outcome.console)
-
-
-def test_a_runner_that_counts_nothing_has_no_cycles(fake: Fake, tmp_path: Path) -> None:
-    fake(answers(tmp_path))
-    assert run().runs[0].counted is None
 
 
 def test_lines_made_to_be_searched_for_ever_are_searched_once(fake: Fake, tmp_path: Path) -> None:
@@ -231,11 +203,6 @@ def test_every_execution_starts_with_an_empty_folder(fake: Fake, tmp_path: Path)
     fake(f"[ -e {tmp_path / 'once'} ] || {{ touch {tmp_path / 'once'}; {answers(tmp_path)}; }}")
     twice = job_of(load("add", "corstone-300"), repeat=2)
     fails(lambda: run(twice), "missing-output", "input set 0, repeat 1: ")
-
-
-def test_a_time_limit(fake: Fake) -> None:
-    fake("echo thinking; exec sleep 1000")
-    assert fails(lambda: run(timeout=0.5), "timeout").console == ("thinking",)
 
 
 def test_a_command_line_longer_than_fvps_pass_on_is_refused() -> None:

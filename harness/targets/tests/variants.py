@@ -50,16 +50,12 @@ class FvpVariant:
         without: beginnings of parameters' names that it does not have.
         prefix: an instance before all names.
         listing: what `--list-params` does, as shell commands that end it; "$here/listing" is the list.
-        ends: of the list's lines.
-        more: lines before the list's own.
         body: what a run does, as shell commands: "$launcher" "$@" is the launcher's, "$uart" the UART's file.
     """
 
     without: tuple[str, ...] = ()
     prefix: str = ""
     listing: str = _LIST
-    ends: str = "\n"
-    more: tuple[str, ...] = ()
     body: str = RUN
 
     def install(self, folder: Path, model: FvpModel, launchers: Path) -> Path:
@@ -69,8 +65,8 @@ class FvpVariant:
         text = subprocess.run([launcher, "--list-params"], capture_output=True, text=True, check=True).stdout
         heading = [line for line in text.splitlines() if line.startswith("#")]
         own = [line for line in text.splitlines() if line and not line.startswith(("#", *self.without))]
-        lines = [*heading, *self.more, *(self.prefix + line for line in own)]
-        (folder / "listing").write_text(self.ends.join([*lines, ""]), newline="")
+        lines = [*heading, *(self.prefix + line for line in own)]
+        (folder / "listing").write_text("\n".join([*lines, ""]))
         path = folder / model.fvp.executable
         script = _SCRIPT.format(
             here=shlex.quote(str(folder)),
@@ -83,10 +79,3 @@ class FvpVariant:
         path.write_text(script)
         path.chmod(0o755)
         return path
-
-
-OBEYS_DC4 = FvpVariant(
-    ("mps3_board.uart0.enable_dc4",),
-    body='echo run >> "$here/runs"; exec "$launcher" "$@" -C mps3_board.uart0.enable_dc4=1',
-)
-"""An FVP that lists no enable_dc4, and obeys the byte all the same."""

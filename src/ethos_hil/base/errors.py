@@ -126,10 +126,6 @@ class TargetError(EthosHilError):
     kind = FailureKind.FAULT
 
 
-class BinaryRefused(TargetError):
-    """A run failed on a link that seems to obey bytes in place of passing them on."""
-
-
 class TargetNotAvailable(ToolError):
     """The target could not be started: `NOT_LAUNCHED`, or `LICENCE` where an FVP lacks one."""
 

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ import pytest
 
 from ethos_hil.base.judge import standing_of
 from ethos_hil.base.process import dies_with, end_marked
-from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.harness.targets.contract import TargetContract
-from ethos_hil.results.store import StoredRecord, read
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil_labgrid.side_process import side_process
 from ethos_hil_labgrid.tests.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment, lacking
@@ -32,8 +29,6 @@ pytestmark = [pytest.mark.proof, pytest.mark.timeout(900), pytest.mark.usefixtur
 ANY = f"labgrid:board={BOARD}"
 _FREE_SECONDS = 15.0
 _PATIENCE = 240.0
-_SESSION_SECONDS = 800.0
-ROOT = Path(__file__).resolve().parents[5]
 _MARK = "ETHOS_HIL_FARM_TEST"
 
 
@@ -120,26 +115,6 @@ def test_two_users_get_two_places(farm: DeskFarm) -> None:
     users = [FarmUser(farm, ANY, "--runs", "3", "--repeat", "50") for _ in range(2)]
     places = [{ran_at(line) for line in lines} for status, lines, _ in (user.end() for user in users) if status == 0]
     assert sorted(map(sorted, places)) == [["board1"], ["board2"]]
-
-
-def test_a_suite_is_spread_over_the_places(farm: DeskFarm, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "suites/ops/test_elementwise.py"]
-    command += ["--suffix", "U55_BI", "--target", ANY, "--runs", str(tmp_path / "runs"), "-p", "no:cacheprovider"]
-    subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **farm.variables},
-        check=True,
-        timeout=_SESSION_SECONDS,
-        preexec_fn=dies_with(os.getpid()),
-    )
-    records = [item.record for item in read(tmp_path / "runs") if isinstance(item, StoredRecord)]
-    assert {standing_of(record) for record in records} <= {Standing.VERIFIED, Standing.DEFECT}
-    verified = [record for record in records if record.verdict is Verdict.VERIFIED]
-    places = Counter(note for record in verified for note in record.notes if note.startswith("it ran at "))
-    assert set(places) == {"it ran at board1", "it ran at board2"}
-    assert places.total() == len(verified)
-    assert farm.free_within(_FREE_SECONDS) == {}
 
 
 def test_a_second_user_waits_for_its_turn_and_is_told_why(farm: DeskFarm) -> None:

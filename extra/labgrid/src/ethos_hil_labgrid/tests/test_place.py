@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
-from ethos_hil.base.typed_json import from_json
 from ethos_hil.harness.boards.board import Power, Server
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.gdb.dialect import ServerDialect
@@ -109,11 +108,3 @@ def test_a_place_may_have_another_gdb_server_than_the_file() -> None:
     with pytest.raises(TargetNotAvailable, match="the GdbServer of the place desk1 has the dialect 'ocd'") as caught:
         dataclasses.replace(BORROWED, dialect="ocd").board(find_board("alif-e8-hp"), ())
     assert "openocd" in str(caught.value.hint)
-
-
-def test_the_side_programs_answers() -> None:
-    entry = {"name": "desk1", "aliases": ["left"], "tags": {"board": "x"}}
-    (place,) = from_json(tuple[KnownPlace, ...], [entry])
-    assert (place.name, place.aliases, place.tags) == ("desk1", ("left",), {"board": "x"})
-    answer = {"name": "p", "owner": "h/u", "serial": "s", "gdb": None, "dialect": "", "has_power": True}
-    assert from_json(BorrowedPlace, answer) == BorrowedPlace("p", "h/u", "s", None, "", has_power=True)

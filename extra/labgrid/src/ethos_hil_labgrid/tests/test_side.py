@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import logging
 import os
 import socket
 import subprocess
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil_labgrid import labgrid_side
 from ethos_hil_labgrid.labgrid_side import borrower_name, is_left_behind
 from ethos_hil_labgrid.side_process import PROGRAM
 
@@ -66,10 +64,3 @@ def test_what_is_not_ours_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None
     assert not is_left_behind(f"{host}/{dead.replace(machine, '00000000')}", host), "another boot, or container"
     assert not is_left_behind(f"{host}/me", host), "who used labgrid-client"
     assert not is_left_behind(f"{host}/{dead} ", host)
-
-
-def test_words_that_are_not_a_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(labgrid_side, "register_gdb_server", lambda: None)  # without labgrid it would end there
-    monkeypatch.setattr(logging, "disable", lambda: None)
-    assert labgrid_side.main(["lend", "me"]) == 2
-    assert capsys.readouterr().err.startswith("usage: labgrid_side.py serve ")
