@@ -1,14 +1,20 @@
-"""How a field of a question is asked for: on the command line, in Python, and what its values may be."""
+"""How a field of a question is asked for, what its values may be, and digests of what they refer to beyond text."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import digest_of_file
 from ethos_hil.base.plain_text import did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
 
 OPTION = "option"
 """The key of a `FieldOption` in the metadata of its field."""
@@ -75,3 +81,31 @@ class FieldOption:
 def option(default: Any, **attributes: Any) -> Any:
     """Return a field of a group, with its default; the attributes are those of `FieldOption`."""
     return field(default=default, metadata={OPTION: FieldOption(**attributes)})
+
+
+def digest_of_readable(path: Path) -> str:
+    """Return the digest of a file; "" where it cannot be read: whoever needs it says so."""
+    try:
+        return digest_of_file(path)
+    except OSError:
+        return ""
+
+
+def digest_in_memory(value: Any) -> str:
+    """Return a digest of arrays, or of what else a field has in memory."""
+    digest = hashlib.sha256()
+    for array in _arrays(value):
+        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    if callable(value):
+        digest.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}".encode())
+    return digest.hexdigest()
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _arrays(item)
+    elif hasattr(value, "shape"):
+        import numpy as np
+
+        yield np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

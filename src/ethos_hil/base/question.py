@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ethos_hil.base import byte_size
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.field_option import OPTION, FieldOption, option
+from ethos_hil.base.field_option import OPTION, FieldOption, digest_in_memory, digest_of_readable, option
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import portable
-from ethos_hil.base.value_digest import digest_in_memory, digest_of_readable
 
 if TYPE_CHECKING:
     import numpy as np
