@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
-from ethos_hil.base.process import state_of
-from ethos_hil.base.testing.processes import wait_until
+from ethos_hil.base.testing.processes import state_of, wait_until
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Loading, Server
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE, StartedServer, board_remote, parse_address

@@ -1,7 +1,6 @@
 """Processes of a run, Linux only: child processes that never outlive this one, and signals that end it as Ctrl-C does.
 
-A child that a signal has stopped neither answers nor ends, so whoever waits for it waits for ever, unless it is looked
-at. When a signal ends a run, everything that it started is ended, and its folders are removed.
+When a signal ends a run, everything that it started is ended, and its folders are removed.
 """
 
 from __future__ import annotations
@@ -120,20 +119,6 @@ def run_module(arguments: Sequence[str], variables: Mapping[str, str], seconds: 
             os.killpg(process.pid, signal.SIGTERM)
         end_child(process, _MODULE_END_SECONDS)
     return process.returncode, said.decode(errors="replace")
-
-
-def state_of(process: int) -> str:
-    """Return the letter of a process's state, as in proc(5): T where a signal has stopped it; "" where it has ended."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return ""
-
-
-def tell_stopped(process: int, who: str, otherwise: str) -> None:
-    """Tell the user on stderr that a process is stopped, what lets it go on, and what else there is to do."""
-    sys.stderr.write(f"ethos-hil: {who} is stopped; `kill -CONT {process}` lets it go on, {otherwise}\n")
-    sys.stderr.flush()
 
 
 def end_marked(variable: str, value: str) -> None:

@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ethos_hil.base.process import state_of
-
 _SECONDS = 60.0
 """What is killed and not our child dies in its own time, on a busy computer in some seconds."""
 _PATIENCE = 120.0
@@ -54,6 +52,14 @@ def wait_for_work(pid: int, seconds: float = 0.2) -> None:
     """Wait until a process has used more CPU time."""
     until = cpu_seconds(pid) + seconds
     wait_until(lambda: cpu_seconds(pid) >= until, f"the process {pid} works")
+
+
+def state_of(pid: int) -> str:
+    """Return the letter of a process's state, as in proc(5): T where a signal has stopped it; "" where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
 
 
 def alive(pid: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.process import end_child, run_module, start_child, state_of, wait_for_end
+from ethos_hil.base.process import end_child, run_module, start_child, wait_for_end
 from ethos_hil.base.testing.processes import left_of
 
 STUBBORN = """
@@ -63,12 +62,3 @@ def test_a_module_is_run_to_its_end_or_to_its_limit(tmp_path: Path, monkeypatch:
     assert run_module(["speaks", "a"], {"WORD": "hello"}) == (3, "hello ['a']\n")
     with pytest.raises(subprocess.TimeoutExpired):
         run_module(["sleeps"], {}, 0.2)
-
-
-def test_the_state_of_a_process_is_known_until_it_is_reaped() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
-        assert state_of(process.pid) == "T"
-        process.kill()
-    assert state_of(process.pid) == ""
