@@ -17,8 +17,7 @@ from ethos_hil.harness.link.frames import Frame, FrameDecoder
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.suites.lab.damage import libfuzzer
-from ethos_hil.suites.lab.damage.libfuzzer import NAMES, Fuzzer
-from ethos_hil.suites.lab.damage.seeds import conversations
+from ethos_hil.suites.lab.damage.libfuzzer import NAMES, Fuzzer, conversations
 
 SECONDS = 2
 CONTROL = bytes(8)  # the fuzzer of delegates takes these off before the blob

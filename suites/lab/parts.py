@@ -140,9 +140,7 @@ PARTS: Mapping[str, Part] = {
     "all": Part("everything below, or some of it, for nightly use: `make lab`", "parts:main"),
     "conformance": Part("all operators on all Ethos-U against TOSA", "prove.conformance.command:main"),
     "tflite": Part("small networks against TensorFlow Lite Micro", "prove.tflite.command:main"),
-    "random": Part(
-        "random networks of the suites' operators on an NPU of each family", "prove.random_models.command:main"
-    ),
+    "random": Part("random networks on an NPU of each family", "prove.random_models.command:main"),
     "upstream": Part("ExecuTorch's own Arm tests on the virtual boards", "prove.upstream.command:main"),
     "zoo": Part("architectures of torchvision, timm and our own on five NPUs", "prove.zoo.command:main"),
     "published": Part("cycles that FVPs counted and others published", "prove.published.command:main"),

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ethos_hil.base.console import console
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.terminal.progress import Live, Reporter, Silent
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.crew import Crew, Job
 
 CORES = os.cpu_count() or 1
@@ -25,8 +25,6 @@ JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="W
 Result = TypeVar("Result")
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout."""
-MANY = 200
-"""Items that take longer than the two seconds after which a user should see progress."""
 
 
 def npus_of(names: Sequence[str] | None, default: Iterable[str]) -> list[str]:
@@ -34,16 +32,15 @@ def npus_of(names: Sequence[str] | None, default: Iterable[str]) -> list[str]:
     return [EthosU.parse(name).name for name in names or default]
 
 
-def run_jobs(crew: Crew, jobs: Sequence[Job[Result]], what: str, *, many: int = 0) -> list[Result]:
-    """Return the results of all jobs; progress is shown if there are more than `many` items."""
+def run_jobs(crew: Crew, jobs: Sequence[Job[Result]], what: str) -> list[Result]:
+    """Return the results of all jobs, and show progress."""
     total = sum(job.count for job in jobs)
     results: list[Result] = []
     with Live() as live:
-        reporter: Reporter = live if total > many else Silent()
-        reporter.stage(what)
+        live.stage(what)
         for result in crew.run(jobs):
             results.append(result)
-            reporter.step(len(results), total)
+            live.step(len(results), total)
     return results
 
 

@@ -3,18 +3,72 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 import struct
+import subprocess
+import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.suites.lab.damage import fields, mutation
+from ethos_hil.lowering.upstream.names.schemas import schema_folder
+from ethos_hil.suites.lab.damage import mutation
 from ethos_hil.suites.lab.damage.mutation import FieldPlace, Way
+
+_MAGIC = b"eh00"
+_HEADER = struct.Struct("<4sIQQQ")  # magic, length of this header, size of the flatbuffer, start and size of segments
+_HEADER_AT = 8  # behind root offset and identifier
+_SEGMENT_ALIGNMENT = 128  # ExecuTorch's default
+
+
+@cache
+def _tools() -> tuple[Path, Path]:
+    """Find flatc of tosa-tools and executorch's schema, as firmware/cmake/find_schema.py does."""
+    schema = schema_folder() / "program.fbs"
+    flatc = schema.parents[3] / "bin" / "flatc"
+    if not flatc.is_file():
+        raise ToolError(f"flatc is missing: {flatc} does not exist", hint="it comes with executorch[ethos-u]")
+    return flatc, schema
+
+
+def read_fields(pte: bytes) -> Any:
+    """Return the flatbuffer's root table: dicts, lists and scalars."""
+    flatc, schema = _tools()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "program.pte")
+        file.write_bytes(pte)
+        options = ["--json", "--strict-json", "--raw-binary", "-o", folder]
+        subprocess.run([flatc, *options, schema, "--", file], check=True, capture_output=True, timeout=60)
+        return json.loads(file.with_suffix(".json").read_text("latin-1"))
+
+
+def write_fields(root: Any, original: bytes) -> bytes | None:
+    """Return the .pte of a tree, with the segments of `original`; None when the tree does not fit the schema."""
+    flatc, schema = _tools()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "program.json")
+        file.write_text(json.dumps(root), "latin-1")
+        done = subprocess.run([flatc, "-b", "-o", folder, schema, file], capture_output=True, timeout=60)
+        if done.returncode:
+            return None
+        flatbuffer = file.with_suffix(".pte").read_bytes()
+    if original[_HEADER_AT : _HEADER_AT + len(_MAGIC)] != _MAGIC:
+        return flatbuffer
+    _, length, _, base, _ = _HEADER.unpack_from(original, _HEADER_AT)
+    segments = original[base:] if base else b""
+    (root_offset,) = struct.unpack_from("<I", flatbuffer)
+    size = len(flatbuffer) + length
+    start = size + -size % _SEGMENT_ALIGNMENT
+    header = _HEADER.pack(_MAGIC, length, size, start if segments else 0, len(segments)).ljust(length, b"\0")
+    head = struct.pack("<I", root_offset + length) + flatbuffer[4:_HEADER_AT] + header[:length]
+    whole = head + flatbuffer[_HEADER_AT:]
+    return whole.ljust(start, b"\0") + segments if segments else whole
+
 
 _STREAM_BLOCK = b"cmd_data".ljust(16, b"\0")
 _BLOCK_HEADER = 32
@@ -70,7 +124,7 @@ class Original:
     @cached_property
     def root(self) -> Any:
         """Its fields. Copy them before a change."""
-        return fields.read(self.pte)
+        return read_fields(self.pte)
 
     @cached_property
     def blobs(self) -> tuple[tuple[int, int], ...]:
@@ -213,7 +267,7 @@ def _with_other_fields(steps: Sequence[random.Random], original: Original) -> by
                 way(rng, holder[key], _Row(holder[key]), ())
         else:
             holder[key] = _another(rng, holder[key], places)
-    return fields.write(root, original.pte)
+    return write_fields(root, original.pte)
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:

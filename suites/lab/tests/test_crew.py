@@ -83,25 +83,6 @@ def test_a_preparation_that_raises_or_crashes_loses_its_items_only() -> None:
     assert texts["e"].startswith("by ")
 
 
-def test_results_of_a_job_are_in_order_and_a_worker_serves_many_jobs() -> None:
-    names = tuple(str(number) for number in range(50))
-    results = list(Crew(2, 5.0).run([Deeds(names)] * 4))
-    assert len(results) == 200
-    processes = {text for _, text in results}
-    assert len(processes) <= 2
-    for process in processes:
-        numbers = [int(name) for name, text in results if text == process]
-        assert numbers == list(range(50)) * (len(numbers) // 50)
-
-
-def test_what_workers_print_is_not_shown_and_each_begins_as_told() -> None:
-    assert [text for _, text in Crew(1, 5.0, begin).run([Deeds(("print", "begun"))])][1] == "True"
-
-
-def test_no_jobs_are_no_results() -> None:
-    assert list(Crew(2, 1.0).run([])) == list(Crew(2, 1.0).run([Deeds(())])) == []
-
-
 def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     program = (
         "from ethos_hil.suites.lab.crew import Crew\n"

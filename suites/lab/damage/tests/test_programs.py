@@ -17,9 +17,9 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.virtual.tests.programs import DATA, NPU
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.suites.lab.damage import fields, loop, programs
+from ethos_hil.suites.lab.damage import loop, programs
 from ethos_hil.suites.lab.damage.loop import DamageEnding
-from ethos_hil.suites.lab.damage.mutant import WEIGHTS, Mutant, Original, make
+from ethos_hil.suites.lab.damage.mutant import WEIGHTS, Mutant, Original, make, write_fields
 from ethos_hil.suites.lab.damage.programs import Programs
 
 SOC = "corstone-300"
@@ -47,7 +47,7 @@ def test_the_same_seed_makes_the_same_mutants(originals: tuple[Original, ...]) -
 
 def test_a_program_survives_its_fields(originals: tuple[Original, ...]) -> None:
     for original in originals:
-        pte = fields.write(original.root, original.pte)
+        pte = write_fields(original.root, original.pte)
         assert pte is not None
         plan, expected = Program.parse(pte).plan(), original.program.plan()
         # All but numbers that decimals round.

@@ -28,7 +28,6 @@ from ethos_hil.suites.lab.damage.servers import (
     examine,
     examine_smallest,
 )
-from ethos_hil.suites.lab.damage.tricks import TRICKS
 
 CASES = 60
 PLAIN = PeerTraits(packet_size=0x800)
@@ -53,17 +52,6 @@ def test_hostile_servers_get_no_success_that_is_none() -> None:
     assert {SUCCESS, "probe", "readback"} <= set(outcomes) <= set(OUTCOMES)
     # Tricks that never spoil a load test nothing, nor do those that let none pass.
     assert CASES // 10 < outcomes.count(SUCCESS) < CASES * 2 // 3
-
-
-def test_every_trick_is_drawn() -> None:
-    drawn = {trick.name for number in range(600) for trick in ServerCase.draw(1, number).tricks}
-    assert drawn == set(TRICKS)
-
-
-def test_cases_are_a_function_of_seed_and_number() -> None:
-    assert ServerCase.draw(3, 5) == ServerCase.draw(3, 5)
-    assert ServerCase.draw(3, 5) != ServerCase.draw(3, 6)
-    assert ServerCase.draw(3, 5).traits != ServerCase.draw(4, 5).traits or ServerCase.draw(4, 5).tricks
 
 
 # --- what is broken is found

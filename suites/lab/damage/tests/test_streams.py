@@ -68,10 +68,6 @@ def around(memory: RegionMemory, number: int) -> np.ndarray:
     return whole
 
 
-def test_an_undamaged_model_has_no_findings(case: StreamCase) -> None:
-    assert examine(case, hazards=True).finding == ""
-
-
 @pytest.mark.parametrize(("index", "where"), [(GUARD - 1, "before"), (-GUARD, "behind")])
 def test_a_write_out_of_a_region_is_found(
     monkeypatch: pytest.MonkeyPatch, case: StreamCase, index: int, where: str
@@ -202,13 +198,6 @@ def test_a_lot_of_memory_is_found() -> None:
 
 
 # --- cases and the command
-
-
-def test_cases_are_a_function_of_the_seed() -> None:
-    first, same, other = (Streams(seed, EthosU.names()[:2], "pool").maker(0) for seed in (5, 5, 6))
-    numbers = range(0, 24, 2)
-    assert [first(number) for number in numbers] == [same(number) for number in reversed(numbers)][::-1]
-    assert [first(number) for number in numbers] != [other(number) for number in numbers]
 
 
 def test_a_step_of_damage_can_be_left_out() -> None:

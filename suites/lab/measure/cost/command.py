@@ -7,8 +7,6 @@ threshold, 1 some fall short, 2 unusable arguments, 3 a tool is missing or does 
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -19,7 +17,7 @@ from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.measure.cost import host, npu_speed, timing
-from ethos_hil.suites.lab.measure.cost.figure import Figure, Measure, table, to_json
+from ethos_hil.suites.lab.measure.cost.figure import Figure, Measure, table
 
 PARTS: Mapping[str, Measure] = {"host": host.measure, "npu": npu_speed.measure, "timing": timing.measure}
 
@@ -28,7 +26,6 @@ def main(
     parts: Annotated[
         list[str] | None, typer.Argument(metavar="[PART]...", help=f"{', '.join(PARTS)}; default: all.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Measure what the harness costs, and compare every figure with its threshold."""
     unknown = [name for name in parts or () if name not in PARTS]
@@ -39,21 +36,17 @@ def main(
         with Live() as live:
             measured = list(PARTS[name](live))
         done[name] = [item for item in measured if isinstance(item, Figure)]
-        if not as_json:
-            details = (item for item in measured if not isinstance(item, Figure))
-            console().print(*details, table(name, done[name]), "", sep="\n")
-    if as_json:
-        sys.stdout.write(json.dumps(to_json(done), indent=1) + "\n")
-    raise typer.Exit(report(done, quiet=as_json))
+        details = (item for item in measured if not isinstance(item, Figure))
+        console().print(*details, table(name, done[name]), "", sep="\n")
+    raise typer.Exit(report(done))
 
 
-def report(done: Mapping[str, list[Figure]], *, quiet: bool = False) -> int:
-    """Print which figures fall short, unless `quiet`. Return the exit status."""
+def report(done: Mapping[str, list[Figure]]) -> int:
+    """Print which figures fall short. Return the exit status."""
     figures = [figure for part in done.values() for figure in part]
     short = [figure for figure in figures if figure.short]
-    if not quiet:
-        held = sum(figure.has_limit for figure in figures)
-        console().print(f"{len(short) or 'none'} of {held} figures with a threshold fall short")
-        for figure in short:
-            console().print(Text(f"  {figure.what}", style="red"))
+    held = sum(figure.has_limit for figure in figures)
+    console().print(f"{len(short) or 'none'} of {held} figures with a threshold fall short")
+    for figure in short:
+        console().print(Text(f"  {figure.what}", style="red"))
     return 1 if short else 0

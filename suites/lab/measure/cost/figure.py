@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -12,7 +11,6 @@ from rich.text import Text
 
 from ethos_hil.harness.terminal.progress import Live
 
-SCHEMA_VERSION = 2
 SHORT = "falls short"
 
 
@@ -76,9 +74,3 @@ def shown(value: float, unit: str) -> str:
     """Return a value as text, with three digits or more."""
     digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2
     return f"{value:,.{digits}f} {unit}"
-
-
-def to_json(parts: Mapping[str, Sequence[Figure]]) -> dict[str, Any]:
-    """Return the figures of all parts for programs."""
-    rows = [{"part": name, **asdict(row), "short": row.short} for name, figures in parts.items() for row in figures]
-    return {"schema_version": SCHEMA_VERSION, "figures": rows}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +9,6 @@ from dataclasses import replace
 import pytest
 import typer
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab.measure.cost import command, npu_speed, timing
 from ethos_hil.suites.lab.measure.cost.figure import SHORT, Figure
 from ethos_hil.suites.lab.measure.cost.npu_speed import Speed
@@ -38,11 +36,11 @@ def test_a_figure_is_compared_with_its_threshold(figure: Figure, short: bool) ->
     assert figure.short is short
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, *figures: Figure, as_json: bool = False) -> int:
+def ended(monkeypatch: pytest.MonkeyPatch, *figures: Figure) -> int:
     """The exit status of the command when its only part has these figures."""
     monkeypatch.setattr(command, "PARTS", {"part": lambda _live: iter(("a detail", *figures))})
     with pytest.raises(typer.Exit) as caught:
-        command.main([], as_json=as_json)
+        command.main([])
     return int(caught.value.exit_code)
 
 
@@ -67,23 +65,6 @@ def test_figures_that_meet_their_thresholds_end_with_0(
     output = capfd.readouterr().out
     assert SHORT not in output
     assert "none of 1 figures with a threshold fall short" in output
-
-
-def test_programs_get_the_same_as_json(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    assert ended(monkeypatch, GOOD, BAD, PLAIN, as_json=True) == 1
-    data = json.loads(capfd.readouterr().out)
-    assert data["schema_version"] == 2
-    assert [figure["short"] for figure in data["figures"]] == [False, True, False]
-    assert data["figures"][1] == {
-        "part": "part",
-        "what": "a bad one",
-        "value": 6.0,
-        "unit": "times",
-        "provenance": "wall",
-        "at_most": None,
-        "at_least": 8,
-        "short": True,
-    }
 
 
 FAST = Speed("network", "ethos-u55-128", reference=1.0, cold=0.5, warm=0.1)
@@ -111,9 +92,3 @@ def row(npu: str, ratio: float) -> CycleComparison:
 )
 def test_each_part_has_the_thresholds_it_must_have(figures: Iterator[Figure], short: str) -> None:
     assert [figure.what for figure in figures if figure.short] == ([short] if short else [])
-
-
-def test_an_unknown_part_is_named() -> None:
-    with pytest.raises(UsageError, match="the benchmark has no part 'speed'") as error:
-        command.main(["speed"])
-    assert error.value.hint == "there are host, npu, timing"

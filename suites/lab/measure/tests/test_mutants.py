@@ -13,7 +13,7 @@ import pytest
 
 from ethos_hil.suites.lab.measure.mutants import hook, session
 from ethos_hil.suites.lab.measure.mutants.changes import change, draw, places, reasons, why_equivalent
-from ethos_hil.suites.lab.measure.mutants.rooms import ROOMS, ROOT
+from ethos_hil.suites.lab.measure.mutants.command import ROOMS, ROOT
 from ethos_hil.suites.lab.measure.mutants.session import KILLED, NOT_REACHED, SURVIVED, MutationJob
 
 SOURCE = '''

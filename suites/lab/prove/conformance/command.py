@@ -16,7 +16,7 @@ from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.conformance.check import LIMIT_SECONDS, CheckJob, counts, summary, to_json
-from ethos_hil.suites.lab.shared import CORES, MANY, Jobs, JsonFile, npus_of, run_jobs, show, write_json
+from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, npus_of, run_jobs, show, write_json
 
 
 def main(
@@ -42,7 +42,7 @@ def main(
         )
     work = [CheckJob(name, places) for name in programs]
     what = f"Checking {len(programs):,} programs at {len(places)} places"
-    verdicts = run_jobs(Crew(jobs, LIMIT_SECONDS), work, what, many=MANY)
+    verdicts = run_jobs(Crew(jobs, LIMIT_SECONDS), work, what)
     order = {place: index for index, place in enumerate(places)}
     number = {name: index for index, name in enumerate(programs)}
     verdicts.sort(key=lambda verdict: (order[verdict.npu, verdict.mode], number[verdict.program]))

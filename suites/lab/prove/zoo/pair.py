@@ -103,11 +103,6 @@ class PairResult:
         return cls(**{**data, "notes": tuple(data["notes"]), "on_cpu": operators})
 
 
-def environment() -> dict[str, str]:
-    """Return the variables for a process that imports torchvision and timm."""
-    return {**os.environ, "PYTHONPATH": str(PLACE / "packages")}
-
-
 def build() -> str:
     """Return 12 hexadecimal digits that stand for all code that decides a result."""
     lock = REPOSITORY / "suites/lab/prove/zoo/requirements.lock"
@@ -150,7 +145,11 @@ class PairJob:
             record, log = Path(folder, "record.json"), Path(folder, "stderr")
             command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", f"{_MODELS}:{self.name}"]
             command += ["--npu", self.npu, "--json", str(record), "--runs", folder, "--timeout", str(self.limit)]
-            variables = environment() | {"ETHOS_HIL_CACHE": str(Path(folder, "cache"))}
+            variables = {
+                **os.environ,
+                "PYTHONPATH": str(PLACE / "packages"),
+                "ETHOS_HIL_CACHE": str(Path(folder, "cache")),
+            }
             with log.open("wb") as stream:
                 process = start_child(command, env=variables, stdout=subprocess.DEVNULL, stderr=stream)
                 try:

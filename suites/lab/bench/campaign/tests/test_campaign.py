@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,10 @@ from ethos_hil.suites.lab.bench.campaign.command import BoardCampaign
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun, answers
 from ethos_hil.suites.lab.bench.campaign.scenario import (
     KILLED,
-    RIGHT,
-    TROUBLES,
     VERIFIED,
     Human,
     Moment,
     Scenario,
-    draw,
 )
 from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.loop import CRASHED
@@ -84,10 +80,6 @@ def test_a_run_in_trouble_ends_rightly_and_the_board_is_well_afterwards(
     endings = list(loop.run(BoardCampaign(tmp_path, sample), list(right), 1))
     assert [(ending.case, ending.finding) for ending in endings if ending.finding] == []
     assert {ending.number for ending in endings if ending.outcome in right[ending.number]} == right.keys()
-
-
-def test_the_sample_has_every_trouble() -> None:
-    assert {trouble for scenario in (*SAMPLE, *HUMANS) for trouble in scenario.troubles} == set(TROUBLES)
 
 
 # --- what is broken is found
@@ -149,20 +141,6 @@ def test_an_answer_to_other_inputs_is_a_wrong_one(program: str) -> None:
 
 
 # --- what is drawn
-
-
-def test_a_number_alone_decides() -> None:
-    assert draw(7) == draw(7)
-    assert draw(7) != draw(7 + len(TROUBLES))
-
-
-def test_numbers_in_a_row_have_every_trouble() -> None:
-    drawn = [draw(number) for number in range(1000, 1000 + 10 * len(TROUBLES))]
-    counts = Counter(trouble for scenario in drawn for trouble in scenario.troubles)
-    assert all(counts[trouble] >= 10 for trouble in TROUBLES)
-    assert set(RIGHT) == set(TROUBLES)
-    assert all(scenario.faults or scenario.human is not None for scenario in drawn)
-    assert {scenario.warm for scenario in drawn} == {scenario.goes_on for scenario in drawn} == {True, False}
 
 
 @pytest.mark.parametrize(

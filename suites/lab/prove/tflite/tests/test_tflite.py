@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +21,9 @@ from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.tflite_graph import Generator, compile_tflite
 from ethos_hil.suites.lab.prove.conformance.check import CheckEnding
 from ethos_hil.suites.lab.prove.tflite import check
-from ethos_hil.suites.lab.prove.tflite.check import TfliteJob, TflmAnswer, ordered, run
-from ethos_hil.suites.lab.prove.tflite.command import RECORDED, outputs_digest, places_of
+from ethos_hil.suites.lab.prove.tflite.check import TfliteJob, TflmAnswer, run
+from ethos_hil.suites.lab.prove.tflite.command import RECORDED, outputs_digest
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
-from ethos_hil.suites.lab.tests.running import assert_refused
 
 ANSWERS = json.loads(RECORDED.read_text())
 PLACES = [
@@ -102,23 +100,6 @@ def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -
     assert endings == [CheckEnding.EXACT, CheckEnding.MISMATCH, CheckEnding.NOT_COMPARABLE]
 
 
-def test_values_are_matched_by_name_or_in_order_where_names_were_lost() -> None:
-    values = [np.array(number) for number in range(2)]
-    assert ordered(values, ["a", "b"], ["b", "a"]) == values[::-1]
-    assert ordered(values, ["<unnamed>", "<unnamed>"], ["tensor 0", "tensor 1"]) == values
-    assert ordered(values, ["a", "b"], ["b"]) == values[1:]
-    with pytest.raises(ValueError, match="tensor 0 are not among a, b"):
-        ordered(values, ["a", "b"], ["tensor 0"])
-
-
-def test_the_older_generator_is_not_asked_for_an_ethos_u85() -> None:
-    assert places_of(["ethos-u55-32", "ethos-u85-128"]) == [
-        ("ethos-u55-32", Generator.REGOR),
-        ("ethos-u55-32", Generator.PYTHON),
-        ("ethos-u85-128", Generator.REGOR),
-    ]
-
-
 def test_the_older_generator_compiles_a_second_network_as_the_first() -> None:
     """In one process it would not: it keeps tables in global variables."""
     npu = EthosU.parse("ethos-u65-512")
@@ -126,17 +107,6 @@ def test_the_older_generator_compiles_a_second_network_as_the_first() -> None:
         compile_tflite(NETWORKS["mean of a map int8"].tflite, npu, generator=Generator.PYTHON) for _ in range(2)
     ]
     assert programs[0] == programs[1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--npu", "ethos-u75"], "ethos-u55-32"),
-        (["--network", "no such thing"], "no network is called *no such thing*"),
-    ],
-)
-def test_unusable_arguments_are_named(arguments: Sequence[str], message: str) -> None:
-    assert_refused(["tflite", *arguments], message)
 
 
 def test_without_tensorflow_lite_micro_the_command_says_how_to_get_it(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,9 @@ from ethos_hil.suites.lab.prove.upstream.records import (
     Known,
     TestResult,
     append,
-    gist,
     load,
     npu_of,
     read,
-    spread,
     stale,
 )
 
@@ -56,19 +53,6 @@ def test_results_survive_an_interrupt_in_the_middle_of_a_line(tmp_path: Path) ->
     assert list(read(path)) == ["a.py::test_u55", "b.py::test_u55"]
 
 
-def test_the_last_result_of_a_test_counts(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    for outcome in ("failed", "passed"):
-        append(path, result("a.py::test_u55", outcome))
-    assert read(path)["a.py::test_u55"].outcome == "passed"
-
-
-def test_known_failures_cover_by_star_only() -> None:
-    entry = Known("ops/test_a.py::test_a_u55[*]", "upstream", "seen")
-    assert entry.covers("ops/test_a.py::test_a_u55[case]")
-    assert not entry.covers("ops/test_a.py::test_a_u55c")
-
-
 def test_an_entry_whose_tests_pass_is_stale_and_one_that_was_not_run_is_not() -> None:
     entries = [Known(f"a.py::test_{name}_u55", "ours", "seen") for name in ("fails", "passes", "absent")]
     results = [result("a.py::test_fails_u55", "failed"), result("a.py::test_passes_u55")]
@@ -84,30 +68,6 @@ def test_an_entry_without_diagnosis_is_refused(tmp_path: Path, text: str) -> Non
     path.write_text(f"[[known]]\n{text}\n")
     with pytest.raises(UsageError, match="needs test, diagnosis and evidence"):
         load(path)
-
-
-def test_the_list_in_use_loads() -> None:
-    load()
-
-
-def test_a_sample_is_spread_and_repeats() -> None:
-    items = [f"ops/test_{file}.py::test_{npu}[{n}]" for file in range(20) for npu in ("u55", "u85") for n in range(9)]
-    chosen = spread(items, 40, seed=3)
-    assert chosen == spread(reversed(items), 40, seed=3) != spread(items, 40, seed=4)
-    assert set(Counter((item.partition("::")[0], npu_of(item)) for item in chosen).values()) == {1}
-
-
-def test_the_sample_of_make_test_is_spread_over_files_and_boards() -> None:
-    items = SAMPLE.read_text().splitlines()
-    assert len(set(items)) == 60
-    assert len({item.partition("::")[0] for item in items}) >= 50
-    assert min(Counter(map(npu_of, items)).values()) >= 20
-
-
-def test_a_failed_call_of_an_fvp_is_told_by_what_it_printed() -> None:
-    called = "RuntimeError: Failed running command FVP_Corstone -C a=b\nStderr: \nStdout: D one\nE [executorch:x] no"
-    assert gist(called) == "E [executorch:x] no"
-    assert gist("AssertionError: Output 0 does not match\nmore") == "AssertionError: Output 0 does not match"
 
 
 def test_the_table_counts_what_failed_and_names_what_is_not_diagnosed() -> None:

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.suites.lab.prove.zoo import pair as zoo_pair
 from ethos_hil.suites.lab.prove.zoo import table
 from ethos_hil.suites.lab.prove.zoo.pair import PairJob, PairResult
 from ethos_hil.suites.lab.tests.running import part_command
-from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +86,3 @@ def test_an_interrupted_zoo_leaves_no_process(tmp_path: Path) -> None:
     assert process.wait(timeout=60) == 130
     assert children
     assert not any(Path(f"/proc/{child}").exists() for child in children)
-
-
-def test_names_are_unique_and_every_network_of_ours_is_listed() -> None:
-    from ethos_hil.suites.models.zoo.networks import BUILDERS
-
-    ours = {network.builder for network in ARCHITECTURES.values() if network.origin == "own"}
-    assert ours == set(BUILDERS)
-    assert len(ARCHITECTURES) >= 50
-    assert zoo_pair.environment()["PYTHONPATH"].endswith("build/zoo/packages")
