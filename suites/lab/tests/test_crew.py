@@ -14,14 +14,6 @@ from pathlib import Path
 from ethos_hil.base.testing.processes import alive, left_of
 from ethos_hil.suites.lab.crew import Crew
 
-_begun = False
-
-
-def begin() -> None:
-    """Leave a mark in a worker."""
-    global _begun
-    _begun = True
-
 
 @dataclass(frozen=True)
 class Deeds:
@@ -53,10 +45,6 @@ def do(deed: str) -> str:
             time.sleep(1000)
         case "raise":
             raise ZeroDivisionError("oh")
-        case "print":
-            os.write(1, b"chatter\n")
-        case "begun":
-            return str(_begun)
     return f"by {os.getpid()}"
 
 

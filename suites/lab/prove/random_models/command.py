@@ -42,7 +42,8 @@ def main(
     for done in failed:
         show(f"{done}\n  {done.recipe}")
     show(endings(trials))
-    for title, counted in (("refused", reasons(trials)), ("repaired", repairs(trials))):
+    repaired = Counter(defect for done in trials for defect in done.defects)
+    for title, counted in (("refused", reasons(trials)), ("repaired", repaired)):
         for what, times in counted.most_common():
             show(f"{title} {times}: {what}")
     if failed:
@@ -64,8 +65,3 @@ def endings(trials: Sequence[NetworkTrial]) -> Table:
 def reasons(trials: Sequence[NetworkTrial]) -> Counter[str]:
     """Count why networks were refused, without what differs from one to the other."""
     return Counter(done.reason for done in trials if done.ending is NetworkEnding.REFUSED)
-
-
-def repairs(trials: Sequence[NetworkTrial]) -> Counter[str]:
-    """Count the defects that were repaired."""
-    return Counter(defect for done in trials for defect in done.defects)

@@ -145,13 +145,9 @@ class PairJob:
             record, log = Path(folder, "record.json"), Path(folder, "stderr")
             command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", f"{_MODELS}:{self.name}"]
             command += ["--npu", self.npu, "--json", str(record), "--runs", folder, "--timeout", str(self.limit)]
-            variables = {
-                **os.environ,
-                "PYTHONPATH": str(PLACE / "packages"),
-                "ETHOS_HIL_CACHE": str(Path(folder, "cache")),
-            }
+            places = {"PYTHONPATH": str(PLACE / "packages"), "ETHOS_HIL_CACHE": str(Path(folder, "cache"))}
             with log.open("wb") as stream:
-                process = start_child(command, env=variables, stdout=subprocess.DEVNULL, stderr=stream)
+                process = start_child(command, env={**os.environ, **places}, stdout=subprocess.DEVNULL, stderr=stream)
                 try:
                     wait_for_end(process, self.limit)
                 except subprocess.TimeoutExpired:

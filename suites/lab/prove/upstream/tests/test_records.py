@@ -20,8 +20,6 @@ from ethos_hil.suites.lab.prove.upstream.records import (
     stale,
 )
 
-SAMPLE = Path(__file__).parents[1] / "sample.txt"
-
 
 def result(item: str, outcome: str = "passed", **fields: object) -> TestResult:
     values = {"npu": npu_of(item) or "", "outcome": outcome, **fields}
