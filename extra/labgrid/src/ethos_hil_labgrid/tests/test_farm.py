@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.judge import standing_of
 from ethos_hil.base.process import dies_with, end_marked
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard

@@ -129,8 +129,6 @@ def test_tables_have_every_point_and_name_it_once() -> None:
     assert len(shown.splitlines()) == len(POINTS) + 2
 
 
-
-
 def test_budgets_are_judged_by_the_errors_of_the_held_out_runs() -> None:
     rows = compare([point for point in POINTS if point.kind is PointKind.NETWORK], kept_streams(), nobody)
     held = {spread.name: spread.model for spread in spreads(rows, lambda row: row.point.family) if spread.held_out}
