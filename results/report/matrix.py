@@ -6,43 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from ethos_hil.base.npu.ethos_u import FAMILIES
-from ethos_hil.base.plain_text import amount
 from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.report.chart import element, picture, steps
 from ethos_hil.results.subject import Names, Subject
-
-_SPARK_WIDTH, _SPARK_HEIGHT = 90.0, 16.0
-_LEAST = 0.02
-"""The part of a value that fills the height at least, so that a change of one cycle is not a cliff."""
-
-
-def sparkline(lines: Mapping[str, Sequence[float]]) -> Markup:
-    """Return the steps of some series, each against its own first value, and in words what they were and are.
-
-    Args:
-        lines: values, oldest first, by name; none is empty.
-    """
-    ratios = {name: [value / values[0] if values[0] else 1.0 for value in values] for name, values in lines.items()}
-    low = min(min(values) for values in ratios.values())
-    high = max(max(values) for values in ratios.values())
-    spread = max(high - low, _LEAST)
-    middle = (high + low) / 2
-    texts, parts = [], []
-    for at, (name, values) in enumerate(ratios.items()):
-        moved = min(values) < max(values)
-        width = _SPARK_WIDTH / max(1, len(values))
-        points = ((number * width, _SPARK_HEIGHT / 2 - (value - middle) / spread * (_SPARK_HEIGHT - 3) + (at - 1) * 0.6)
-                  for number, value in enumerate(values))  # fmt: skip
-        parts.append(element("path", d=steps(points, _SPARK_WIDTH), class_="moved" if moved else None))
-        first, last = lines[name][0], lines[name][-1]
-        texts.append(f"{name} {amount(first)} to {amount(last)}" if moved else f"{name} {amount(first)} throughout")
-    runs = max(map(len, lines.values()))
-    return picture(_SPARK_WIDTH, _SPARK_HEIGHT, f"{runs} runs: {', '.join(texts)}", *parts, class_="spark")
-
 
 _ORDER = ("MI", "FP", "BI", "INT", *(family.suffix for family in FAMILIES))
 
@@ -71,7 +38,6 @@ class MatrixRow:
         operator, case: its names.
         cells: None where it was not asked for.
         letters: see there.
-        trend: its cycles in the runs before; empty where there is no history.
         calm: whether it is right and as before.
     """
 
@@ -79,7 +45,6 @@ class MatrixRow:
     case: str
     cells: tuple[MatrixCell | None, ...]
     letters: str
-    trend: Markup
     calm: bool
 
 
@@ -91,23 +56,19 @@ class Matrix:
         columns, rows: see there. Rows with something to look at come first.
         shown: the names of the columns: profile and NPU, and what else tells them apart.
         standings: those that are in it.
-        trends: whether rows have one.
     """
 
     columns: tuple[MatrixColumn, ...]
     shown: tuple[tuple[str, str], ...]
     rows: tuple[MatrixRow, ...]
     standings: tuple[Standing, ...]
-    trends: bool
 
 
-Series = Mapping[Subject, Sequence[float]]
-"""Cycles of the last runs, oldest first."""
 Moved = Mapping[Subject, tuple[str, bool]]
 """What is different, in words, and whether it is for the worse."""
 
 
-def matrix(tests: Sequence[Accounted], trends: Series, moved: Moved, names: Names) -> Matrix:
+def matrix(tests: Sequence[Accounted], moved: Moved, names: Names) -> Matrix:
     """Return the matrix of a run."""
     placed = _assign_columns(tests, names)
     columns = tuple(sorted({column for column, _ in placed}))
@@ -119,13 +80,12 @@ def matrix(tests: Sequence[Accounted], trends: Series, moved: Moved, names: Name
             number += 1
             row = operator, f"{case} #{number}".strip()
         rows.setdefault(row, {})[column] = test
-    matrix_rows = (_row(*names, cells, columns, trends, moved) for names, cells in rows.items())
+    matrix_rows = (_row(*names, cells, columns, moved) for names, cells in rows.items())
     return Matrix(
         columns=columns,
         shown=tuple((column.profile or "model", _place(column, columns)) for column in columns),
         rows=tuple(sorted(matrix_rows, key=lambda row: row.calm)),
         standings=tuple(standing for standing in Standing if any(test.standing is standing for test in tests)),
-        trends=any(len(values) > 1 for values in trends.values()),
     )
 
 
@@ -179,18 +139,13 @@ def _place(column: MatrixColumn, columns: Sequence[MatrixColumn]) -> str:
 
 
 def _row(
-    operator: str, case: str, tests: Mapping[MatrixColumn, Accounted], columns: Sequence[MatrixColumn], trends: Series,
+    operator: str, case: str, tests: Mapping[MatrixColumn, Accounted], columns: Sequence[MatrixColumn],
     moved: Moved,
 ) -> MatrixRow:  # fmt: skip
     cells = tuple(
         (tests[column], *moved.get(tests[column].subject, ("", False))) if column in tests else None
         for column in columns
     )
-    lines = {}
-    for column, test in tests.items():
-        values = trends.get(test.subject, ())
-        if len(values) > 1:
-            lines[_place(column, columns) or test.record.target.name] = values
     letters = "".join(sorted({cell[0].standing.letter for cell in cells if cell is not None}))
     calm = not any(cell is not None and (cell[0].standing.red or cell[1]) for cell in cells)
-    return MatrixRow(operator, case, cells, letters, sparkline(lines) if lines else Markup(), calm)
+    return MatrixRow(operator, case, cells, letters, calm)

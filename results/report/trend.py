@@ -17,7 +17,6 @@ from markupsafe import Markup
 from ethos_hil.base.plain_text import amount, change, count_of, day
 from ethos_hil.results.history import History, NumberChange
 from ethos_hil.results.report.chart import Axis, PlotFrame, element, line, number, text
-from ethos_hil.results.report.matrix import Series
 from ethos_hil.results.subject import KEY, Names, Subject
 
 _FRAME = PlotFrame(left=66.0, height=168.0)
@@ -167,7 +166,6 @@ class Trend:
 
     Attributes:
         runs: how many there are, and from when to when.
-        series: cycles of the last runs by subject.
         plots: the numbers that moved, latest first; `more` is how many are left out.
         marks: what changed in the tools, and with which run: letter, run, when, what.
         more: see there.
@@ -175,7 +173,6 @@ class Trend:
     """
 
     runs: str
-    series: Series
     plots: tuple[TrendPlot, ...]
     marks: tuple[tuple[str, str, str, str], ...]
     more: int
@@ -196,14 +193,13 @@ def trend(history: History) -> Trend | None:
     )[::-1]
     if not runs:
         return None
+    if len(runs) == 1:
+        return Trend("one run so far", (), (), 0, False)
     names = [run["run"] for run in runs]
     scale = NightScale([run["created"] for run in runs])
     recent = history.of_runs(names)
     with recent.kept_open():
         lines = _lines(recent, names)
-        series = {key: line.values for line in lines for key in line.keys}
-        if len(runs) == 1:
-            return Trend("one run so far", series, (), (), 0, False)
         marks = list(_marks(runs))
         moved, causes = _select(recent, runs[0]["created"], lines)
         points = _points(recent, moved[:_PLOTS], names)
@@ -212,7 +208,6 @@ def trend(history: History) -> Trend | None:
              for line, own in zip(moved[:_PLOTS], points, strict=True) if own)  # fmt: skip
     return Trend(
         runs=f"{len(runs)} runs, {day(scale.times[0])} to {day(scale.times[-1])}",
-        series=series,
         plots=tuple(plots),
         marks=tuple((mark.letter, names[mark.at], _when(runs[mark.at]["created"]), mark.what) for mark in marks),
         more=max(0, len(moved) - _PLOTS),
