@@ -178,20 +178,6 @@ def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: 
     assert firmware_row(checkout)["status"] == "ok"
 
 
-def test_nothing_is_told_of_a_board_that_is_gone(checkout: Path) -> None:
-    board = checkout / "firmware/boards/corstone300/soc.h"
-    source = checkout / "firmware/main.cc"
-    text = source.read_text()
-    source.write_text(text + "\n// changed\n")
-    before = printed(checkout, "f.doubts_of_built()")
-    board.rename(board.with_suffix(".gone"))
-    after = printed(checkout, "f.doubts_of_built()")
-    board.with_suffix(".gone").rename(board)
-    source.write_text(text)
-    assert "the firmware of corstone300 was built from other sources" in before
-    assert "corstone300" not in after
-
-
 def test_a_missing_firmware_names_what_to_do(checkout: Path) -> None:
     folder = checkout / "build/firmware/corstone300"
     folder.rename(folder.with_name("elsewhere"))
