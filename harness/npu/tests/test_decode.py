@@ -250,6 +250,11 @@ def test_zeros_alone_are_not_a_program() -> None:
     assert Npu(U55_128).decode(bytes(64)).ops == ()
 
 
+def test_bytes_after_stop_are_not_read(conv: CompiledGraph) -> None:
+    npu = Npu(U55_128)
+    assert npu.decode(conv.stream + b"\xff" * 8).ops == npu.decode(conv.stream).ops
+
+
 def test_a_register_that_was_never_written_is_named(conv: CompiledGraph) -> None:
     line = next(line for line in listing(conv) if line.name == "OFM_STRIDE_Y")
     fault = refused(conv.stream[: line.offset] + conv.stream[line.offset + 8 :])

@@ -63,6 +63,12 @@ def fault_of(graph: CompiledGraph, stream: bytes) -> Fault:
     return caught.value
 
 
+def test_hazards_end_at_stop() -> None:
+    graph = compiled("add", "ethos-u55-128")
+    npu = Npu(EthosU.parse(graph.npu))
+    assert npu.decode(graph.stream + b"\xff" * 8).hazards == ()
+
+
 def test_a_transfer_of_nothing_is_refused() -> None:
     graph = compiled("int8 gather", "ethos-u85-256")
     fault = fault_of(graph, changed(graph, {"DMA0_LEN": 0}))

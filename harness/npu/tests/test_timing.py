@@ -98,6 +98,14 @@ def test_memory_modes_are_velas(mode: str) -> None:
     assert [MODES[mode].get(region, 0) for region in range(3)] == [int(area[-1]) for area in areas]
 
 
+@pytest.mark.parametrize("configuration", EthosU.all(), ids=str)
+def test_no_npu_multiplies_faster_than_its_macs(configuration: EthosU) -> None:
+    """A convolution that fills the NPU comes close to the limit."""
+    op, result = convolution(configuration.name, out=256, kernel=3, size=34, depth=128)
+    ideal = op.ofm.elements * 9 * 128 / configuration.macs
+    assert ideal <= result.events[timing_model.MAC_ACTIVE] < 1.35 * ideal
+
+
 @pytest.mark.parametrize("configuration", [c for c in EthosU.all() if c.family.has_shram], ids=str)
 def test_output_rates_are_velas(configuration: EthosU) -> None:
     from ethosu.vela.architecture_features import Accelerator, ArchitectureFeatures

@@ -70,6 +70,27 @@ def test_prefetched_weights_are_one_batch(batches: list[int]) -> None:
     assert batches == [4]
 
 
+def test_plain_weights_need_no_process(batches: list[int]) -> None:
+    values = [np.random.default_rng(core).integers(-127, 128, length) for core, length in enumerate(CORES.lengths)]
+    plain = tuple(map(mlw, values)), CORES
+    for prefetched in (True, False):
+        decompress.forget()
+        if prefetched:
+            decompress.prefetch([plain])
+        weights = CORES.restore([value.astype(np.int8) for value in values])
+        assert np.array_equal(decompress.decode(*plain), weights)
+    assert batches == []
+
+
+def test_prefetched_weights_that_nothing_uses_are_dropped(batches: list[int]) -> None:
+    for seed in range(5):
+        decompress.prefetch([key(seed), key(seed + 1)])
+    assert batches == [2, 1, 1, 1, 1]
+    assert set(decompress._pending) == {key(4), key(5)}
+    assert np.array_equal(decompress.decode(*key(0)), expected(0))
+    assert batches == [2, 1, 1, 1, 1, 1]
+
+
 def test_a_batch_is_limited_too(batches: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompress, "MOST_WEIGHTS", 2 * ORDER.lengths[0])
     decompress.prefetch([key(1), key(2), key(3)])
