@@ -27,8 +27,6 @@ REGISTERS = 17
 SP = 13
 PC = 15
 XPSR = 16
-_XPSR_NUMBER = 25
-"""Number of xpsr for `p`/`P` in QEMU's target description of M-profile cores; ours of the others are QEMU's."""
 _PACKET_BYTES = 4096
 """The longest packet that QEMU takes."""
 _RUN_SECONDS = 1e6

@@ -51,9 +51,9 @@ _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
 _START_SECONDS = 20.0
 _INTERRUPT_SECONDS = 2.0
 _READ_SECONDS = 60.0
+"""A memory of 8 MiB takes less than a second."""
 _CODE_BYTES = 1024
 """Of the code around an access, read at once."""
-"""A memory of 8 MiB takes less than a second."""
 _RESET_SIGNAL = 3
 """SIGQUIT: how QEMU's gdbstub reports a guest that reset itself."""
 _INTERRUPTED = Stop(StopKind.SIGNAL, 2)
