@@ -78,7 +78,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
         "link": Room(("harness/link/*.py",), ("harness/link/tests",)),
         "image": Room(("harness/image/*.py",), ("harness/image/tests",)),
         "gate": Room(
-            ("results/gate/*.py", "src/ethos_hil/base/ending.py"),
+            ("results/gate/*.py", "src/ethos_hil/base/judge.py"),
             (*_GATE, "harness/nightly/tests/test_judgement.py", "results/export/runs/tests"),
         ),
         "campaign": Room(("harness/campaign/*.py",), ("harness/campaign/tests", "harness/nightly/tests"), slow=True),
