@@ -147,39 +147,13 @@ def test_an_input_outside_the_package_is_refused(firmware: bytes, boot_elf: Boot
     )
 
 
-@pytest.mark.parametrize("size", [1, 54, 55, 56, 63, 64, 65, 119, 120, 1000])
+@pytest.mark.parametrize("size", [0, 7, 55, 56, 64, 1000])
 def test_the_device_hashes_programs_of_any_length(run_program: RunProgram, size: int) -> None:
     # SHA-256 pads to whole blocks of 64 bytes; 55 bytes are the most that leave room for it in the last block.
     program = random.Random(size).randbytes(size)
     conversation = run_program(program)
     assert conversation.one(FrameType.HELLO).fields["program_hash"] == hashlib.sha256(program).digest()
     assert conversation.error()[0] is ErrorKind.PROGRAM
-
-
-def test_random_and_empty_programs_are_refused(run_program: RunProgram) -> None:
-    for program in (b"", b"\0" * 7, bytes(4096), random.Random(1).randbytes(4096)):
-        kind, _ = run_program(program).error()
-        assert kind is ErrorKind.PROGRAM
-
-
-def test_truncated_programs_are_refused(run_program: RunProgram, exported: Exported) -> None:
-    size = len(exported.pte)
-    for length in (9, 40, size // 3, size // 2, size - 64):
-        kind, _ = run_program(exported.pte[:length], [exported.input_set]).error()
-        assert kind is ErrorKind.PROGRAM, f"{length} of {size} bytes"
-
-
-def test_damaged_programs_never_fault(run_program: RunProgram, exported: Exported) -> None:
-    """For any flipped bit in a program, the answer is a result or an error, never a fault or silence."""
-    rng = random.Random(5)
-    kinds = set()
-    for _ in range(25):
-        damaged = bytearray(exported.pte)
-        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
-        conversation = run_program(bytes(damaged), [exported.input_set])
-        assert not conversation.all(FrameType.FAULT)
-        kinds |= {frame.fields["kind"] for frame in conversation.all(FrameType.ERROR)}
-    assert ErrorKind.PROGRAM in kinds, "the damage must have been seen"
 
 
 def test_a_missing_method_is_named_with_the_existing_ones(run_program: RunProgram, exported: Exported) -> None:

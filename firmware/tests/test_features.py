@@ -151,23 +151,6 @@ def append(*new: Any) -> Edit:
     return lambda program: plan(program).values.extend(EValue(value) for value in new)
 
 
-def test_values_of_every_kind_are_read(run_program: RunProgram, simple: tuple[bytes, Any]) -> None:
-    from executorch.exir import schema
-
-    pte, x = simple
-    kinds = (
-        schema.Null(),
-        schema.String("text"),
-        schema.IntList([]),
-        schema.BoolList([True, False]),
-        schema.DoubleList([1.5]),
-        schema.TensorList([0, 0]),
-        schema.OptionalTensorList([-1, 0]),
-    )
-    (tensor,) = ended_well(run_program(edited(pte, append(*kinds)), [(raw(x),)])).tensors()
-    assert tensor.data == raw(x)
-
-
 @pytest.mark.parametrize(
     ("kind", "items"),
     [("IntList", [99]), ("IntList", [-1]), ("TensorList", [99]), ("TensorList", [-1]), ("OptionalTensorList", [-2])],

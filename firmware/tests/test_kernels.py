@@ -170,13 +170,8 @@ ELSEWHERE = {
     "aten::_native_batch_norm_legit.no_stats_out": "test_kernels_beyond.py, with torch, for the host has none",
     "aten::max_pool3d_with_indices.out": "test_kernels_beyond.py, with torch, for the host has none",
     "aten::adaptive_max_pool2d.out": "test_kernels_beyond.py, with torch, for the host has none",
-    "aten::_native_batch_norm_legit_no_training.out": "test_layers.py",
     "aten::_to_copy.out": "test_kernels_arrange.py",
-    "aten::avg_pool2d.out": "test_layers.py",
     "aten::clone.out": "test_kernels_arrange.py",
-    "aten::max_pool2d_with_indices.out": "test_layers.py",
-    "aten::squeeze_copy.dims_out": "test_layers.py",
-    "aten::unsqueeze_copy.out": "test_layers.py",
     "aten::view_copy.out": "test_kernels.py",
     "aten::copy_": "test_features.py",
     "aten::sort.values": "test_kernels_reduce.py, with torch, for the host has none",
@@ -192,9 +187,16 @@ def test_every_kernel_is_compared_with_the_host(firmware: bytes) -> None:
     import test_kernels_arrange
     import test_kernels_elementwise
     import test_kernels_float
+    import test_kernels_layers
     import test_kernels_reduce
 
-    modules = (test_kernels_arrange, test_kernels_elementwise, test_kernels_float, test_kernels_reduce)
+    modules = (
+        test_kernels_arrange,
+        test_kernels_elementwise,
+        test_kernels_float,
+        test_kernels_layers,
+        test_kernels_reduce,
+    )
     groups = [test_kernels_float.functions, *(group for module in modules for group in module.GROUPS)]
     compared = {case.operator for group in groups for case in group()}
     assert not compared & set(ELSEWHERE)

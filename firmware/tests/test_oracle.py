@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 import test_kernels_arrange
 import test_kernels_float
+import test_kernels_layers
 import test_kernels_reduce
 import torch
 from kernel_cases import Case, Cases, check_close, export_cases, plain
@@ -21,7 +22,10 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.oracle.float_kernels import FLOATS, LAYERS, SEVERAL
 from ethos_hil.lowering.oracle.reference import Reference
 
-PORTED = {*FLOATS, *LAYERS, *SEVERAL}
+PORTED = {
+    *FLOATS, *LAYERS, *SEVERAL, "aten::avg_pool2d.out", "aten::mean.out", "aten::max_pool2d_with_indices.out",
+    "aten::_native_batch_norm_legit_no_training.out", "aten::upsample_bilinear2d.vec_out",
+}  # fmt: skip
 BEYOND = {"aten::_native_batch_norm_legit.no_stats_out"}
 """Of these, the host refuses all calls; test_kernels_beyond.py has them."""
 
@@ -64,6 +68,7 @@ GROUPS: tuple[tuple[Callable[[], Cases], ...], ...] = (
     (softmaxes_and_sums,),
     (test_kernels_arrange.conversions_by_channel,),
     (test_kernels_reduce.convolutions, test_kernels_reduce.norms_and_resizing),
+    test_kernels_layers.GROUPS,
 )
 
 

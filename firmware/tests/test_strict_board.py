@@ -71,9 +71,16 @@ def outcome_of(npu: str, rules: frozenset[Rule], *changes: Change) -> Outcome:
     return report(npu, rules, sabotaged(PRESETS[npu], *changes)).outcome
 
 
-def error_of(npu: str, rules: frozenset[Rule], *changes: Change) -> TargetError:
+def error_of(
+    npu: str,
+    rules: frozenset[Rule],
+    *changes: Change,
+    fittings: Fittings | None = None,
+    timeout: float = 30,
+) -> TargetError:
+    firmware = sabotaged(PRESETS[npu], *changes) if changes else None
     with pytest.raises(TargetError) as caught:
-        outcome_of(npu, rules, *changes)
+        report(npu, rules, firmware, fittings=fittings, timeout=timeout)
     return caught.value
 
 
@@ -159,10 +166,9 @@ class EarlyEnd(Device):
 
 def test_a_command_stream_that_was_not_read_to_its_end_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "Device", EarlyEnd)
-    with pytest.raises(TargetError) as caught:
-        report(U55, frozenset())
-    assert caught.value.kind == "fault"
-    assert "reports the end, and has not read all" in caught.value.message
+    error = error_of(U55, frozenset())
+    assert error.kind == "fault"
+    assert "reports the end, and has not read all" in error.message
     unread = Change(DRIVER, "at(Register::QREAD) != job.stream.size", "false")
     assert report(U55, frozenset(), sabotaged("corstone300", unread)).record.verdict == "verified"
 
@@ -178,9 +184,8 @@ def test_a_uart_that_is_looked_for_without_care_is_a_fault() -> None:
         "  value = *at;\n  return value == expected;",
     )
     fittings = Fittings((OTHER_UART,))
-    with pytest.raises(TargetError) as caught:
-        report(U85, frozenset(), sabotaged("corstone320", careless), fittings=fittings, timeout=2)
-    assert caught.value.kind == "timeout", "without a UART no one hears of the fault"
+    error = error_of(U85, frozenset(), careless, fittings=fittings, timeout=2)
+    assert error.kind == "timeout", "without a UART no one hears of the fault"
 
 
 @pytest.mark.slow
@@ -236,11 +241,10 @@ def test_memory_that_keeps_nothing_is_named(soc: str, base: int, says: str) -> N
     """As a block is that a protection controller keeps closed to secure code."""
     npu = U85 if soc.endswith("320") else U55
     fittings = Fittings(find_soc(soc).uarts, dead=(Window(base, 0x1000),))
-    with pytest.raises(TargetError) as caught:
-        report(npu, frozenset(), fittings=fittings)
-    assert caught.value.kind == "fault"
-    assert caught.value.message.startswith("the board's memory cannot be used: ")
-    assert f"{says} does not keep what is written to it" in caught.value.message
+    error = error_of(npu, frozenset(), fittings=fittings)
+    assert error.kind == "fault"
+    assert error.message.startswith("the board's memory cannot be used: ")
+    assert f"{says} does not keep what is written to it" in error.message
 
 
 TRAP = Change("main.cc", "  send_loaded(method, memory);\n", "  __builtin_trap();\n")
@@ -264,10 +268,9 @@ def test_a_fault_in_the_report_of_a_fault_parks_the_cpu() -> None:
     again = Change(
         "link/report.cc", "  frames::resume();  // the fault may have cut a frame short", "  __builtin_trap();"
     )
-    with pytest.raises(TargetError) as caught:
-        report(U55, frozenset(), sabotaged("corstone300", TRAP, again), timeout=2)
-    assert caught.value.kind == "timeout"
-    assert "board::park" in caught.value.message
+    error = error_of(U55, frozenset(), TRAP, again, timeout=2)
+    assert error.kind == "timeout"
+    assert "board::park" in error.message
     unguarded = Change("boards/armv8m/fault.cc", "if (fault_is_reported == FAULT_IS_REPORTED)", "if (false)")
     assert error_of(U55, frozenset(), TRAP, again, unguarded).kind == "crashed"
 

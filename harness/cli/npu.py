@@ -22,7 +22,7 @@ from ethos_hil.harness.image.inputs import in_order
 from ethos_hil.harness.npu import Execution
 from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
-from ethos_hil.lowering.formats.npu_network import MAGIC, NetworkTensor, NpuNetwork, read_blob, read_npz, read_tflite
+from ethos_hil.lowering.formats.npu_network import MAGIC, NetworkTensor, NpuNetwork, read_blob, read_tflite
 from ethos_hil.lowering.formats.vela_blob import BLOB_MAGIC
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
@@ -102,12 +102,10 @@ def _read(file: Path) -> tuple[tuple[NpuNetwork, ...], int]:
                 hint="give what Vela wrote of it: vela NETWORK --accelerator-config NPU",
             )
         return model.networks, model.others
-    if data[:2] == b"PK":
-        return (read_npz(data, str(file)),), 0
     if data.startswith(BLOB_MAGIC):
         return (read_blob(data, str(file)),), 0
     raise UsageError(
-        f"{file} is neither an .npz nor a .tflite",
+        f"{file} is neither a .tflite nor a blob",
         hint="give what Vela wrote; a .pte or a model is for `ethos-hil run`",
     )
 

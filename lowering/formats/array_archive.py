@@ -7,7 +7,7 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -159,10 +159,9 @@ class ArrayArchive:
         headers: what is declared about each, in the order of the archive.
     """
 
-    def __init__(self, archive: ZipMembers, left_out: Collection[str] = ()) -> None:
+    def __init__(self, archive: ZipMembers) -> None:
         self._archive = archive
-        wanted = (member for member in archive.sizes if member.removesuffix(_SUFFIX) not in left_out)
-        self.headers = tuple(self._header(member) for member in wanted)
+        self.headers = tuple(map(self._header, archive.sizes))
 
     def read(self, header: ArrayHeader) -> np.ndarray:
         """Return an array. Raises BadArchive if it is damaged."""
@@ -201,12 +200,8 @@ class ArrayArchive:
 
 
 @contextmanager
-def array_archive(file: BinaryIO, left_out: Collection[str] = ()) -> Iterator[ArrayArchive]:
+def array_archive(file: BinaryIO) -> Iterator[ArrayArchive]:
     """Open an archive of arrays, and check what it declares.
-
-    Args:
-        file: the archive, from its start.
-        left_out: names of arrays that no one wants, whatever they hold.
 
     Raises:
         BadArchive: it is not an archive of plain arrays, or declares another size than it has, or unpacks to too much
@@ -215,7 +210,7 @@ def array_archive(file: BinaryIO, left_out: Collection[str] = ()) -> Iterator[Ar
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     with members(file, size) as archive:
-        yield ArrayArchive(archive, left_out)
+        yield ArrayArchive(archive)
 
 
 def packed_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -231,7 +226,7 @@ def packed_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
     return packed.getvalue()
 
 
-def read_arrays(file: BinaryIO, left_out: Collection[str] = ()) -> dict[str, np.ndarray]:
+def read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
     """Return the arrays of an archive by name. Raises BadArchive, as `array_archive`."""
-    with array_archive(file, left_out) as archive:
+    with array_archive(file) as archive:
         return {header.name: archive.read(header) for header in archive.headers}

@@ -275,7 +275,6 @@ def compile_tflite(
     *,
     mode: MemoryMode | None = None,
     generator: Generator = Generator.REGOR,
-    raw: bool = True,
 ) -> bytes:
     """Compile a network.
 
@@ -284,11 +283,12 @@ def compile_tflite(
         npu: the NPU.
         mode: the memory mode; None: ExecuTorch's default for the NPU.
         generator: the code generator.
-        raw: whether to return an .npz with the one operation of the NPU; otherwise a .tflite, in which Vela may leave
-            operators to the CPU. In an .npz the Python generator leaves them out without a word.
+
+    Returns:
+        A .tflite, in which Vela may leave operators to the CPU.
 
     Raises:
-        VelaRefusal: Vela leaves an operator to the CPU, and `raw` is set, or refuses the network.
+        VelaRefusal: Vela refuses the network.
         VelaCrash: Vela's process ends.
         CompileError: Vela fails in another way.
     """
@@ -299,19 +299,18 @@ def compile_tflite(
         options = [
             flag for flag in flags(npu, mode or MemoryMode.default(npu)) if not flag.startswith("--output-format")
         ]
-        form = f"--output-format={'raw' if raw else 'tflite'}"
-        arguments = [*options, form, _FLAGS[generator], f"--output-dir={folder}", str(path)]
+        arguments = [*options, "--output-format=tflite", _FLAGS[generator], f"--output-dir={folder}", str(path)]
         try:
             answer = _called(arguments, generator)
         except ToolRaised as error:
             raise VelaRefusal(f"{error.name}: {' '.join(error.text.split())}") from error
         except NativeCrash as crash:
             raise VelaCrash(crash, None) from crash
-        files = sorted(folder.glob("net_vela*.npz" if raw else "net_vela.tflite"))
-        if answer.header["status"] or not files:
+        compiled = folder / "net_vela.tflite"
+        if answer.header["status"] or not compiled.is_file():
             text = " ".join(answer.listing.split())[-300:]
             raise CompileError(f"Vela ended with status {answer.header['status']}: {text}")
-        return files[0].read_bytes()
+        return compiled.read_bytes()
 
 
 def _called(arguments: Sequence[str], generator: Generator) -> ToolAnswer:

@@ -48,10 +48,9 @@ def maps() -> list[np.ndarray]:
     return [rng.integers(-128, 128, (1, 4, 6, 8)).astype(np.int8) for _ in range(2)]
 
 
-@pytest.mark.parametrize("raw", [True, False], ids=["npz", "tflite"])
 @pytest.mark.parametrize("generator", Generator)
-def test_outputs_are_written_and_shown(ethos_hil: Run, raw: bool, generator: Generator) -> None:
-    Path("net").write_bytes(compile_tflite(maximum(), NPU, generator=generator, raw=raw))
+def test_outputs_are_written_and_shown(ethos_hil: Run, generator: Generator) -> None:
+    Path("net").write_bytes(compile_tflite(maximum(), NPU, generator=generator))
     first, second = maps()
     np.savez("x.npz", a=first, b=second)
     status, out, err = ethos_hil("net", "--inputs", "x.npz", "--outputs", "y.npz")
@@ -66,7 +65,7 @@ def test_outputs_are_written_and_shown(ethos_hil: Run, raw: bool, generator: Gen
 
 
 def test_the_report_is_json(ethos_hil: Run) -> None:
-    Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
+    Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU))
     status, out, _ = ethos_hil("net.tflite", "--json", "-", "--memory-mode", "Sram_Only")
     report = json.loads(out)
     (network,) = report["networks"]
@@ -77,7 +76,7 @@ def test_the_report_is_json(ethos_hil: Run) -> None:
 
 
 def test_what_is_left_to_the_cpu_is_said_and_each_operator_runs_alone(ethos_hil: Run) -> None:
-    Path("net.tflite").write_bytes(compile_tflite(maximum(and_a_round=True), NPU, raw=False))
+    Path("net.tflite").write_bytes(compile_tflite(maximum(and_a_round=True), NPU))
     first, second = maps()
     np.savez("x.npz", tensor0=first, tensor1=second)
     status, out, err = ethos_hil("net.tflite", "--inputs", "x.npz", "--outputs", "y.npz", "--json", "r.json")
@@ -114,16 +113,14 @@ def test_another_file_is_one_line(ethos_hil: Run) -> None:
     }.items():
         Path(name).write_bytes(content)
     check_errors(ethos_hil, "", Snapshot("""
-        empty: 2 ethos-hil: empty is neither an .npz nor a .tflite (give what Vela wrote; a .pte or a model
+        empty: 2 ethos-hil: empty is neither a .tflite nor a blob (give what Vela wrote; a .pte or a model
             is for `ethos-hil run`)
-        elf: 2 ethos-hil: elf is neither an .npz nor a .tflite (give what Vela wrote; a .pte or a model is
+        elf: 2 ethos-hil: elf is neither a .tflite nor a blob (give what Vela wrote; a .pte or a model is
             for `ethos-hil run`)
-        npz: 2 ethos-hil: npz is not a usable output of Vela: it is not a zip archive: File is not a zip
-            file (compile the network again: vela NETWORK --accelerator-config NPU, with --output-format raw
-            or tflite)
+        npz: 2 ethos-hil: npz is neither a .tflite nor a blob (give what Vela wrote; a .pte or a model is
+            for `ethos-hil run`)
         tflite: 2 ethos-hil: tflite is not a usable output of Vela: the offset at byte 0 leads to byte 28 of
-            8 (compile the network again: vela NETWORK --accelerator-config NPU, with --output-format raw or
-            tflite)
+            8 (compile the network again: vela NETWORK --accelerator-config NPU)
         vela: 2 ethos-hil: vela: not a usable Ethos-U delegate: 16 bytes end inside the header of block
             'vela_bin_stream' at byte 0 (the file is damaged or not made by ExecuTorch's Arm backend; lower
             the model again)
@@ -133,7 +130,7 @@ def test_another_file_is_one_line(ethos_hil: Run) -> None:
 
 
 def test_files_that_do_not_fit_or_are_not_there_are_one_line(ethos_hil: Run) -> None:
-    Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
+    Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU))
     first, second = maps()
     np.savez("one.npz", a=first)
     np.savez("shape.npz", a=first, b=second[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.harness.npu.isa.operations import Curve
 from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
+from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.tflite_graph import TfliteGraph, compile_tflite
 
 ONE = 12288
@@ -25,9 +25,9 @@ def table_of(curve: Curve) -> np.ndarray:
     graph = TfliteGraph()
     source, result = graph.input((1, 4, 4, 16), "int16", 2**-12), graph.tensor((1, 4, 4, 16), "int16", 2**-15)
     graph.add(NAMES[curve], [source], [result])
-    npz = compile_tflite(graph.output(result).serialize(), EthosU.parse("ethos-u85-256"))
-    with np.load(io.BytesIO(npz), allow_pickle=False) as arrays:
-        return np.frombuffer(arrays["weight_data"].tobytes()[:2048], "<i2").reshape(-1, 2)
+    data = compile_tflite(graph.output(result).serialize(), EthosU.parse("ethos-u85-256"))
+    (network,) = read_tflite(data, "curve").networks
+    return np.frombuffer(network.weights[:2048], "<i2").reshape(-1, 2)
 
 
 @pytest.mark.parametrize("curve", Curve, ids=lambda curve: curve.name)

@@ -75,9 +75,9 @@ class Patch:
         owner = resolve(self.owner)
         if hasattr(owner, self.attribute) is self.adds:
             raise UpstreamDiffers(f"{self.target} {'exists already' if self.adds else 'does not exist'}")
-        changed = [name for name, known in self.fingerprints if fingerprint(name) != known]
-        if changed:
-            raise UpstreamDiffers(f"the source of {' and '.join(changed)} has changed")
+        for name, known in self.fingerprints:
+            if fingerprint(name) != known:
+                raise UpstreamDiffers(f"the source of {name} has changed, to {fingerprint(name)}")
         return owner, None if self.adds else getattr(owner, self.attribute)
 
 

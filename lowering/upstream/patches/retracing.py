@@ -5,20 +5,12 @@ and makes a new graph of the calls. The Arm backend runs forty such passes, of w
 tensor has a shape, a type and no values. So an operator gives an equal one whenever it is called with equal fake
 tensors and equal other arguments. Here what it gave is given again in the next trace, to as many nodes as asked for it
 in the last one. Two nodes of one graph never share an object.
-
-Arguments that are not tensors are mostly numbers, and lists of them as long as a layer has channels. torch.fx asks of
-each number whether it is a module, a tensor, and a dozen other things. Here plain values pass as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-from ethos_hil.lowering.conditions.process import tell_within
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any
 
 Function = Callable[..., Any]
 
@@ -194,44 +186,3 @@ def remembered_calls(by_executorch: Function) -> Function:
         return known._value(result, self.tracer.proxy(node))
 
     return fx
-
-
-class _Text:
-    """The text of a node, written when it is read."""
-
-    def __init__(self, node: torch.fx.Node) -> None:
-        self._node = node
-
-    def __str__(self) -> str:
-        return str(self._node.format_node())
-
-
-def described_on_demand(_: Function) -> Function:
-    """ExecuTorch's method `run_node`, which writes out each node, for errors. It says which pass runs."""
-    from torch.fx import Interpreter
-
-    last: list[Any] = [None]
-
-    def run_node(self: Any, node: torch.fx.Node) -> Any:
-        self.node = node
-        if last[0] is not self.callback:
-            last[0] = self.callback
-            tell_within(type(self.callback).__name__)
-        self.callback.node_debug_str = _Text(node)
-        return Interpreter.run_node(self, node)
-
-    return run_node
-
-
-def plain_as_they_are(by_executorch: Function) -> Function:
-    """ExecuTorch's method `create_arg`, which makes an argument of a node."""
-
-    def create_arg(self: Any, argument: Any) -> Any:
-        kind = type(argument)
-        if kind in _PLAIN:
-            return argument
-        if kind is list and _PLAIN.issuperset(map(type, argument)):
-            return list(argument)
-        return by_executorch(self, argument)
-
-    return create_arg

@@ -25,7 +25,7 @@ from ethos_hil.lowering.upstream.patches.in_torch import (
     shared_history,
 )
 from ethos_hil.lowering.upstream.patches.patch import Patch
-from ethos_hil.lowering.upstream.patches.retracing import described_on_demand, plain_as_they_are, remembered_calls
+from ethos_hil.lowering.upstream.patches.retracing import remembered_calls
 
 _VERSIONS = {"torch": ("2.13.0",), "torchao": ("0.18.0",), "executorch": ("1.4.1",)}
 _ARM_PASSES = "executorch.backends.arm._passes"
@@ -112,7 +112,7 @@ SPEED = (
         (f"{_EXPORTED}._decompose_and_get_gm_with_new_signature_constants", "39d1835aa5603901"),
         ("torch.fx.traceback.set_current_meta", "2f08859ea6ff1105"),
         why="torch traces a whole program to decompose it, also where nothing of it is to be decomposed",
-        gain="without it and the next three, MobileNetV2 takes 1.6 times as long, EfficientNet-B0 1.8, an operator 1.3",
+        gain="without it and the next, MobileNetV2 takes up to 1.6 times as long, EfficientNet-B0 1.8, an operator 1.3",
     ),
     _row(
         "calls of operators", "executorch", remembered_calls,
@@ -123,20 +123,6 @@ SPEED = (
         ("torch.fx.interpreter.Interpreter.call_function", "64588279b8f5a891"),
         why="each of ExecuTorch's passes calls every operator of the graph with fake tensors again",
         gain="see decomposed programs: most of it",
-    ),
-    _row(
-        "text of nodes", "executorch", described_on_demand,
-        f"{_PASS_BASE}._ExportPassBase.ExportInterpreter.run_node", "b40e58ac87e12fc4",
-        why="each of ExecuTorch's passes writes out every node of the graph, for the messages of errors",
-        gain="see decomposed programs",
-    ),
-    _row(
-        "plain arguments", "executorch", plain_as_they_are,
-        f"{_PASS_BASE}.ExportPass.ExportTracer.create_arg", "069f352902939b4f",
-        (f"{_PASS_BASE}._ExportPassBase.ExportTracer.create_arg", "41e4b20cd1af0888"),
-        ("torch.fx.proxy.TracerBase.create_arg", "0a76be4b73675085"),
-        why="ExecuTorch and torch ask of every number of a list whether it is a module, a tensor or an opaque object",
-        gain="see decomposed programs",
     ),
     _row(
         "folding of trained norms", "torchao", searched_where_there_may_be,

@@ -108,32 +108,6 @@ def test_operators_have_the_same_kernels() -> None:
     assert sum(len(keys) for keys, _ in rounds[0].values()) > 5000 + sum(len(keys) for keys, _ in before.values())
 
 
-def test_torch_overrides_an_operator_once() -> None:
-    operator: Any = torch.ops.aten.linear.default
-    key = torch._C.DispatchKey.AutogradCPU
-    kernels = []
-    with remembered_overrides():
-        for _ in range(2):
-            with overridden():
-                kernels.append(operator.py_kernels[key])
-    assert kernels[0] is kernels[1]
-
-
-def test_tables_of_decompositions_have_their_own_copies_of_the_same_functions() -> None:
-    from torch.export import default_decompositions
-
-    operator: Any = torch.ops.aten.linear.default
-    key = torch._C.DispatchKey.CompositeImplicitAutograd
-    tables = [dict(default_decompositions().items()) for _ in range(2)]
-    assert tables[0][operator] is not tables[1][operator]
-    kernels = []
-    with remembered_overrides():
-        for table in tables:
-            with overridden(table):
-                kernels.append(operator.py_kernels[key])
-    assert kernels[0] is kernels[1] is not operator.py_kernels.get(key)
-
-
 def test_functions_are_told_apart() -> None:
     def local(value: int) -> Any:
         return lambda: value
@@ -178,14 +152,3 @@ def test_an_operator_that_is_to_be_decomposed_is_not_kept_whole() -> None:
             assert operator.py_kernels[key] is len
         with overridden():
             assert operator.py_kernels[key] is whole
-
-
-def test_operators_are_left_as_they_were_when_lowering_fails() -> None:
-    with overridden():
-        pass
-    before = tables()
-    with remembered_overrides():
-        for _ in range(2):
-            with pytest.raises(ZeroDivisionError), overridden():
-                raise ZeroDivisionError
-            assert tables() == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -97,16 +96,6 @@ def test_patches_that_are_in_place_stay_as_they_are() -> None:
                 assert GraphModule.recompile is inside is not own
             assert GraphModule.recompile is inside
     assert GraphModule.recompile is own
-
-
-def test_histories_are_shared_only_inside() -> None:
-    from torch.fx.traceback import NodeSource
-
-    entry = NodeSource(None, "a pass")
-    with apply(SPEED):
-        assert copy.deepcopy([entry])[0] is entry
-    assert copy.deepcopy([entry])[0] is not entry
-    assert "__deepcopy__" not in vars(NodeSource)
 
 
 class _Owner:

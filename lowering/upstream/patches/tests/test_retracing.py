@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -215,24 +214,6 @@ def test_it_is_generated_once_when_it_is_called(module: GraphModule, generations
     assert generations == [module]
 
 
-def test_it_can_still_be_called_afterwards(generations: list[GraphModule]) -> None:
-    with on_demand():
-        module = symbolic_trace(Twice())
-    assert not generations
-    assert module(X).equal(expected(module))
-    assert generations == [module]
-    module.recompile()
-    assert generations == [module, module], "outside torch generates as ever"
-
-
-def test_it_has_torchs_code_and_signature(module: GraphModule) -> None:
-    theirs = symbolic_trace(Twice())
-    assert inspect.signature(type(module).forward) == inspect.signature(type(theirs).forward)
-    assert inspect.signature(module.forward) == inspect.signature(theirs.forward)
-    assert module.code == theirs.code
-    assert str(module) == str(theirs)
-
-
 def test_what_changes_in_the_graph_is_in_it_after_recompiling(module: GraphModule) -> None:
     module(X)
     product = next(node for node in module.graph.nodes if node.name == "mul")
@@ -260,26 +241,3 @@ def test_it_can_be_copied(module: GraphModule, called: bool) -> None:
     for other in (copy.copy(module), copy.deepcopy(module)):
         assert other(X).equal(expected(module))
         assert other.code == module.code
-
-
-def test_an_exported_program_runs(generations: list[GraphModule]) -> None:
-    module = Twice()
-    with on_demand():
-        program = torch.export.export(module, (X,)).run_decompositions({})
-        unlifted = program.module()
-        few = len(generations)
-        assert unlifted(X).equal(module(X))
-    assert few < len(generations), "what is called is generated then"
-    assert torch.export.export(unlifted, (X,)).module()(X).equal(module(X))
-
-
-def test_a_module_that_is_gone_is_not_kept(generations: list[GraphModule]) -> None:
-    import gc
-    import weakref
-
-    with on_demand():
-        module = symbolic_trace(Twice())
-        alive = weakref.ref(module)
-        del module
-        gc.collect()
-    assert alive() is None

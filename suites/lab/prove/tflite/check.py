@@ -118,7 +118,7 @@ class TfliteJob:
         if self.answer.problem:
             return self._ended(npu, generator, CheckEnding.NOT_COMPARABLE, self.answer.problem)
         try:
-            data = compile_tflite(NETWORKS[self.name].tflite, EthosU.parse(npu), generator=generator, raw=False)
+            data = compile_tflite(NETWORKS[self.name].tflite, EthosU.parse(npu), generator=generator)
         except CompileError as error:
             return self._ended(npu, generator, CheckEnding.NOT_COMPILED, error.message)
         model = read_tflite(data, self.name)

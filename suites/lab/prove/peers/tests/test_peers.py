@@ -171,7 +171,7 @@ def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(
     install(tmp_path)
     (first, *_) = NETWORKS[name].input_sets()
     mode = MemoryMode(MODES[profile])
-    compiled = compile_tflite(NETWORKS[name].tflite, EthosU.parse(profile), mode=mode, raw=False)
+    compiled = compile_tflite(NETWORKS[name].tflite, EthosU.parse(profile), mode=mode)
     (tmp_path / "net.tflite").write_bytes(compiled)
     (tmp_path / "in.bin").write_bytes(first[0].tobytes())
     network = read_tflite(compiled, name).networks[0]

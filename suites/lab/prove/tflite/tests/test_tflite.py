@@ -56,7 +56,7 @@ def cases() -> list[pytest.param]:  # type: ignore[valid-type]
 def test_outputs_are_those_of_tensorflow_lite_micro(name: str, place: tuple[str, Generator]) -> None:
     tflite = NETWORKS[name].tflite
     assert hashlib.sha256(tflite).hexdigest() == ANSWERS[name]["tflite"], "record the answers again"
-    data = compile_tflite(tflite, EthosU.parse(place[0]), generator=place[1], raw=False)
+    data = compile_tflite(tflite, EthosU.parse(place[0]), generator=place[1])
     file = read_tflite(data, name)
     assert (file.others > 0) == ((name, place) in NOT_COMPILED)
     if not file.others:
@@ -72,7 +72,7 @@ def test_every_network_is_recorded() -> None:
 @pytest.mark.parametrize("change", [-1, 1])
 @pytest.mark.product
 def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = compile_tflite(NETWORKS["lstm"].tflite, EthosU.parse("ethos-u55-128"), raw=False)
+    data = compile_tflite(NETWORKS["lstm"].tflite, EthosU.parse("ethos-u55-128"))
     network = read_tflite(data, "lstm").networks[0]
     built_in = output.curve_table
 
@@ -89,7 +89,7 @@ def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.
 
 def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -> None:
     name = "maximum int8"
-    data = compile_tflite(NETWORKS[name].tflite, EthosU.parse("ethos-u55-128"), raw=False)
+    data = compile_tflite(NETWORKS[name].tflite, EthosU.parse("ethos-u55-128"))
     network = read_tflite(data, name).networks[0]
     right = tuple(tuple(outputs) for outputs in run(name, network)[0])
     wrong = (*right[:-1], tuple(output + 1 for output in right[-1]))
