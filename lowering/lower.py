@@ -35,6 +35,7 @@ from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
 from ethos_hil.lowering.model.torch_model import HostModules, Method, ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.upstream.cpu_calls import Leavable, Locate, delegated_operators, placement, require_known
+from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export, output_names
 from ethos_hil.lowering.upstream.patches.patch import apply
@@ -45,7 +46,6 @@ from ethos_hil.lowering.upstream.toolchain import (
     EthosUToolchain,
     Toolchain,
     TosaToolchain,
-    by_partitioner,
     import_executorch,
     toolchain_for,
 )
@@ -64,6 +64,7 @@ def lower(
     options: LoweringOptions | None = None,
     memory_mode: MemoryMode | None = None,
     vela: VelaSetup | None = None,
+    whole: bool = False,
     cache: Cache | None = None,
     progress: Progress = silent,
     hosts: Callable[[str, HostModules], None] | None = None,
@@ -81,12 +82,15 @@ def lower(
         memory_mode: where the program's parts are placed, by default ExecuTorch's choice for that NPU; if it is given,
             a .pte must be compiled for it.
         vela: what Vela is asked, the NPU and the memory mode included; by default what ExecuTorch asks.
+        whole: delegate all of each method, by the backend's id (`ethos_hil.lowering.upstream.delegation`); a quantised
+            method then has integer inputs and outputs, as have the artifact's example inputs and quantised answers. By
+            default a partitioner picks the operators to delegate.
         cache: the cache of artifacts; by default the user's.
         progress: called with what is being done (`ethos_hil.lowering.conditions.process.Progress`). File descriptors 1
             and 2 are redirected while a stage runs, so show progress on a duplicate of them.
         hosts: called with each method's name and modules, as `host_modules` has them, if the model is lowered now and
             not taken from the cache.
-        etrecord: whether the artifact has ExecuTorch's ETRecord too, if the model is lowered here. It
+        etrecord: whether the artifact has ExecuTorch's ETRecord too, if the model is lowered here and not `whole`. It
             takes a second and megabytes for a model of megabytes.
         fields: fields of `options`, by their names: `scheme="a16w8"`.
 
@@ -115,6 +119,12 @@ def lower(
                 "give the model it was made from, or leave out --leave"
             ))  # fmt: skip
         return _from_program(model, target, memory_mode if vela is None else vela.mode, cache)
+    left = {name: method.leave for name, method in model.methods.items() if method.leave}
+    if whole and options.leave:
+        left["--leave"] = options.leave
+    if whole and left:
+        names = ", ".join(f"{name} leaves {', '.join(operators)}" for name, operators in left.items())
+        raise UsageError(f"{model.label} cannot be lowered whole: {names} to the CPU", hint="leave out --whole")
     if vela is None and memory_mode is not None and isinstance(target, EthosU):
         vela = VelaSetup.default(target, memory_mode)
     toolchain = toolchain_for(target, options, vela, int16=any(method.int16 for method in model.methods.values()))
@@ -124,7 +134,9 @@ def lower(
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
             early = _quantise_by_users(model, exported, toolchain)
-            asked = ("leave", *sorted(set(options.leave))) if options.leave else ()
+            etrecord = etrecord and not whole
+            leave = ("leave", *sorted(set(options.leave))) if options.leave else ()
+            asked = (*(("whole",) if whole else ()), *leave)
             programs = {name: ready.program for name, ready in early.items()}
             target_key = (*toolchain.key, *asked, *(("etrecord",) if etrecord else ()))
             known = identity(exported, model, target_key, (*toolchain.wishes, *asked), quantised=programs)
@@ -135,7 +147,7 @@ def lower(
             with _executorch(toolchain, model.sources):
                 return _compile(
                     model, exported, early, toolchain, known,
-                    hosts=hosts, etrecord=etrecord,
+                    whole=whole, hosts=hosts, etrecord=etrecord,
                 )  # fmt: skip
 
         artifact, _ = cache.get_or_make(known.key, make)
@@ -258,6 +270,7 @@ def _compile(
     toolchain: Toolchain,
     known: ModelIdentity,
     *,
+    whole: bool,
     hosts: Callable[[str, HostModules], None] | None,
     etrecord: bool,
 ) -> Artifact:
@@ -271,6 +284,7 @@ def _compile(
             hosts(name, _hosts(exported[name], method, model.sources))
     programs = {name: method.program for name, method in ready.items()}
     given = {name: programs[name] for name, method in model.methods.items() if not method.on_cpu}
+    borders: Mapping[str, Border] = {}
     tell(f"lowering to {toolchain.product}")
     leave = {name: (*method.leave, *toolchain.options.leave) for name, method in model.methods.items()}
     locate = {name: toolchain.sites(name, model.sources) for name in programs}
@@ -278,7 +292,11 @@ def _compile(
         _stage("lowering the model", model.sources),
         toolchain.lowering(given, leave, locate) as partitioners,
     ):
-        edge = by_partitioner(programs, partitioners, etrecord=etrecord)
+        if whole:
+            inputs = {name: method.example_inputs for name, method in model.methods.items()}
+            edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter, model.sources)
+        else:
+            edge = by_partitioner(programs, partitioners, etrecord=etrecord)
         _check_left(model, toolchain.options.leave, {name: edge.exported_program(name) for name in given}, locate)
         for name in programs:
             toolchain.finish(name, edge.exported_program(name))
@@ -302,11 +320,7 @@ def _compile(
                 lost=states[name][0],
                 frozen=states[name][1],
                 output_names=output_names(exported[name].call_spec.out_spec),
-                example_inputs=tuple(
-                    _array(tensor, index) for index, tensor in enumerate(model.methods[name].example_inputs)
-                ),
-                floating=ready[name].floating,
-                quantised=ready[name].quantised,
+                **_answers(model.methods[name], ready[name], borders.get(name)),
             )
             for name in programs
         ]
@@ -381,6 +395,20 @@ def _state(
     kept = written_buffers(exported)
     names = tuple(f"its attribute {name}" for name in method.changed if name not in kept)
     return tuple(gone.values()), names or (() if kept else ("something outside of the module",))
+
+
+def _answers(method: Method, ready: _Ready, border: Border | None) -> dict[str, tuple[np.ndarray, ...]]:
+    """Return a method's example inputs and PyTorch's answers to them, in the types of the method's inputs and
+    outputs.
+    """
+    inputs = tuple(_array(tensor, index) for index, tensor in enumerate(method.example_inputs))
+    if border is None or border.floats:
+        return {"example_inputs": inputs, "floating": ready.floating, "quantised": ready.quantised}
+    return {
+        "example_inputs": border.of_inputs(inputs),
+        "floating": (),  # a float answer has no integer form
+        "quantised": border.of_outputs(ready.quantised),
+    }
 
 
 def _prepare(

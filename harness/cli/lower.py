@@ -39,6 +39,7 @@ class LowerOrder:
         given: the fields of it that are on the command line.
         product: "tosa", "vela" or "pte".
         tosa: the TOSA version to lower to; only for TOSA.
+        whole: lower whole methods by backend id, instead of the partitioner's choice.
         output: file for the product, or a folder: one that is there, or a name that ends in /. By default the model's
             name in the working directory.
         artefacts: folder for the files to inspect, or None.
@@ -48,6 +49,7 @@ class LowerOrder:
     given: frozenset[str]
     product: str
     tosa: str | None
+    whole: bool
     output: str | None
     artefacts: Path | None
 
@@ -139,7 +141,7 @@ def lower(order: LowerOrder, reporter: Reporter, *, json_file: Path | None = Non
         raise UsageError(f"{model} is compiled already", hint="give the model it was made from")
     what = f"Lowering {model} for {question.npu_name}" if spec is None else f"Lowering {model} to {spec}"
     reporter.stage(what)
-    result = lower_question(question, spec, progress=lambda text: reporter.stage(f"{what}: {text}"))
+    result = lower_question(question, spec, progress=lambda text: reporter.stage(f"{what}: {text}"), whole=order.whole)
     artifact = result.artifact
     files = {_numbered_path(path, ending): data for ending, data in products(artifact, product).items()}
     looked_into = artefacts(artifact) if order.artefacts is not None else {}

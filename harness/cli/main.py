@@ -144,6 +144,14 @@ def lower(
             "TOSA-1.0+INT+int16 or +cf (control flow).",
         ),
     ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Give all of each method to the NPU, by backend id, with integer inputs and outputs, instead of what "
+            "the partitioner picks; an operator that it cannot run is an error.",
+        ),
+    ] = False,
     output: Annotated[
         str | None,
         typer.Option(
@@ -178,7 +186,7 @@ def lower(
         from ethos_hil.harness.cli.lower import LowerOrder
         from ethos_hil.harness.cli.lower import lower as lower_order
 
-        order = LowerOrder(question, frozenset(given_parameters(context)), product, tosa, output, artefacts)
+        order = LowerOrder(question, frozenset(given_parameters(context)), product, tosa, whole, output, artefacts)
         done = lower_order(order, live, json_file=json_file)
     if json_file is not None:
         write_json(json_file, done.document)
@@ -275,7 +283,8 @@ def npu(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="What Vela wrote: a .tflite with ethos-u operators, or what `lower --to vela` writes.",
+            help="What Vela wrote: the .npz of --output-format raw, a .tflite with ethos-u operators, or what `lower "
+            "--to vela` writes.",
         ),
     ],
     inputs: Annotated[

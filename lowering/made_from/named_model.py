@@ -137,6 +137,7 @@ def lower_named(
     *,
     options: LoweringOptions | None = None,
     vela: VelaSetup | None = None,
+    whole: bool = False,
     change: ModelChange = NO_CHANGE,
     needed: Needed = never_needed,
     cache: Cache | None = None,
@@ -148,7 +149,7 @@ def lower_named(
 
     Args:
         text: a MODEL as on the command line.
-        target, vela, cache, progress, hosts, etrecord: as for `ethos_hil.lowering.lower.lower`.
+        target, vela, whole, cache, progress, hosts, etrecord: as for `ethos_hil.lowering.lower.lower`.
         options: the same; `trust_model` is as for `load_model`.
         change: what is changed of the model after it is loaded.
         needed: whether the caller needs the loaded model.
@@ -159,7 +160,7 @@ def lower_named(
     cache = cache if cache is not None else Cache()
     options = options or LoweringOptions(text)
     lower_loaded = partial(
-        lower, target=target, options=options, vela=vela, cache=cache, progress=progress, hosts=hosts,
+        lower, target=target, options=options, vela=vela, whole=whole, cache=cache, progress=progress, hosts=hosts,
         etrecord=etrecord,
     )  # fmt: skip
     origin = None if options.trust_model else _Origin.of(text)  # what a file with code in it opens is not watched
@@ -170,6 +171,7 @@ def lower_named(
     name = _identity(text, origin)
     key = (
         *toolchain_for(target, options, vela).key,
+        "whole" if whole else "",
         "by name",
         *(("leave", *options.leave) if options.leave else ()),
         *(("etrecord",) if etrecord else ()),

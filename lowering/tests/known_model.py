@@ -123,6 +123,11 @@ def sort(x: torch.Tensor) -> torch.Tensor:
     return torch.sort(x, dim=1).values  # @only_sort
 
 
+def ignore_second(x: torch.Tensor, _y: torch.Tensor) -> torch.Tensor:
+    """Ignores its second input, which is therefore not quantised."""
+    return torch.relu(x)
+
+
 class Branching(nn.Module):
     """Takes a branch after the stem, by the sign of its input's sum."""
 
@@ -284,6 +289,10 @@ def dynamic() -> Given:
 
 def undelegated() -> Given:
     return module_of(sort), (torch.arange(12.0).reshape(1, 12),)
+
+
+def unused_input() -> Given:
+    return module_of(ignore_second), (torch.arange(12.0).reshape(1, 12), torch.ones(1, 12))
 
 
 def branching() -> Calibrated:

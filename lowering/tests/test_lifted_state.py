@@ -127,3 +127,9 @@ def test_a_delegate_does_not_own_state(tmp_path: object, monkeypatch: pytest.Mon
     monkeypatch.setattr(toolchain, "keep_state", lambda partitioner: partitioner)
     with pytest.raises(CompileError, match="does not point to a buffer that exists"):
         answers(tally(), Cache(tmp_path), calls=1)  # type: ignore[arg-type]
+
+
+def test_a_method_with_state_cannot_be_delegated_whole(cache: Cache) -> None:
+    with pytest.raises(CompileError, match="forward keeps state, and cannot be delegated whole") as caught:
+        lower(from_module(delay(), (X,)), U55, whole=True, cache=cache)
+    assert caught.value.hint == "leave out --whole"

@@ -10,9 +10,11 @@ import torch
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference
-from ethos_hil.lowering.tests.conftest import DATA, Lowered
+from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 
 NAMES = ("encode", "score", "encode_again", "rank", "rank_again")
 
@@ -113,3 +115,9 @@ def test_each_method_has_a_partitioner_of_its_own(lowered: Lowered) -> None:
     assert parts.cpu_ops.count("aten::sigmoid.out") == 1
     answers = [Reference(program).run(program.example_inputs).outputs[0] for program in (whole, parts)]
     assert np.abs(answers[0] - answers[1]).max() <= 0.02 * np.ptp(answers[0])
+
+
+def test_a_method_that_leaves_something_cannot_be_delegated_whole(cache: Cache) -> None:
+    with pytest.raises(UsageError, match="cannot be lowered whole: some leaves aten") as caught:
+        lower(f"{MODELS}:partitioned", U55, whole=True, cache=cache)
+    assert "--whole" in str(caught.value.hint)

@@ -396,7 +396,7 @@ def plain(reported: str | None, operator: str) -> Reason:
     """
     if reported is None:
         return _UNNAMED
-    text = _EDGE_OPERATOR.sub(r"\1", " ".join(reported.split()))
+    text = without_schemas(reported)
     if text.startswith((_UNMAPPED, _UNQUANTISED)):
         for part, reason in _OPERATORS.items():
             if part in operator:
@@ -406,3 +406,8 @@ def plain(reported: str | None, operator: str) -> Reason:
         if match is not None:
             return Reason(match.expand(reason.why), reason.remedy)
     return Reason(f"ExecuTorch's partitioner says: {text}")
+
+
+def without_schemas(text: str) -> str:
+    """Return a reason of upstream's on one line, with operators by their names alone."""
+    return _EDGE_OPERATOR.sub(r"\1", " ".join(text.split()))

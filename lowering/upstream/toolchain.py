@@ -1,4 +1,4 @@
-"""What lowers a model: ExecuTorch's Arm backend, to TOSA alone or on to an Ethos-U, of what its partitioner picks."""
+"""What lowers a model: ExecuTorch's Arm backend, to TOSA alone or on to an Ethos-U."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from ethos_hil.lowering.upstream.cpu_calls import Locate, checks, keep_reasons, 
 from ethos_hil.lowering.upstream.explain import refuse_empty
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts
 from ethos_hil.lowering.upstream.patches.in_executorch import without_origin
-from ethos_hil.lowering.upstream.patches.patch import VARIABLE, apply, patches_on
-from ethos_hil.lowering.upstream.patches.table import PARTS
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, patches_on
 from ethos_hil.lowering.upstream.state import keep_state
 from ethos_hil.lowering.user_code.user_function import Sources
 from ethos_hil.lowering.vela.options import VelaSetup
@@ -42,38 +41,6 @@ _MODULES = (
     "executorch.backends.arm.util._factory",
     "torchao.quantization.pt2e.quantize_pt2e",
 )
-
-
-def edge_config(*, preserve: Sequence[Any] = ()) -> Any:
-    """ExecuTorch's EdgeCompileConfig for programs that hold other operators than its core ones, as ours do.
-
-    Args:
-        preserve: the operators that are not decomposed.
-    """
-    from executorch.exir import EdgeCompileConfig
-
-    return EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(preserve))
-
-
-def by_partitioner(
-    programs: Mapping[str, torch.export.ExportedProgram], partitioners: Mapping[str, Any], *, etrecord: bool = False
-) -> Any:
-    """An EdgeProgramManager of the methods, each with the delegates that its partitioner picks.
-
-    Args:
-        programs: the methods.
-        partitioners: by method; a method without one has no delegates.
-        etrecord: whether the manager keeps what upstream's ETRecord is written from. The program is the same.
-    """
-    from executorch.exir import to_edge_transform_and_lower
-
-    with apply(PARTS):
-        return to_edge_transform_and_lower(
-            dict(programs),
-            partitioner={name: [partitioner] for name, partitioner in partitioners.items()},
-            compile_config=edge_config(),
-            generate_etrecord=etrecord,
-        )
 
 
 @functools.cache
@@ -147,6 +114,10 @@ class Toolchain(abc.ABC):
     @abc.abstractmethod
     def start(self) -> None:
         """Starts what takes time to start, and does not wait for it."""
+
+    @abc.abstractmethod
+    def enter(self, method: str) -> None:
+        """Takes note that the backend is given this method next. It is called where there is no partitioner."""
 
     def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
         """Takes note of a method's float graph, before it is quantised."""
@@ -234,6 +205,9 @@ class TosaToolchain(Toolchain):
     def start(self) -> None:
         """Does nothing: ExecuTorch does it all."""
 
+    def enter(self, method: str) -> None:
+        """Does nothing: this backend treats all methods alike."""
+
     def _compile_spec(self) -> Any:
         from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
 
@@ -290,6 +264,10 @@ class EthosUToolchain(Toolchain):
 
     def start(self) -> None:
         VELA.start()  # it imports Vela while ExecuTorch is imported and the model is quantised
+
+    def enter(self, method: str) -> None:
+        assert self._capture is not None, "nothing is being lowered"
+        self._capture.method = method
 
     def _compile_spec(self) -> Any:
         from ethos_hil.lowering.upstream import ethosu

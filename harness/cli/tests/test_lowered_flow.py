@@ -71,3 +71,11 @@ def test_an_ethos_u85_loops_as_often_as_the_values_say(ethos_hil: Run, here: Pat
     record = run(ethos_hil, here, f"{MODELS}:looping", "--npu", "ethos-u85-256", "--inputs", "loops.npz")
     assert compared(record) == {"delegate call 1"}
     assert record["executions"] == 3
+
+
+def test_a_whole_method_of_several_is_verified(ethos_hil: Run, here: Path) -> None:
+    assert ethos_hil("lower", f"{MODELS}:methods", "--whole", "-o", "whole.pte").status == 0
+    record = run(ethos_hil, here, "whole.pte", "--method", "score")
+    artifact = record["artifact"]
+    assert isinstance(artifact, dict)
+    assert artifact["cpu_ops"] == []

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.lowering.upstream.delegation import edge_config
 from ethos_hil.lowering.upstream.names.operators import map_rows
-from ethos_hil.lowering.upstream.toolchain import edge_config, import_executorch
+from ethos_hil.lowering.upstream.toolchain import import_executorch
 
 
 @dataclass(frozen=True)
