@@ -23,7 +23,7 @@ from ethos_hil.harness.boards.target import FAMILY, BoardTarget, missing
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Capability, Target
-from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings
+from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings, needs_member
 
 _POLL_SECONDS = 0.1
 """Between two looks whether a board is free."""
@@ -183,17 +183,13 @@ def locate(target: str, folder: Path) -> str:
     return f"{FAMILY}:{_AND.join(places)}"
 
 
-def _nameless(npu: EthosU, settings: TargetSettings) -> Target:
-    raise UsageError(f"--target {FAMILY} needs the board's name", hint=f"{FAMILY}:NAME; `ethos-hil boards` lists them")
-
-
 PLUGIN = TargetPlugin(
     name=FAMILY,
     kind="board",
     description=f"a board on the bench, {FAMILY}:NAME, or the first of several that is free, {FAMILY}:NAME+NAME",
     socs=(),
     npus=(),
-    make=_nameless,
+    make=needs_member,
     find=lambda npu: None,
     family=TargetFamily(_member, lambda: tuple(board_files())),
 )

@@ -145,15 +145,17 @@ def all_of_them(context: typer.Context, as_json: AS_JSON = False, debug: DEBUG =
     context.obj = as_json
     if context.invoked_subcommand is None:
         _list(as_json)
+    elif as_json and context.invoked_subcommand != "bring-up":
+        raise UsageError(
+            f"`boards {context.invoked_subcommand}` has no --json", hint="`boards --json` lists all boards"
+        )
 
 
 @boards.command()
 def check(
-    context: typer.Context,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME|FILE]...", help="Boards. Default: all that are found.")
     ] = None,
-    as_json: AS_JSON = False,
     debug: DEBUG = False,
 ) -> None:
     """Check files of boards, and tell what is missing on this machine to use them. No board is touched.
@@ -173,15 +175,10 @@ def check(
             right.append(find_board(name))
         except UsageError as error:
             wrong.append(error)
-    if as_json or context.obj:
-        rows = [{"name": board.name, "file": str(board.path), "missing": missing(board)} for board in right]
-        document = {"schema_version": SCHEMA_VERSION, "boards": rows, "unusable": [_problem(error) for error in wrong]}
-        write_json(STDOUT, document)
-    else:
-        for board in right:
-            needed = missing(board)
-            note = f"; to use it here: {', '.join(needed)}" if needed else ""
-            sys.stdout.write(one_line(f"{board.name}: right{note}") + "\n")
+    for board in right:
+        needed = missing(board)
+        note = f"; to use it here: {', '.join(needed)}" if needed else ""
+        sys.stdout.write(one_line(f"{board.name}: right{note}") + "\n")
     for other in wrong[1:]:
         _warn(other)
     if wrong:
@@ -189,7 +186,7 @@ def check(
 
 
 @boards.command()
-def explain(context: typer.Context, name: _BOARD, as_json: AS_JSON = False, debug: DEBUG = False) -> None:
+def explain(name: _BOARD, debug: DEBUG = False) -> None:
     """Show every value of a board with its source, and who tried it on a real one.
 
     "untried" means that no one is known to have run this software with that value on the real board: it was read in the
@@ -200,10 +197,6 @@ def explain(context: typer.Context, name: _BOARD, as_json: AS_JSON = False, debu
     from ethos_hil.harness.boards.catalogue import find_board
 
     board = find_board(name)
-    if as_json or context.obj:
-        write_json(STDOUT, _explain(board))
-        return
-
     from ethos_hil.base.console import add_row, console, folded, table_of
     from ethos_hil.harness.boards.board import QUIRKS
 
@@ -244,7 +237,7 @@ def _list(as_json: bool) -> None:
         document = {
             "schema_version": SCHEMA_VERSION,
             "boards": [_summary(board) for board in usable],
-            "unusable": [_problem(error) for error in wrong],
+            "unusable": [{"message": error.message, "hint": error.hint} for error in wrong],
         }
         write_json(STDOUT, document)
         return
@@ -285,17 +278,6 @@ def _summary(board: Board) -> dict[str, Any]:
         "shipped": board.path.parent == SHIPPED,
         "missing": missing(board),
     }
-
-
-def _explain(board: Board) -> dict[str, Any]:
-    values = [
-        {"key": value.key, "value": value.value, "source": value.source, "tried": value.tried} for value in board.values
-    ]
-    return {"schema_version": SCHEMA_VERSION, **_summary(board), "reset": list(board.reset.commands), "values": values}
-
-
-def _problem(error: EthosHilError) -> dict[str, str | None]:
-    return {"message": error.message, "hint": error.hint}
 
 
 def _warn(error: EthosHilError) -> None:

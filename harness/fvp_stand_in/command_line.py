@@ -60,7 +60,6 @@ OPTIONS = (
     Option("parameter", "C", "INST.NAME=VALUE", _HONOURED, "set a parameter; repeatable, the last one counts"),
     Option("config-file", "f", "FILE", _HONOURED, "parameters, one a line, `#` starts a comment"),
     Option("timelimit", "T", "SECONDS", _HONOURED, "wall-clock limit of the run"),
-    Option("cpulimit", "", "SECONDS", _HONOURED, "the same as --timelimit"),
     Option("simlimit", "M", "SECONDS", _HONOURED, "the same: the simulated clock is the host's"),
     Option("cyclelimit", "", "CYCLES", _REFUSED, "the processor counts no cycles; use --timelimit"),
     Option("list-params", "l", "", _HONOURED, "print the parameters"),
@@ -78,20 +77,10 @@ OPTIONS = (
     Option("stat", "s", "", _HONOURED, "print times and counts at the end"),
     Option("run", "R", "", _IGNORED, "it always runs at once"),
     Option("print-port-number", "p", "", _IGNORED, "no port is used"),
-    Option("keep-console", "K", "", _IGNORED, "for Windows"),
-    Option("prefix", "P", "", _REFUSED, "the console has no prefix"),
     Option("cadi-server", "S", "", _REFUSED, _NO_DEBUGGER),
     Option("iris-server", "I", "", _REFUSED, _NO_DEBUGGER),
-    Option("iris-allow-remote", "A", "", _REFUSED, _NO_DEBUGGER),
-    Option("iris-port", "", "PORT", _REFUSED, _NO_DEBUGGER),
-    Option("iris-log", "i", "", _REFUSED, _NO_DEBUGGER),
-    Option("cadi-log", "L", "", _REFUSED, _NO_DEBUGGER),
-    Option("allow-debug-plugin", "D", "", _REFUSED, "plug-ins are for Arm's models"),
     Option("plugin", "", "FILE", _REFUSED, "plug-ins are for Arm's models"),
     Option("trace-plugin", "", "FILE", _REFUSED, "plug-ins are for Arm's models"),
-    Option("break", "b", "[INST=]ADDRESS", _REFUSED, _NO_DEBUGGER),
-    Option("start", "", "[INST=]ADDRESS", _REFUSED, "the processor starts from its vector table"),
-    Option("output", "o", "FILE", _REFUSED, "redirect stdout"),
 )
 
 
@@ -209,7 +198,7 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
             texts.update([_setting(argument)])
         elif option.name == "config-file":
             texts.update(_config_file(Path(argument)))
-        elif option.name in ("timelimit", "cpulimit", "simlimit"):
+        elif option.name in ("timelimit", "simlimit"):
             limits.append((_seconds(option, argument), option.name == "simlimit"))
         else:
             flags.add(option.name)

@@ -53,11 +53,9 @@ class RegisterTable:
 
     Attributes:
         registers: they, in the order of their numbers.
-        described: whether the server described them.
     """
 
     registers: tuple[RspRegister, ...]
-    described: bool
 
     def find(self, name: str) -> RspRegister | None:
         """Return the register of a name, or None."""
@@ -65,34 +63,14 @@ class RegisterTable:
         by_name = {register.name: register for register in self.registers}
         return next((by_name[name] for name in _OTHER_NAMES.get(wanted, (wanted,)) if name in by_name), None)
 
-    def place(self, wanted: RspRegister, length: int) -> slice | None:
-        """Return where a register is in a `g` packet of `length` bytes, or None where it has no place.
 
-        The registers follow one another by their numbers, without gaps. Old servers of M-profile processors without a
-        description leave the registers of the FPA out, which GDB expects there: those have 17 registers.
-        """
-        begin = 0
-        for register in self.registers:
-            left_out = not self.described and length == _SHORT_BYTES and register.name in _FPA
-            size = 0 if left_out else register.size
-            if register == wanted:
-                return slice(begin, begin + size) if begin + size <= length else None
-            begin += size
-        return None
-
-
-_FPA = frozenset({*(f"f{number}" for number in range(8)), "fps"})
-_SHORT_BYTES = 17 * 4
 UNDESCRIBED = RegisterTable(
     (
         *(RspRegister(f"r{number}", number, 32) for number in range(16)),
-        *(RspRegister(f"f{number}", 16 + number, 96) for number in range(8)),
-        RspRegister("fps", 24, 32),
         RspRegister("cpsr", 25, 32),
-    ),
-    described=False,
+    )
 )
-"""GDB's own numbers for Arm, for servers without a description (gdb/arch/arm.h: ARM_F0_REGNUM, ARM_PS_REGNUM)."""
+"""GDB's own numbers for Arm, for servers without a description (gdb/arch/arm.h: ARM_PS_REGNUM)."""
 
 
 def described_registers(read: Callable[[str], bytes]) -> RegisterTable:
@@ -118,7 +96,7 @@ def described_registers(read: Callable[[str], bytes]) -> RegisterTable:
         following = number + 1
     if not registers:
         raise DescriptionError("it has no register")
-    return RegisterTable(tuple(registers[number] for number in sorted(registers)), described=True)
+    return RegisterTable(tuple(registers[number] for number in sorted(registers)))
 
 
 def _elements(name: str, read: Callable[[str], bytes], seen: list[str]) -> list[ET.Element]:

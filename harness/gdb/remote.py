@@ -1,7 +1,7 @@
 """The client of GDB's remote protocol: of the servers for debug probes, and of QEMU's stub (`harness.virtual.gdb`).
 
 Servers: QEMU's gdbstub, pyOCD, OpenOCD, SEGGER's J-Link GDB server, probe-rs. The packets are `qSupported`,
-`QStartNoAckMode`, `qXfer:features:read`, `?`, `m`, `M`, `X`, `p`, `P`, `g`, `G`, `c`, the interrupt byte, `D` and
+`QStartNoAckMode`, `qXfer:features:read`, `?`, `m`, `M`, `X`, `p`, `P`, `c`, the interrupt byte, `D` and
 `qRcmd`; the GDB manual has them in its appendix "Remote Serial Protocol". What was measured:
 
 * pyOCD 0.46 does not answer a `qSupported` without arguments.
@@ -242,8 +242,7 @@ class GdbRemote:
         until = deadline or self._deadline()
         register = self._register(name)
         what = f"read the register {name}"
-        answer = self.ask(b"p%x" % register.number, until, what)
-        data = self._data(answer, what) if answer else self._all_registers(register, until)[1]
+        data = self._data(self.ask(b"p%x" % register.number, until, what), what)
         if len(data) != register.size:
             self._stream.fail(f"asked to {what}, it sent {len(data)} bytes; it has {register.size}")
         return int.from_bytes(data, "little")
@@ -254,14 +253,7 @@ class GdbRemote:
         register = self._register(name)
         data = value.to_bytes(register.size, "little")
         what = f"write the register {name}"
-        answer = self.ask(b"P%x=%b" % (register.number, data.hex().encode()), until, what)
-        if not answer:
-            everything, _ = self._all_registers(register, until)
-            place = self.abilities.registers.place(register, len(everything))
-            assert place is not None  # `_all_registers` read it from there
-            changed = everything[: place.start] + data + everything[place.stop :]
-            answer = self.ask(b"G" + changed.hex().encode(), until, what)
-        self._expect_ok(answer, what)
+        self._expect_ok(self.ask(b"P%x=%b" % (register.number, data.hex().encode()), until, what), what)
 
     def _register(self, name: str) -> RspRegister:
         register = self.abilities.registers.find(name)
@@ -269,15 +261,6 @@ class GdbRemote:
             known = ", ".join(register.name for register in self.abilities.registers.registers[:40])
             self._refuse(f"it has no register {name}; it has {known}")
         return register
-
-    def _all_registers(self, wanted: RspRegister, deadline: Deadline) -> tuple[bytes, bytes]:
-        """Return the registers of a `g` packet, and the one that is wanted."""
-        answer = self.ask(b"g", deadline, "the registers")
-        everything = self._data(answer, "read the registers")
-        place = self.abilities.registers.place(wanted, len(everything))
-        if place is None:
-            self._refuse(f"it sends {len(everything)} bytes of registers, and {wanted.name} is not among them")
-        return everything, everything[place]
 
     # --- what the processor does
 

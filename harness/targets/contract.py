@@ -223,11 +223,6 @@ class TargetContract:
         assert TargetOption.FAST in honoured or not self.fast
         assert not (self.fast and Capability.NPU_CYCLES in able), "without timing there are no cycles"
 
-    def test_a_strict_board_names_the_rules_that_it_holds_a_program_to(self) -> None:
-        if TargetOption.STRICT_BOARD in find_plugin(self.target).options:
-            strict = make_target(self.target, EthosU.parse(self.npu), strict_board=True)
-            assert strict.rules(foreign=False), "it is strict by no rule"
-
     # --- A run that goes well. ---
 
     def test_answers_of_the_whole_plan_equal_the_reference(
@@ -273,26 +268,6 @@ class TargetContract:
         assert [run.cycles for run in again.runs] == [run.cycles for run in outcomes[0].runs] == [
             run.cycles for run in outcomes[2].runs
         ]  # fmt: skip
-
-    def test_what_stays_up_is_as_after_a_start(self, board: Target, programs: Sequence[ContractProgram]) -> None:
-        if TargetOption.POOL not in find_plugin(self.target).options:
-            assert Capability.STAYS_UP not in board.capabilities()
-            return
-        from ethos_hil.harness.virtual.board import BoardPool
-
-        with BoardPool() as pool:
-            for program in (*programs, programs[0]):
-                target = make_target(self.target, EthosU.parse(self.npu), fast=self.fast, pool=pool)
-                fresh = self.run(board, program.image(board.soc))
-                kept = self.run(target, program.image(board.soc))
-                assert [run.cycles for run in kept.runs] == [run.cycles for run in fresh.runs]
-                for run in kept.runs:
-                    program.check(run)
-            target.load(endless(programs[0].image(board.soc)))
-            with pytest.raises(TargetError):
-                target.run(timeout=self.patience)
-            for run in self.run(target, programs[0].image(board.soc)).runs:
-                programs[0].check(run)
 
     # --- States. ---
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.errors import ToolError
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.question import OPTIONS
 
 if TYPE_CHECKING:
@@ -81,6 +81,11 @@ class TargetFamily:
 
     member: Callable[[str], TargetPlugin]
     names: Callable[[], tuple[str, ...]]
+
+
+def needs_member(npu: EthosU, settings: TargetSettings) -> Target:
+    """Refuse to make a family: `TargetPlugin.make` of one. Users name a member, and `find_plugin` says so first."""
+    raise UsageError("a family is not a target", hint="name a member behind a colon")
 
 
 @dataclass(frozen=True)

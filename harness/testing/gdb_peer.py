@@ -124,7 +124,6 @@ class PeerTraits:
         packet_size: it states this PacketSize; None: none.
         files: of how many files its description consists; 0: it has none.
         xpsr: its number of this register.
-        single: it knows `p` and `P`.
         run_length: it abbreviates repetitions in its answers.
         most: bytes of memory that it sends at most, whatever it is asked for.
         greeting: packets that it sends before it is asked anything.
@@ -135,7 +134,6 @@ class PeerTraits:
     packet_size: int | None = 0x800
     files: int = 1
     xpsr: int = 25
-    single: bool = True
     run_length: bool = False
     most: int = 1 << 16
     greeting: tuple[bytes, ...] = ()
@@ -253,7 +251,7 @@ class GdbPeer(PacketServer, threading.Thread):
             return [b"OK"]
         if command[:1] in (b"m", b"M", b"X"):
             return [self._memory(command)]
-        if command[:1] in (b"p", b"P", b"g", b"G"):
+        if command[:1] in (b"p", b"P"):
             return [self._registers(command)]
         return [b""]
 
@@ -308,15 +306,7 @@ class GdbPeer(PacketServer, threading.Thread):
     def _registers(self, command: bytes) -> bytes:
         numbers = {**dict(enumerate(_NAMES[:-1])), self.traits.xpsr: "xpsr"}
         state = self.state.registers
-        if command == b"g":
-            return b"".join(state[name].to_bytes(4, "little").hex().encode() for name in _NAMES)
-        if command[:1] == b"G":
-            for name, begin in zip(_NAMES, range(1, len(command), 8), strict=True):
-                state[name] = int.from_bytes(bytes.fromhex(command[begin : begin + 8].decode()), "little")
-            return b"OK"
         match = re.fullmatch(rb"[pP]([0-9a-f]+)(?:=([0-9a-f]{8}))?", command)
-        if not self.traits.single:
-            return b""
         if match is None or int(match[1], 16) not in numbers:
             return b"E01"
         name = numbers[int(match[1], 16)]

@@ -67,7 +67,8 @@ def test_a_wrong_file_is_a_warning_in_the_list_and_an_error_in_a_check(folder: P
     status, out, err = boards("check", "bad", "own")
     assert (status, out.startswith("own: right")) == (2, True)
     assert err == f"ethos-hil: {wrong} (docs/boards.md has all keys and an example)\n"
-    document = json.loads(boards("check", "--json")[1])
+    status, out, err = boards("--json")
+    document = json.loads(out)
     assert [row["name"] for row in document["boards"]] == sorted(["own", "bench", *NAMES])
     assert "link.baud" in document["unusable"][0]["message"]
 
@@ -81,15 +82,11 @@ def test_an_explanation_has_each_value_with_its_source(folder: Path) -> None:
     assert (status, err) == (0, "")
     assert "note: Switch SW4 connects" in out
     assert "reset: halt; reset\n" in out
-    document = json.loads(boards("explain", "alif-e8-he", "--json")[1])
-    values = {value["key"]: value for value in document["values"]}
-    assert values["soc.uart.base"] == {
-        "key": "soc.uart.base",
-        "value": 0x4901A000,
-        "source": "Zephyr, dts/arm/alif/ensemble/common/ensemble_common.dtsi: uart2",
-        "tried": "untried",
-    }
-    assert all(value["source"] for key, value in values.items() if key.startswith("soc.npu"))
+    (line,) = (line for line in out.splitlines() if line.startswith("soc.uart.base "))
+    assert line.split() == [
+        *("soc.uart.base", "0x4901a000"),
+        *("Zephyr,", "dts/arm/alif/ensemble/common/ensemble_common.dtsi:", "uart2", "untried"),
+    ]
     assert "quirk: short-writes: its probe breaks packets" in boards("explain", "bench")[1]
 
 

@@ -167,7 +167,7 @@ def test_data_has_an_instance_and_a_number() -> None:
 
 
 def test_the_shortest_limit_counts() -> None:
-    line = settings(CORSTONE_300_U55, "x --timelimit 10 --simlimit=2.5 --cpulimit 7")
+    line = settings(CORSTONE_300_U55, "x --timelimit 10 --simlimit=2.5 --timelimit 7")
     assert (line.seconds, line.simulated) == (2.5, True)
 
 

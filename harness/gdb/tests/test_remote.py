@@ -25,11 +25,11 @@ KINDS = {
     "pyocd": PeerTraits(),
     "qemu": PeerTraits(no_ack=False, binary=False, packet_size=0x1000, files=3, greeting=(b"T02thread:01;",)),
     "openocd": PeerTraits(packet_size=0x4000, run_length=True, xpsr=16, greeting=(b"O" + b"Info".hex().encode(),)),
-    "old": PeerTraits(no_ack=False, binary=False, packet_size=None, files=0, single=False),
+    "old": PeerTraits(no_ack=False, binary=False, packet_size=None, files=0),
     "binary with acknowledgements": PeerTraits(no_ack=False),
     "short answers": PeerTraits(most=100),
     "small packets": PeerTraits(packet_size=64),
-    "only g": PeerTraits(single=False, files=2),
+    "a description of two files": PeerTraits(files=2),
 }
 
 

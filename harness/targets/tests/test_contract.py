@@ -248,14 +248,6 @@ def test_a_booted_program_that_is_told_something_else_or_whose_status_is_lost(tm
             CONTRACT.test_a_booted_program_gets_its_command_line_and_gives_its_status(board, tmp_path)
 
 
-def test_a_strict_board_without_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a target that passes the calls of its own to another one, but not this one."""
-    CONTRACT.test_a_strict_board_names_the_rules_that_it_holds_a_program_to()
-    monkeypatch.setattr(VirtualTarget, "rules", Target.rules)
-    with pytest.raises(AssertionError, match="strict by no rule"):
-        CONTRACT.test_a_strict_board_names_the_rules_that_it_holds_a_program_to()
-
-
 LEAKING = """
 import subprocess, tempfile
 from ethos_hil.harness.targets.base import Target

@@ -108,7 +108,6 @@ class ServerCase:
             packet_size=rng.choice((None, 64, 100, 0x800, 0x4000)),
             files=rng.choice((0, 1, 1, 3)),
             xpsr=25,
-            single=rng.random() < 0.8,
             run_length=rng.random() < 0.3,
             most=rng.choice((50, 1000, 1 << 16)),
             greeting=rng.choice(((), (), (b"T02thread:01;",), (b"O41",))),

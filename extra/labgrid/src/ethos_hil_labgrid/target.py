@@ -23,7 +23,7 @@ from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Capability, Target
-from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings, lacking
+from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings, lacking, needs_member
 from ethos_hil_labgrid.place import FAMILY, PlaceChoice
 from ethos_hil_labgrid.side_process import coordinator, labgrid_python, side_process, wait_seconds
 
@@ -145,17 +145,13 @@ def _names() -> tuple[str, ...]:
         return ("PLACE",)
 
 
-def _nameless(npu: EthosU, settings: TargetSettings) -> Target:
-    raise UsageError(f"--target {FAMILY} needs the name of a place", hint=f"{FAMILY}:PLACE; docs/farm.md has more")
-
-
 PLUGIN = TargetPlugin(
     name=FAMILY,
     kind="board",
     description=f"a board of a labgrid farm: {FAMILY}:PLACE, or {FAMILY}:board=NAME for any that is free",
     socs=(),
     npus=(),
-    make=_nameless,
+    make=needs_member,
     find=lambda npu: lacking(labgrid_python),
     family=TargetFamily(_member, _names),
 )
