@@ -109,14 +109,6 @@ def test_a_model_runs_on_the_target_and_its_record_is_exported(ethos_hil: Run, r
     assert all(f"| {op['npu_op']} | " in done.out for op in record["ops"])
 
 
-def test_the_target_refuses_what_it_does_not_honour(ethos_hil: Run, tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
-    done = ethos_hil("run", "net.py:net", "--target", "wiretap", "--fast")
-    assert done.status == 2
-    assert "--fast is for FVPs; --target wiretap has one speed" in done.err
-    done = ethos_hil("run", "net.py:net", "--target", "wiretap", ETHOS_HIL_WIRETAP="absent")
-    assert done.status == 3
-    assert "absent is not a folder (set ETHOS_HIL_WIRETAP to a folder that is there)" in done.err
 
 
 @pytest.mark.slow
