@@ -109,8 +109,6 @@ def test_a_model_runs_on_the_target_and_its_record_is_exported(ethos_hil: Run, r
     assert all(f"| {op['npu_op']} | " in done.out for op in record["ops"])
 
 
-
-
 @pytest.mark.slow
 @pytest.mark.proof
 def test_the_target_keeps_the_contract(run: Process) -> None:
