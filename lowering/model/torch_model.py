@@ -30,6 +30,8 @@ from ethos_hil.lowering.user_code.module_changes import changes, copy_module, sa
 from ethos_hil.lowering.user_code.user_function import (
     Sources,
     call_user,
+    check_bytecode,
+    imported_files,
     load_function,
     summary,
     user_line,
@@ -139,7 +141,10 @@ def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
     if suffix == ".pt2":
         return _load_exported(text, trust=trust)
     function, sources = load_function(text, "MODEL")
-    return _check_result(call_user(function, text, f"{_RETURNS}, without arguments"), text, text, sources)
+    loaded = _call(function, text, sources)
+    if sources.root is not None:  # the function may have imported more
+        check_bytecode(imported_files(sources.root))
+    return loaded
 
 
 def from_module(
@@ -184,6 +189,11 @@ def _load_exported(text: str, *, trust: bool) -> TorchModel:
     from ethos_hil.lowering.model.exported_file import load_exported
 
     return from_exported(load_exported(path, trust=trust), label=text)
+
+
+def _call(function: Any, text: str, sources: Sources) -> TorchModel:
+    result = call_user(function, text, f"{_RETURNS}, without arguments")
+    return _check_result(result, text, text, sources)
 
 
 def _check_result(result: Any, what: str, label: str, sources: Sources, *, exported: bool = False) -> TorchModel:

@@ -5,13 +5,16 @@ line of the files a thing is from.
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import importlib.util
 import inspect
+import marshal
 import re
 import sys
+import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
-from ethos_hil.base.files import check_regular
+from ethos_hil.base.files import check_regular, read_bytes
 from ethos_hil.lowering.program.program_file import FORMS, no_file
 
 _FRAMEWORKS = ("torch", "torchao", "executorch")
@@ -107,7 +110,8 @@ def load_function(text: str, what: str) -> tuple[Any, Sources]:
         what: the argument that has this text, in an error: "MODEL", "--quantizer".
 
     Raises:
-        UsageError: there is no such file, module or function, or importing it fails.
+        UsageError: there is no such file, module or function, importing it fails, or Python runs an older text of it or
+            of what it imports.
     """
     forms = FORMS if what == "MODEL" else "give file.py:function or package.module:function"
     place, separator, name = text.rpartition(":")
@@ -126,6 +130,8 @@ def load_function(text: str, what: str) -> tuple[Any, Sources]:
         module = _import_module(place, what, text, forms)
         file = getattr(module, "__file__", None)  # modules that are part of Python have none
         sources = Sources(Path(file).parent if file else None)
+    if sources.root is not None:
+        check_bytecode(imported_files(sources.root))
     return _function(module, name, place), sources
 
 
@@ -205,3 +211,74 @@ def _function(module: ModuleType, name: str, place: str) -> Any:
     known = ", ".join(sorted(own)) if own else "none"
     what = f"{place} has no function {name!r}" if function is None else f"{name} in {place} is not a function"
     raise UsageError(what, hint=(f"did you mean {close[0]}? " if close else "") + f"functions there: {known}")
+
+
+# Bytecode that Python runs in place of a module's source.
+#
+# Python keeps what it compiled in `__pycache__`, and runs it as long as the source has the size and the time, in whole
+# seconds, that it had then (importlib, "Cached bytecode invalidation" in Python's reference). Bytecode with a digest
+# that is not to be checked (PEP 552) is run whatever the source says. So an edit may change nothing, if it keeps size
+# and time; archives and reproducible builds give all files one time. What then runs is not what the file says, and its
+# digest tells nothing.
+
+_INSTALLED = ("/site-packages/", "/dist-packages/", f"{sysconfig.get_path('stdlib')}/")
+_HEADER = 16  # bytes
+_MOST = 64 << 20
+"""Largest file that is compared, bytes."""
+
+
+def check_bytecode(files: Iterable[Path]) -> None:
+    """Check that Python runs what modules say.
+
+    Args:
+        files: the modules' files.
+
+    Raises:
+        UsageError: it runs the bytecode of another text.
+    """
+    for path in files:
+        bytecode = Path(importlib.util.cache_from_source(str(path)))
+        if _runs_another_text(bytecode, path):
+            raise UsageError(
+                f"Python runs {bytecode}, which was not made from what {path} says now: an edit kept its size and time",
+                hint=f"remove {bytecode.parent}, and start it again",
+            )
+
+
+def _runs_another_text(bytecode: Path, path: Path) -> bool:
+    """Return whether Python would run bytecode in place of a module, and it was made from another text."""
+    try:
+        compiled, source = bytecode.stat(), path.stat()
+        times = (compiled.st_mtime_ns, compiled.st_ctime_ns, source.st_mtime_ns, source.st_ctime_ns)
+        return _another(bytecode, path, times)
+    except OSError:
+        return False  # there is none, or no module: Python imports nothing from it
+
+
+@functools.lru_cache(maxsize=4000)
+def _another(bytecode: Path, path: Path, times: tuple[int, ...]) -> bool:
+    data, text = read_bytes(bytecode, most=_MOST), read_bytes(path, most=_MOST)
+    if data[:4] != importlib.util.MAGIC_NUMBER or len(data) < _HEADER:
+        return False
+    flags, first, second = (int.from_bytes(data[at : at + 4], "little") for at in (4, 8, 12))
+    if flags & 1:
+        return not flags & 2 and data[8:16] != importlib.util.source_hash(text)
+    if (first, second) != (times[2] // 10**9 & 0xFFFFFFFF, len(text) & 0xFFFFFFFF):
+        return False
+    try:
+        return bool(marshal.loads(data[_HEADER:]) != compile(text, str(path), "exec", dont_inherit=True))
+    except (ValueError, TypeError, EOFError, SyntaxError, RecursionError):
+        return True
+
+
+def imported_files(beside: Path) -> list[Path]:
+    """Return the files of the imported modules in a folder and below it, without installed packages and this one."""
+    begin = f"{beside}/"
+    files = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.startswith(begin) or name.startswith("ethos_hil."):
+            continue
+        if file.endswith(".py") and not any(part in file for part in _INSTALLED):
+            files.append(Path(file))
+    return files

@@ -29,6 +29,7 @@ from ethos_hil.lowering.made_from.model_fingerprint import (
     read_at_import,
 )
 from ethos_hil.lowering.upstream.toolchain import toolchain_for
+from ethos_hil.lowering.user_code.user_function import check_bytecode
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.suites.declare.case import Case, Defect, Operator
@@ -117,7 +118,7 @@ class Declared(abc.ABC):
         """Return its artifact, from the cache if possible, and what the model was made from.
 
         Raises:
-            EthosHilError: as `ethos_hil.lowering.lower.lower`.
+            UsageError: what ran is not what the sources say; and as `ethos_hil.lowering.lower.lower`.
         """
         key = self.memo_key(memory_mode)
         place = f"{self.file}::{self.name}"
@@ -135,6 +136,7 @@ class Declared(abc.ABC):
             artifact = lower(model, target, memory_mode=mode, scheme=self.scheme, cache=cache)
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
         lowering = Found(artifact, fingerprint(self.origins, built))
+        check_bytecode(Path(file) for file in lowering.made_from.files if file.endswith(".py"))
         if is_declared_unchanged():
             keep_artifact(cache, place, key, lowering)
         return lowering

@@ -213,3 +213,15 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_a_board_without_a_probe_says_so() -> None:
     with pytest.raises(UsageError, match="no debug probe"), board_remote(Loading(Server.NONE)):
         pass
+
+
+def test_several_servers_at_once_have_ports_of_their_own(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(3)]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        StartedServer(qemu_loading(folders[0])) as first,
+        StartedServer(qemu_loading(folders[1])) as second,
+        StartedServer(qemu_loading(folders[2])) as third,
+    ):
+        assert len({first.address, second.address, third.address}) == 3

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -322,3 +323,12 @@ def test_qemu_that_is_killed_is_not_a_success(board300: Board) -> None:
     with process.stdout, process.stderr:
         assert process.wait(10) == 1
         assert process.stderr.read().startswith(b"Error: crashed: QEMU was ended by SIGKILL")
+
+
+def test_several_at_once_do_not_disturb_each_other(board300: Board) -> None:
+    def run(index: int) -> tuple[int, str]:
+        ended = board300.run(f"args number{index}")
+        return ended.status, ended.stdout.splitlines()[2]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, range(4))) == [(0, f"[number{index}]") for index in range(4)]

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,3 +117,18 @@ def test_releases_are_those_of_the_index(environments: KeptEnvironments, monkeyp
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(ToolError, match=f"pip cannot list the releases of {VELA}: No matching distribution"):
         releases(VELA)
+
+
+def test_two_at_once_install_it_once(environments: KeptEnvironments) -> None:
+    stages: list[str] = []
+
+    class Noted(Silent):
+        def stage(self, text: str) -> None:
+            stages.append(text)
+
+    threads = [threading.Thread(target=environments.get, args=(VELA, "9.1.0", Noted())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert stages == [f"Installing {VELA} 9.1.0"]

@@ -9,8 +9,10 @@ import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable
@@ -272,3 +274,13 @@ def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image) -> N
     with pytest.raises(KeyboardInterrupt):
         run_fvp(add_image)
     timer.join()
+
+
+def test_several_run_at_once(use_launchers: Path) -> None:
+    recorded = load("add", "corstone-300")
+    images = [image_of(recorded) for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = list(pool.map(run_fvp, images))
+    for image, outcome in zip(images, outcomes, strict=True):
+        assert outcome.run_id == image.run_id
+        np.testing.assert_array_equal(outcome.runs[0].outputs[0], recorded.outputs[0])

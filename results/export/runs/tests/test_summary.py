@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import random
 import re
@@ -17,6 +18,7 @@ from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison, Word
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import Skipped
+from ethos_hil.results.subject import subject_of
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False}).enable("strikethrough")
 OURS = {"h1", "h2", "h3", "p", "strong", "em", "ul", "li", "code", "table", "thead", "tbody", "tr", "th", "td", "br"}
@@ -170,3 +172,14 @@ def test_it_is_cut_at_a_line_before_github_shows_nothing_of_it() -> None:
     *_, before, blank, last = content.decode().splitlines()
     assert re.fullmatch(r"_The rest, [\d,]+ lines, is left out: a job summary may have 1 MiB\._", last)
     assert (before[-1], blank) == ("|", "")
+
+
+def test_two_schemes_of_a_model_are_told_apart() -> None:
+    record = samples.failed(test=None, model="net.py:net")
+    assert record.artifact is not None
+    other = dataclasses.replace(record, artifact=dataclasses.replace(record.artifact, scheme="a16w8"))
+    changed = samples.comparison(changes=1)
+    worse = dataclasses.replace(changed.changes[0], subject=subject_of(other))
+    rows = page(samples.run(record, other), dataclasses.replace(changed, changes=(worse,))).rows
+    assert [cells[0] for cells in rows if "mismatch" in cells] == ["net.py:net (a8w8)", "net.py:net (a16w8)"]
+    assert [cells[1] for cells in rows if cells[0] == "regressed"] == ["net.py:net (a16w8)"]

@@ -1,0 +1,127 @@
+"""Bytecode that Python runs in place of a text that is newer: it is noticed, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import py_compile
+import sys
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.base.errors import UsageError
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
+from ethos_hil.lowering.user_code.user_function import check_bytecode, imported_files, load_function
+
+OLD, NEW = "FACTOR = 2.0\n", "FACTOR = 0.5\n"
+
+
+TIMESTAMP, CHECKED, UNCHECKED = (
+    py_compile.PycInvalidationMode.TIMESTAMP,
+    py_compile.PycInvalidationMode.CHECKED_HASH,
+    py_compile.PycInvalidationMode.UNCHECKED_HASH,
+)
+
+
+NET = """
+import torch
+from layers_of_stale_bytecode import FACTOR
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * FACTOR
+
+def net():
+    return Net(), (torch.ones(1, 4),)
+"""
+
+
+def write(path: Path, text: str, seconds: int = 1_000_000_000) -> Path:
+    path.write_text(text)
+    os.utime(path, (seconds, seconds))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("mode", "seconds", "old"),
+    [(TIMESTAMP, 10**9, True), (TIMESTAMP, 10**9 + 1, False), (UNCHECKED, 10**9 + 1, True), (CHECKED, 10**9, False)],
+)
+def test_bytecode_of_an_older_text_is_noticed_where_python_runs_it(
+    tmp_path: Path, mode: py_compile.PycInvalidationMode, seconds: int, old: bool
+) -> None:
+    path = write(tmp_path / "layers.py", OLD)
+    py_compile.compile(str(path), invalidation_mode=mode)
+    write(path, NEW, seconds)
+    if not old:
+        check_bytecode([path])
+        return
+    with pytest.raises(UsageError, match=r"not made from what .*layers\.py says now") as caught:
+        check_bytecode([path])
+    assert caught.value.hint == f"remove {tmp_path / '__pycache__'}, and start it again"
+
+
+def test_fresh_bytecode_is_fine(tmp_path: Path) -> None:
+    path = write(tmp_path / "layers.py", OLD)
+    for mode in (TIMESTAMP, CHECKED, UNCHECKED):
+        py_compile.compile(str(path), invalidation_mode=mode)
+        check_bytecode([path])
+
+
+def test_an_edit_that_is_no_other_program_is_none(tmp_path: Path) -> None:
+    path = write(tmp_path / "layers.py", "x = 1  # one\n")
+    py_compile.compile(str(path))
+    check_bytecode([write(path, "x = 1  # two\n")])
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", None])
+def test_bytecode_that_python_does_not_run_is_no_matter(tmp_path: Path, damage: bytes | None) -> None:
+    path = write(tmp_path / "layers.py", OLD)
+    (bytecode,) = [Path(str(py_compile.compile(str(path))))]
+    bytecode.write_bytes(b"\0" * 4 + bytecode.read_bytes()[4:] if damage is None else damage)
+    check_bytecode([write(path, NEW), tmp_path / "missing.py"])
+
+
+def test_damaged_bytecode_that_python_would_run_is_noticed(tmp_path: Path) -> None:
+    path = write(tmp_path / "layers.py", OLD)
+    bytecode = Path(str(py_compile.compile(str(path))))
+    bytecode.write_bytes(bytecode.read_bytes()[:30])
+    with pytest.raises(UsageError, match="not made from"):
+        check_bytecode([path])
+
+
+def test_a_model_that_is_not_what_its_files_say_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    layers = write(tmp_path / "layers_of_stale_bytecode.py", OLD)
+    (tmp_path / "net.py").write_text(NET)
+    name = f"{tmp_path / 'net.py'}:net"
+    try:
+        assert isinstance(load_model(name), TorchModel)
+        assert layers in imported_files(tmp_path)
+        for module in ("layers_of_stale_bytecode", "ethos_hil_model_net"):
+            del sys.modules[module]
+        write(layers, NEW)
+        with pytest.raises(UsageError, match=r"layers_of_stale_bytecode\.py says now"):
+            load_model(name)
+    finally:
+        for module in ("layers_of_stale_bytecode", "ethos_hil_model_net"):
+            sys.modules.pop(module, None)
+
+
+@pytest.mark.parametrize("option", ["--data", "--metric", "--calibrate", "--quantizer"])
+def test_so_is_any_function_of_the_users(option: str, tmp_path: Path) -> None:
+    name = f"layers_for_{option.strip('-')}"
+    layers = write(tmp_path / f"{name}.py", OLD)
+    py_compile.compile(str(layers))
+    write(layers, NEW)
+    (tmp_path / "given.py").write_text(f"from {name} import FACTOR\ndef function():\n    return FACTOR\n")
+    try:
+        with pytest.raises(UsageError, match=rf"{name}\.py says now"):
+            load_function(f"{tmp_path / 'given.py'}:function", option)
+    finally:
+        for module in (name, "ethos_hil_given_given"):
+            sys.modules.pop(module, None)
+
+
+def test_installed_packages_are_left_out() -> None:
+    root = Path(pytest.__file__).parents[1]
+    assert imported_files(root) == []
