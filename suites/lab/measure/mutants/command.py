@@ -24,7 +24,7 @@ from rich.text import Text
 
 from ethos_hil.base.console import console
 from ethos_hil.base.errors import UsageError
-from ethos_hil.suites.lab.measure.mutants import session
+from ethos_hil.suites.lab.measure.mutants import firmware, session
 from ethos_hil.suites.lab.measure.mutants.changes import EQUIVALENT, CodeChange, draw, why_equivalent
 from ethos_hil.suites.lab.measure.mutants.session import KILLED, NOT_REACHED, SURVIVED, MutantFate, MutationJob
 from ethos_hil.suites.lab.shared import CORES, Jobs
@@ -63,6 +63,8 @@ _REPAIRS = ("test_treatments.py", "test_mend.py", "test_hoist_tables.py", "test_
 _ORACLE = ("test_bounds.py", "test_reference.py", "test_kernels.py", "test_intermediates.py")
 _BOUNDS = ("suites/tests/test_bounds_of_integers.py", "firmware/tests/test_oracle.py")
 
+FIRMWARE = "firmware/runtime"
+"""The room whose sources are C++."""
 ROOMS: Mapping[str, Room] = MappingProxyType(
     {
         "verdict": Room(
@@ -94,6 +96,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
             own_cache=True,
         ),
         "npu/decode": Room(("harness/npu/decode/*.py",), ("harness/npu/tests",)),
+        FIRMWARE: Room(("firmware/runtime/**/*.cc",), ("firmware/tests",)),
         "npu/compute": Room(("harness/npu/compute/*.py",), ("harness/npu/tests",)),
     }
 )
@@ -150,9 +153,13 @@ def main(
     scores = []
     for name in names:
         room = ROOMS[name]
-        mutants = [mutant for mutant in draw(ROOT, room.files, count, seed) if only in str(mutant)]
+        drawn = (firmware.draw if name == FIRMWARE else draw)(ROOT, room.files, count, seed)
+        mutants = [mutant for mutant in drawn if only in str(mutant)]
         started = time.monotonic()
-        tests, fates = _tried(room, mutants, jobs, slowest)
+        if name == FIRMWARE:
+            tests, fates = 0, list(firmware.tried(ROOT, mutants))
+        else:
+            tests, fates = _tried(room, mutants, jobs, slowest)
         scores.append(RoomScore(name, tests, fates, time.monotonic() - started))
     console().print(*_report(scores), sep="\n", soft_wrap=True)
     if json_file:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.suites.lab.measure.mutants import hook, session
+from ethos_hil.suites.lab.measure.mutants import firmware, hook, session
 from ethos_hil.suites.lab.measure.mutants.changes import change, draw, places, reasons, why_equivalent
-from ethos_hil.suites.lab.measure.mutants.command import ROOMS, ROOT
+from ethos_hil.suites.lab.measure.mutants.command import FIRMWARE, ROOMS, ROOT
 from ethos_hil.suites.lab.measure.mutants.session import KILLED, NOT_REACHED, SURVIVED, MutationJob
 
 SOURCE = '''
@@ -90,11 +90,28 @@ def test_operators_numbers_conditions_and_guards_are_changed(tmp_path: Path) -> 
 
 def test_a_seed_draws_the_same_mutants_and_every_room_has_some() -> None:
     for name, room in ROOMS.items():
-        drawn = draw(ROOT, room.files, 5, seed=3)
+        of_room = firmware.draw if name == FIRMWARE else draw
+        drawn = of_room(ROOT, room.files, 5, seed=3)
         assert len(drawn) == 5, name
-        assert drawn == draw(ROOT, room.files, 5, seed=3)
-        assert drawn != draw(ROOT, room.files, 5, seed=4)
+        assert drawn == of_room(ROOT, room.files, 5, seed=3)
+        assert drawn != of_room(ROOT, room.files, 5, seed=4)
         assert all((ROOT / test).exists() for test in room.tests), name
+
+
+def test_operators_and_numbers_of_cpp_are_changed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "source.cc").write_text(
+        "#include <x>  // a < b\nstatic_assert(1 < 2);\n"
+        'std::vector<int> f(int a) {\n  log("a + 1 < 2");\n  return a + 10 <= 0x10 && a < -1 ? a : b;\n}\n'
+    )
+    mutants = {
+        (mutant.line, mutant.before, mutant.after)
+        for seed in range(20)
+        for mutant in firmware.draw(tmp_path, ["source.cc"], 99, seed)
+    }
+    assert mutants == {
+        (5, "+", "-"), (5, "10", "11"), (5, "10", "9"), (5, "<=", "<"), (5, "<=", ">"), (5, "&&", "||"),
+        (5, "<", "<="), (5, "<", ">="), (5, "1", "2"), (5, "1", "0"),
+    }  # fmt: skip
 
 
 def test_every_equivalent_mutant_is_one_that_can_be_drawn() -> None:
