@@ -23,10 +23,14 @@ from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.profile_view import MemoryUse, bounds, memory_use
 from ethos_hil.results.report.chart import (
     Axis,
+    PlotFrame,
     bars,
     element,
     line,
+    number,
     picture,
+    round_ticks,
+    steps,
     text,
 )
 from ethos_hil.results.report.reproduce import rerun
@@ -93,29 +97,32 @@ def time_axis(at: Axis) -> Markup:
     return picture(WIDTH, _HEIGHT, f"cycles from {at.low:,} to {at.high:,}", *parts, class_="bar axis-text")
 
 
+_FRAME = PlotFrame(left=56.0)
 _TENSORS = 8
 
 
 @dataclass(frozen=True)
-class MemoryPeak:
-    """One memory at its fullest during one call of a delegate.
+class MemoryChart:
+    """One memory during one call of a delegate.
 
     Attributes:
         memory: its name.
         peak: the most that is in use, with the row during which it is.
+        plot: the picture.
         tensors: what is in it then, the largest first: tensor, the row that writes it, bytes.
         more: what is left out, in words.
     """
 
     memory: str
     peak: str
+    plot: Markup
     tensors: tuple[tuple[str, str, str], ...]
     more: str
 
 
-def memory_peaks(uses: Iterable[MemoryUse]) -> Iterator[MemoryPeak]:
-    """Yield the peak of each memory of each delegate's call that has something in it."""
-    return (_peak(memory) for memory in uses if memory.peak > 0)
+def memory_charts(uses: Iterable[MemoryUse], slices: Mapping[str, Sequence[Slice]]) -> Iterator[MemoryChart]:
+    """Yield a chart for each memory of each delegate's call that has something in it."""
+    return (_chart(memory, slices) for memory in uses if memory.peak > 0)
 
 
 def in_use(uses: Iterable[MemoryUse]) -> tuple[str, Mapping[str, int]]:
@@ -127,18 +134,55 @@ def in_use(uses: Iterable[MemoryUse]) -> tuple[str, Mapping[str, int]]:
     return name, by_memory.get(name, {})
 
 
-def _peak(use: MemoryUse) -> MemoryPeak:
+def _starts(ops: Sequence[Op], slices: Mapping[str, Sequence[Slice]]) -> list[float]:
+    """Return when each row starts, and when the last one ends."""
+    starts: list[float] = []
+    clock = 0.0
+    for op in ops:
+        mine = [piece for piece in slices.get(op.id, ()) if piece.lane == "npu"]
+        begin = max(clock, min((piece.begin for piece in mine), default=clock)) if starts or mine else 0.0
+        starts.append(begin)
+        clock = max((piece.end for piece in mine), default=begin + (op.cycles or 0))
+        clock = max(clock, begin)
+    return [*starts, max(clock, (starts[-1] if starts else 0.0) + 1)]
+
+
+def _chart(use: MemoryUse, slices: Mapping[str, Sequence[Slice]]) -> MemoryChart:
     ops, living = [op for op, _ in use.rows], use.living
     shown, rest = living[:_TENSORS], living[_TENSORS:]
     names = {op.id: f"{op.npu_op} {op.module}".strip() for op in ops}
     peak = ops[use.at_peak]
     place = f" at {peak.source}" if peak.source else ""
-    return MemoryPeak(
+    return MemoryChart(
         use.memory,
         f"{memory_size(use.peak)} at most, while {names[peak.id]}{place} runs",
+        _plot(use.memory, [size for _, size in use.rows], _starts(ops, slices), use.at_peak),
         tuple((buffer.tensor or "—", names.get(buffer.row, "an input"), amount(buffer.size)) for buffer in shown),
         f"and {len(rest):,} more with {memory_size(sum(buffer.size for buffer in rest))}" if rest else "",
     )
+
+
+def _plot(memory: str, used: Sequence[int], starts: Sequence[float], peak: int) -> Markup:
+    top = used[peak] * 1.08
+    x = Axis(starts[0], max(starts[-1], starts[0] + 1), _FRAME.left, _FRAME.right)
+    y = Axis(0.0, top, _FRAME.bottom, _FRAME.top)
+    unit = 1 << 20 if top >= 1 << 21 else 1 << 10 if top >= 1 << 11 else 1
+    ticks = (tick * unit for tick in round_ticks(0, top / unit, 4))
+    parts = [
+        *_FRAME.levels(y, ticks, show=memory_size),
+        *(_FRAME.below(x.at(tick), amount(tick)) for tick in x.ticks(4)),
+    ]
+    parts += _FRAME.title_below("cycles of the NPU")
+    levels = [(x.at(begin), y.at(count)) for count, begin in zip(used, starts, strict=False)]
+    area = f"{steps(levels, x.at(starts[-1]))}V{number(_FRAME.bottom)}H{number(x.at(starts[0]))}z"
+    parts.append(element("path", d=Markup(area), class_="area"))
+    begin, end, height = x.at(starts[peak]), x.at(starts[peak + 1]), y.at(used[peak])
+    parts.append(line(begin, height, max(end, begin + 2), height, "peak"))
+    middle = (begin + end) / 2
+    anchor = "start" if middle < 120 else "end" if middle > _FRAME.right - 60 else "middle"
+    parts.append(text(middle, height - 5, memory_size(used[peak]), "strong", anchor))
+    label = f"{memory} in use over the inference, {memory_size(used[peak])} at most; the table has what is in it then."
+    return _FRAME.picture(label, *parts)
 
 
 _MAPS = 4
@@ -207,7 +251,7 @@ def _place(source: str) -> tuple[str, int]:
     return (file, int(line)) if re.fullmatch(r"\d{1,9}", line) else (source, 0)
 
 
-_PEAKS = 3
+_CHARTS = 3
 
 
 def op_intensity(cost: OpCost) -> float | None:
@@ -244,7 +288,7 @@ class ModelPage:
         cpu_total: the sum of these.
         axis: the scale of their bars, empty without a timeline.
         lines: the lines of the model.
-        memories: its memories where they are fullest.
+        memories: its memories over time.
         memory: the memory whose use the rows have; "" for none.
         command: what shows it again.
         profiled: whether it has a profile.
@@ -263,7 +307,7 @@ class ModelPage:
     cpu_total: str
     axis: Markup
     lines: tuple[tuple[str, SourceLine], ...]
-    memories: tuple[MemoryPeak, ...]
+    memories: tuple[MemoryChart, ...]
     memory: str
     command: str
     profiled: bool
@@ -287,7 +331,7 @@ def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPa
     shown = _costliest(ops, most)
     left = len(ops) - len(shown)
     rest = total - sum(op.cycles or 0 for op, *_ in shown)
-    peaks = sorted(memory_peaks(uses), key=lambda peak: -len(peak.tensors))[:_PEAKS]
+    charts = sorted(memory_charts(uses, slices), key=lambda chart: -len(chart.tensors))[:_CHARTS]
     where = (record.npu, record.memory_mode, record.target.name)
     counted = sorted((row for row in (profile.cpu if profile is not None else ()) if row.count),
                      key=lambda row: -(row.count or 0))  # fmt: skip
@@ -304,7 +348,7 @@ def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPa
         cpu_total=_sums(counted),
         axis=time_axis(scale) if scale is not None else Markup(),
         lines=source_lines(record, most),
-        memories=tuple(peaks),
+        memories=tuple(charts),
         memory=memory,
         command=rerun(record),
         profiled=profile is not None,
