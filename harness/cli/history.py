@@ -178,11 +178,10 @@ def _is_run(path: Path) -> bool:
 @contextmanager
 def _asked(folder: Path) -> Iterator[History]:
     """Return the history in a folder, and say that it goes on, where that is far away or large."""
-    from ethos_hil.harness.terminal.progress import Live
+    from ethos_hil.harness.terminal.progress import late
     from ethos_hil.results.history import History
 
-    with Live() as live, _errors(folder):
-        live.stage(f"Reading {folder}")
+    with late(f"Reading {folder}"), _errors(folder):
         yield History(folder)
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
 
@@ -12,6 +16,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from ethos_hil.base.console import console
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.terminal.standard_streams import OutputFile, text_stream
+
+_SILENCE = 2.0
+"""Seconds after which a stage that goes on is named again."""
+_LONG, _LONG_SILENCE = 10.0, 10.0
+"""A stage that has lasted for so many seconds is named again after so many."""
 
 
 class Reporter(Protocol):
@@ -34,8 +43,32 @@ class Silent:
         """Do nothing."""
 
 
+@contextmanager
+def late(text: str) -> Iterator[None]:
+    """Show a stage if it lasts longer than two seconds; one that does not is not mentioned."""
+    shown: list[Live] = []
+
+    def begin() -> None:
+        live = Live().__enter__()
+        shown.append(live)
+        live.stage(text)
+
+    timer = threading.Timer(_SILENCE, begin)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for live in shown:
+            live.__exit__(None, None, None)
+
+
 class Live:
-    """A spinner with a bar on a terminal; elsewhere a line for each stage."""
+    """A spinner with a bar on a terminal; elsewhere a line for each stage.
+
+    A long stage has more lines: one every two seconds, and after ten seconds one every ten.
+    """
 
     def __init__(self) -> None:
         # An own file: lowering redirects descriptors 1 and 2 while noisy libraries run.
@@ -45,6 +78,12 @@ class Live:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._stage = ""
+        self._latest = ""
+        self._steps = ""
+        self._began = self._written = time.monotonic()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._beat: threading.Thread | None = None
         if stderr.is_terminal:
             self._progress = Progress(
                 SpinnerColumn("dots" if stderr.encoding.startswith("utf") else "line"),
@@ -59,6 +98,9 @@ class Live:
     def __enter__(self) -> Live:
         if self._progress is not None:
             self._progress.start()
+        else:
+            self._beat = threading.Thread(target=self._say_what_goes_on, daemon=True)
+            self._beat.start()
         return self
 
     def __exit__(
@@ -66,6 +108,9 @@ class Live:
     ) -> None:
         if self._progress is not None:
             self._progress.stop()
+        self._ended.set()
+        if self._beat is not None:
+            self._beat.join()
         self._file.close()
 
     def stage(self, text: str) -> None:
@@ -73,9 +118,11 @@ class Live:
         text = one_line(text)
         stage = ": ".join(text.split(": ")[:2])
         same, self._stage = stage == self._stage, stage
+        self._latest, self._steps = text, self._steps if same else ""
         if self._progress is None:
             if not same:
-                self._file.write(f"{text} ...\n")
+                self._began = time.monotonic()
+                self._write(f"{text} ...")
             return
         if same and self._task is not None:
             self._progress.update(self._task, description=text)
@@ -86,5 +133,23 @@ class Live:
 
     def step(self, done: int, total: int) -> None:
         """Report that `done` of `total` steps of the stage are finished."""
+        self._steps = f", {done} of {total}"
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, total=total)
+
+    def _say_what_goes_on(self) -> None:
+        """Write a line where none was written for some time, until the end."""
+        while not self._ended.wait(max(0.0, self._due() - time.monotonic())):
+            if self._latest and time.monotonic() >= self._due():
+                self._write(f"{self._latest}{self._steps} ({time.monotonic() - self._began:.0f} s) ...")
+            elif not self._latest:
+                self._written = time.monotonic()
+
+    def _due(self) -> float:
+        """Return when the next line is due, unless one is written before."""
+        return self._written + (_SILENCE if self._written < self._began + _LONG else _LONG_SILENCE)
+
+    def _write(self, line: str) -> None:
+        with self._lock:
+            self._file.write(f"{line}\n")
+            self._written = time.monotonic()

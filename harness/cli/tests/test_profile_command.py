@@ -35,7 +35,7 @@ def test_what_is_not_understood_is_one_line(ethos_hil: Run) -> None:
             runs` lists what run folders have, `ethos-hil history` runs)
         net.py:net --by colour: 2 ethos-hil: --by is 'colour' (it takes: module, line, type, op, memory)
         net.py:net --sort size: 2 ethos-hil: --sort is 'size' (it takes: program, cycles)
-        net.py:net --method guess: 2 ethos-hil: --method is 'guess' (valid: shares, prefix, trace)
+        net.py:net --method guess: 2 ethos-hil: --method is 'guess' (valid: shares, prefix)
         net.py:net --events mac: 2 ethos-hil: --events is 'mac' (valid: npu_active, mac_active,
             output_active, weight_decoder_active, port0_read_beats, port0_write_beats, port1_read_beats,
             port1_write_beats, all)

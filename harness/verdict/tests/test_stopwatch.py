@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.processes import wait_until
+from ethos_hil.harness.terminal import progress
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.metrics import Stopwatch
 from ethos_hil.lowering.conditions.process import tell, tell_within, telling
 
@@ -35,3 +40,18 @@ def test_what_is_told_within_a_stage_names_the_stage() -> None:
         tell("quantising")
         tell_within("calibrating with input 1 of 8")
     assert heard == ["quantising", "quantising: calibrating with input 1 of 8"]
+
+
+def test_a_long_stage_is_named_again_and_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(progress, "_SILENCE", 0.1)
+    with (tmp_path / "log").open("w") as file:
+        monkeypatch.setattr(sys, "stderr", file)
+        with Live() as live:
+            live.stage("Lowering net.py:net: exporting")
+            live.stage("Lowering net.py:net: quantising")
+            live.stage("Lowering net.py:net: quantising: calibrating with input 1 of 8")
+            wait_until(lambda: len((tmp_path / "log").read_text().splitlines()) >= 4, "it is named twice more")
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[:2] == ["Lowering net.py:net: exporting ...", "Lowering net.py:net: quantising ..."]
+    assert len(lines) >= 4
+    assert all(line.endswith(" s) ...") and "calibrating with input 1 of 8 (" in line for line in lines[2:])
