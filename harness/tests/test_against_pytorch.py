@@ -277,3 +277,26 @@ def test_a_runner_cannot_keep_state() -> None:
 
     with pytest.raises(UsageError, match="keeps state, and a runner boots for each of the 2 executions"):
         ethos_hil.run(on_cpu(Sum(), X), repeat=2, runner=firmware_path("corstone-300"))
+
+
+def test_a_user_s_own_inputs_are_held_against_pytorch_too(board: OpenTarget) -> None:
+    model = from_module(Of(lambda x: x * 2), (X,))
+    assert board.run(model, [(X,), (X / 2,)]).verified
+    kind, message = failure(board.run(model, [(X,), (torch.tensor([[0.1, math.nan, 0.2, 0.3]]),)]))
+    assert (kind, "PyTorch answers nan at [0, 1]" in message) == (FailureKind.ACCURACY, True)
+
+
+def test_a_conversion_that_loses_nothing_is_a_note(board: OpenTarget) -> None:
+    for model, x in ((Of(lambda x: x + 1), torch.tensor([[5, -7]])), (Of(lambda x: x.argmax(-1)), X)):
+        result = board.run(model, x, allow_cpu_only=True)
+        assert result.verified
+        assert "output 0 is int32, int64 in the model; the model's values fit" in result.record.notes
+
+
+def test_a_program_has_no_float_answers_for_other_inputs(board: OpenTarget, tmp_path: Path) -> None:
+    model = from_module(Of(torch.sigmoid), (X,))
+    path = tmp_path / "known.pte"
+    path.write_bytes(ethos_hil.lower(model).pte)
+    assert board.run(str(path), min_sqnr=30.0).verified
+    with pytest.raises(UsageError, match=r"--min-sqnr: .*known.pte is compiled, and PyTorch's answers are known for"):
+        board.run(str(path), X * 2, min_sqnr=30.0)

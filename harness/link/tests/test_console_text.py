@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import tracemalloc
 
@@ -85,3 +86,15 @@ def test_an_endless_console_takes_bounded_memory(piece: bytes, times: int) -> No
         assert held < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_random_pieces_of_random_text() -> None:
+    dice = random.Random(1)
+    for _ in range(300):
+        text = "".join(dice.choices("ab\r\n\x0bé\u2028", k=dice.randrange(30)))
+        data, pieces = text.encode(), []
+        while data:
+            at = dice.randint(1, 4)
+            pieces.append(data[:at])
+            data = data[at:]
+        assert written(*pieces) == tuple(text.splitlines()), pieces

@@ -197,3 +197,7 @@ def test_lines_without_end_cost_no_more_than_their_bytes() -> None:
     started = time.process_time()
     decode(b"\n" * 200_000 + b"\0")
     assert time.process_time() - started < 3
+
+
+def test_frames_come_back_whole() -> None:
+    assert decode(b"".join(map(encode, FRAMES))) == FRAMES

@@ -72,3 +72,7 @@ def test_float_is_known_for_the_example_inputs_alone() -> None:
     assert accuracies(artifact, (INPUT,), (INPUT[:3],)) == ()
     assert accuracies(dataclasses.replace(artifact, floating=(INPUT[:0],)), (INPUT,), (INPUT[:0],)) == ()
     assert accuracies(dataclasses.replace(artifact, floating=()), (INPUT,), (INPUT,)) == ()
+
+
+def test_an_error_that_points_away_has_a_negative_cosine() -> None:
+    assert compare(np.array([1.0, 2.0]), np.array([-1.0, -2.0])).cosine == pytest.approx(-1)

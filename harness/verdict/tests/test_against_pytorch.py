@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from ethos_hil.base.judge import Evidence, decide
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.verdict.against_pytorch import (
     PyTorchFinding,
     against_example,
@@ -22,6 +23,7 @@ from ethos_hil.harness.verdict.against_pytorch import (
     permutation,
 )
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
@@ -302,3 +304,36 @@ def test_nan_and_infinity_do_not_hide_an_order() -> None:
     wanted[0][0, 3], wanted[1][0, 7] = np.nan, np.inf
     assert permutation(wanted, wanted, [STEP] * 2) is None
     assert permutation(wanted, wanted[::-1], [STEP] * 2) == (1, 0)
+
+
+def test_an_integer_that_becomes_a_float_has_no_limits_to_fit() -> None:
+    class Floats(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to(torch.float32) * 2
+
+    method = from_module(Floats(), (torch.tensor([[1, 2]]),)).methods["forward"]
+    model = TorchModel("cpu", {"forward": dataclasses.replace(method, on_cpu=True)})
+    artifact = lower(model, EthosU.parse("ethos-u55-128"))
+    casts = [call for call in artifact.plan.instructions if isinstance(call, KernelCall) and "_to_dim" in call.operator]
+    assert {str(artifact.plan.tensor(call.args[-1]).dtype) for call in casts} == {"float32"}
+    assert integers_that_do_not_fit(artifact, (np.array([[2**40, 1]], np.int64),)) == PyTorchFinding()
+
+
+def test_what_pytorch_says_decides_after_the_reference() -> None:
+    unlike, difference = Failure(FailureKind.ACCURACY, "a"), Failure(FailureKind.MISMATCH, "m")
+    assert decide(Evidence(unlike=unlike, compared=1)).failure is unlike
+    assert decide(Evidence(unlike=unlike, compared=1)).verdict is Verdict.FAILED
+    assert decide(Evidence(unlike=unlike, difference=difference, compared=1)).failure is difference
+    assert decide(Evidence(compared=1)).verdict is Verdict.VERIFIED
+
+
+def test_two_outputs_that_are_one_of_pytorchs_are_no_order() -> None:
+    wanted = answers(2, 100)
+    assert permutation(wanted, [wanted[1], wanted[1]], [STEP] * 2) is None
+
+
+def test_two_numbers_are_enough_where_chance_leaves_no_doubt() -> None:
+    """A box's two corners: each is a few steps of 1e-9 from its own, and far from the other."""
+    wanted = [np.array([0.0, 1.0]), np.array([5.0, 9.0])]
+    assert permutation(wanted, wanted[::-1], [1e-9] * 2) == (1, 0)
+    assert permutation(wanted, wanted[::-1], [0.1] * 2) is None

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.base.console import console
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
@@ -24,9 +25,11 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict import findings as diagnosis
 from ethos_hil.lowering.artifact import Artifact, NpuOp
+from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.results.text.record import summary
 
 NPU = EthosU.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118
@@ -334,3 +337,96 @@ def test_an_interruption_of_the_diagnosis_is_one(five: Artifact, monkeypatch: py
     monkeypatch.setattr(diagnosis, "tensor_values", interrupted)
     with pytest.raises(KeyboardInterrupt):
         failed(five, Corrupting(delegate_output_changed(0)))
+
+
+def test_a_program_that_names_no_npu_is_examined_on_the_targets(
+    five: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = row(five, "c")
+    breaking(monkeypatch, op, (2, 3, 5))
+    assert failed(dataclasses.replace(five, npu=None)).op == op.id
+
+
+def test_executions_that_were_right_are_counted(five: Artifact) -> None:
+    once = Corrupting(delegate_output_changed(0, repeats=(1,)), kind="board")
+    assert ": 1 other execution of it answered right, and" in failed(five, once, repeat=2).message
+    board = Corrupting(delegate_output_changed(0, repeats=(1,)), kind="board")
+    assert "2 other executions of it answered right" in failed(five, board, repeat=3).message
+
+
+def outputs_changed(run: Run) -> Run:
+    return dataclasses.replace(run, outputs=with_first_changed(run.outputs))
+
+
+class FourOnCpu(OnCpu):
+    """As many operators as are named in a sentence."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Map [1, 4] to two of [1, 4]."""
+        return torch.exp(torch.tanh(torch.sin(x))), torch.abs(x)
+
+
+@pytest.mark.parametrize(("module", "more"), [(OnCpu(), " and 2 more"), (FourOnCpu(), "")])
+def test_a_program_without_delegates_leaves_its_operators_of_which_four_are_named(module: nn.Module, more: str) -> None:
+    method = from_module(module, (torch.tensor([[0.1, 0.2, 0.3, 0.4]]),)).methods["forward"]
+    artifact = lower(TorchModel("cpu", {"forward": dataclasses.replace(method, on_cpu=True)}), NPU)
+    names = [call.operator for call in artifact.plan.instructions if isinstance(call, KernelCall)]
+    assert divergence_of(artifact, outputs_changed) == Divergence(
+        "cpu",
+        "nothing is delegated, but the program's outputs are not: what is wrong comes from the CPU operators after "
+        f"them: {', '.join(names[:4])}{more}",
+    )
+
+
+def test_a_runner_that_shows_no_delegates_outputs_says_so(halves: Artifact) -> None:
+    result = divergence_of(halves, lambda run: dataclasses.replace(outputs_changed(run), delegates=()))
+    text = "a runner shows no delegate's outputs; without --runner, delegates are looked into"
+    assert result == Divergence("unknown", text)
+
+
+def test_a_target_that_answers_as_the_reference_has_no_place(halves: Artifact) -> None:
+    text = "could not localise: no output that the target sent differs from its reference"
+    assert divergence_of(halves, lambda run: run) == Divergence("unknown", text)
+
+
+def test_operations_before_it_that_could_not_be_compared_are_named_too(five: Artifact) -> None:
+    op = row(five, "c")
+    broken = with_register(five, op, OFM_ZERO_POINT, 1)
+    (delegate,) = broken.delegates
+    rows = tuple(dataclasses.replace(other, tensor="#7") if other is op else other for other in delegate.npu_ops)
+    result = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
+    assert result.op == row(five, "d").id
+    assert f"what {op.id} before it made could not be compared" in result.message
+
+
+def test_several_operations_that_could_not_be_compared_are_named_from_first_to_last(five: Artifact) -> None:
+    op = row(five, "c")
+    broken = with_register(five, op, OFM_ZERO_POINT, 1)
+    (delegate,) = broken.delegates
+    at = delegate.npu_ops.index(op)
+    assert at >= 2
+    rows = tuple(
+        dataclasses.replace(other, tensor="#7") if at - 1 <= number <= at else other
+        for number, other in enumerate(delegate.npu_ops)
+    )
+    result = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
+    assert result.op == row(five, "d").id
+    assert f"what {rows[at - 1].id} to {op.id} before it made could not be compared" in result.message
+
+
+def test_people_read_it_in_one_paragraph(five: Artifact) -> None:
+    broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
+    record = run_artifact(broken, VirtualTarget(str(NPU)), Question("broken")).record
+    screen = console()
+    with screen.capture() as captured:
+        screen.print(summary(record))
+    text = " ".join(captured.get().split())
+    op = row(five, "c")
+    assert f"divergence {op.id} Conv2D (conv2d.default) of module c at {marked('c')} is the first operation" in text
+    assert f"tensor {op.tensor} INT8[1, 7, 7, 24]" in text
+    assert "first at index [0, 0, 0, 0]: expected" in text
+
+
+def test_a_verified_run_has_none(five: Artifact) -> None:
+    record = run_artifact(five, VirtualTarget(str(NPU)), Question("five")).record
+    assert (record.verdict, record.divergence) == ("verified", None)

@@ -113,3 +113,23 @@ def test_a_tolerance_is_told_and_none_is_not() -> None:
     ):
         note = f"floats may differ from y.npz as far as the command says: {text}"
         assert ExpectedOutputs("y.npz", (), tolerance=tolerance).notes == (note,)
+
+
+def test_the_largest_error_and_the_tolerance_are_those_that_there_are() -> None:
+    output, _ = compared([1.0, 2.0], [1.25, 2.0], "f4", 0.5)
+    assert (output.max_abs_error, output.tolerance) == (0.25, 0.5)
+    output, _ = compared([], [], "f4", 0.5)
+    assert (output.max_abs_error, output.tolerance) == (0.0, 0.0)
+
+
+def test_only_floats_have_a_remedy() -> None:
+    for dtype, hint in (("i4", None), ("f4", "--atol and --rtol say how far a float may be from what is expected")):
+        expected = ExpectedOutputs("y.npz", ((np.zeros(2, dtype),),))
+        difference = compare(outcome(np.ones(2, dtype)), expected, ("y",)).difference
+        assert difference is not None
+        assert difference.hint == hint
+    expected = ExpectedOutputs("y.npz", ((np.zeros(2, "i4"), np.zeros(2, "f4")),))
+    both = Outcome(b"", b"", b"", 0, 0, {}, (Run(0, 0, (np.ones(2, "i4"), np.ones(2, "f4")), ()),), (), {})
+    difference = compare(both, expected, ("a", "b")).difference
+    assert difference is not None
+    assert difference.hint is not None, "one of them is a float"

@@ -199,3 +199,25 @@ def test_what_no_row_covers_is_shown_and_nothing_is_lost() -> None:
 
 def test_estimates_say_that_they_are_the_compilers() -> None:
     assert [(row.cycles, row.provenance) for row in estimated_rows(ARTIFACT)] == [(11, "vela")] * 3
+
+
+def test_memory_is_what_the_device_reports_and_the_stack_the_most_that_was_used() -> None:
+    memory = {"planned_bytes": 64, "sram_used": 0, "outputs": 1}
+    figures = metrics(ARTIFACT, Board(), outcome(*THREE.runs, memory=memory), ())
+    values = named(figures)
+    assert {name: values.get(name) for name in ("planned_bytes", "sram_used", "ddr_used", "outputs")} == {
+        "planned_bytes": 64,
+        "sram_used": 0,
+        "ddr_used": None,
+        "outputs": None,
+    }
+    assert values["stack_used"] == 900
+    assert "stack_used" not in named(metrics(ARTIFACT, Board(), outcome(), ()))
+
+
+def test_wall_seconds_are_the_hosts() -> None:
+    timed = dataclasses.replace(THREE, seconds={"launch": 0.12344, "total": 2.0})
+    assert metrics(ARTIFACT, Board(), timed, ())[-2:] == (
+        Metric("launch_seconds", 0.1234, "s", "host"),
+        Metric("target_seconds", 2.0, "s", "host"),
+    )

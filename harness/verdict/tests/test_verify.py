@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.record import Output
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
-from ethos_hil.harness.verdict.verify import merge, same_bits, verify
+from ethos_hil.harness.verdict.verify import Comparison, merge, same_bits, verify
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 LOGITS = np.array([[0.5, -0.0, np.nan, np.inf]], np.float32)
@@ -133,3 +133,12 @@ def test_executions_are_merged_to_the_sum_the_worst_and_the_first() -> None:
 def test_an_input_set_that_was_never_run_is_a_failure() -> None:
     assert verify(outcome(execution()), [REFERENCE, REFERENCE]).difference is not None
     assert verify(outcome(), [REFERENCE]).difference is not None
+
+
+def test_of_two_comparisons_the_first_difference_counts() -> None:
+    right = Comparison((Output("a", (), "int8", "file", 1, 0, 0.0),))
+    wrong, worse = (dataclasses.replace(right, difference=Failure(FailureKind.MISMATCH, message)) for message in "ab")
+    assert right.then(right).difference is None
+    assert right.then(wrong).difference == wrong.then(right).difference == wrong.then(worse).difference
+    assert right.then(wrong).difference == wrong.difference
+    assert len(right.then(wrong).outputs) == right.then(wrong).compared == 2

@@ -72,6 +72,8 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
             (
                 "harness/verdict/tests",
                 "src/ethos_hil/base/tests/test_judge.py",
+                "results/tests/test_account.py",
+                "harness/nightly/tests/test_quarantine.py",
                 "src/ethos_hil/base/tests/test_record.py",
                 "harness/tests/test_against_pytorch.py",
                 "harness/cli/tests/test_npu.py",
@@ -81,7 +83,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
         "image": Room(("harness/image/*.py",), ("harness/image/tests",)),
         "gate": Room(
             ("results/gate/*.py", "src/ethos_hil/base/judge.py"),
-            (*_GATE, "harness/nightly/tests/test_judgement.py", "results/export/runs/tests"),
+            (*_GATE, "harness/nightly/tests", "results/export/runs/tests", "src/ethos_hil/base/tests/test_judge.py"),
         ),
         "campaign": Room(("harness/campaign/*.py",), ("harness/campaign/tests", "harness/nightly/tests"), slow=True),
         "nightly": Room(("harness/nightly/*.py",), ("harness/nightly/tests",), slow=True),
