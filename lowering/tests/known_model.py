@@ -339,3 +339,29 @@ def marked(name: str) -> str:
         if line.endswith(f"# @{name}"):
             return f"{path.name}:{number}"
     raise KeyError(name)
+
+
+class Nested(nn.Module):
+    """A branch within a branch."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def inner_yes(y: torch.Tensor) -> torch.Tensor:
+            return y + torch.relu(y)  # @inner_yes
+
+        def inner_no(y: torch.Tensor) -> torch.Tensor:
+            return torch.sigmoid(y)  # @inner_no
+
+        def yes(y: torch.Tensor) -> torch.Tensor:
+            z = y * 0.5  # @outer_yes
+            return torch.cond(z.sum() > 10, inner_yes, inner_no, (z,))  # @inner_choice
+
+        def no(y: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(y)  # @outer_no
+
+        return torch.cond(x.sum() > 0, yes, no, (x,))  # @outer_choice
+
+
+def nested() -> Calibrated:
+    torch.manual_seed(21)
+    x = torch.rand(1, 2, 4, 4)
+    return Nested(), (x,), [(x,), (2 * x,), (-x,)]
