@@ -20,10 +20,6 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, PRINTABLE_MARK, FrameHeader, FrameType
 
 EOT = 0x04
-DC4 = 0x14
-UART_PARAMETERS = {DC4: "enable_dc4", EOT: "shutdown_on_eot"}
-"""By byte: the parameter of an FVP's UART that says whether it has that meaning."""
-
 
 _CRC_BYTES = 4
 MAX_TEXT = 64 * 1024

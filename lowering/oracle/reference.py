@@ -227,12 +227,9 @@ def require_reference_model() -> None:
 # The intermediate tensors of a TOSA program.
 #
 # A program is rewritten so that chosen intermediate tensors are outputs too. Then tosa_reference_model computes the
-# right value of each, and Vela compiles a program in which none of them is fused away.
+# right value of each.
 
 _VALUES = {"BOOL", "INT8", "INT16", "INT32"}
-# Types that Vela leaves in memory between operations. It fuses accumulators (INT32, INT48) into the operation that
-# scales them; keeping them as outputs would prevent that.
-_ACTIVATIONS = {"INT8", "INT16", "BOOL"}
 
 
 def computed_tensors(graph: TosaGraph) -> tuple[str, ...]:

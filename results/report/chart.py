@@ -171,9 +171,6 @@ class LogAxis(Axis):
         return self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9)
 
 
-_ROOM = 1.25
-
-
 def log_axis(values: Iterable[float], begin: float, end: float) -> LogAxis:
     """Return an axis with all values on it, and some room: a factor on either side.
 

@@ -213,7 +213,7 @@ class Options:
                 {name: value_of(OPTIONS[name].flag(name)) for name in TESTING.fields},
                 compile_only=value_of("--compile-only"),
             ),
-            artifacts=Path(value_of("--artifacts")).absolute() if value_of("--artifacts") is not None else None,
+            artifacts=None if (artifacts := value_of("--artifacts")) is None else Path(artifacts).absolute(),
             runs=Path(value_of("--runs") or DEFAULT_ROOT).absolute(),
             run=run_name(config),
             shared=name is not None,

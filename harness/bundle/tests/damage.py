@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.base.question import GROUP_OF
+from ethos_hil.base.question import GROUPS
 from ethos_hil.harness.bundle.archive import KIND, MANIFEST, SCHEMA_VERSION, pack
 
 Files = dict[str, bytes]
@@ -76,7 +76,8 @@ def asked(**changes: Any) -> Callable[[Files, Facts], bytes]:
     def damage(files: Files, facts: Facts) -> bytes:
         question = copy.deepcopy(facts["question"])
         for name, value in changes.items():
-            question[GROUP_OF.get(name, "judge")][name] = value
+            group = next((group for group, names in GROUPS.items() if name in names), "judge")
+            question[group][name] = value
         return signed(files, facts | {"question": question})
 
     return damage

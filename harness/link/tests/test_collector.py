@@ -13,7 +13,6 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
 from ethos_hil.harness.image.pack import CutAt, Image
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.link.frames import UART_PARAMETERS
 from ethos_hil.harness.link.outcome import PrefixRun
 from ethos_hil.harness.link.tests.conversation import (
     DELEGATE_OUTPUT,
@@ -467,10 +466,6 @@ def test_a_fault_has_the_names_of_the_architectures_manual(registers: dict[str, 
 def test_a_fault_names_the_call_not_where_it_returns_to(lr: int, caller: int) -> None:
     """The lowest bit of lr is not a part of the address: it stands for Thumb code."""
     refused([hello(), fault(exception=3, lr=lr)], says=f"lr in {caller:#x}", kind="fault")
-
-
-def test_the_bytes_that_a_uart_may_take_for_a_command_are_those_of_ascii() -> None:
-    assert {ord("\x14"): "enable_dc4", ord("\x04"): "shutdown_on_eot"} == UART_PARAMETERS
 
 
 def test_a_fault_without_a_caller_has_no_negative_address() -> None:

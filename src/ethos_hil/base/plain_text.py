@@ -106,7 +106,7 @@ def change(ratio: float | None) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Return a part in percent; "" where there is no whole."""
+    """Return a part in percent; "" of nothing."""
     return f"{part / whole:.1%}" if whole else ""
 
 

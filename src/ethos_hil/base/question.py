@@ -537,7 +537,6 @@ def _groups() -> Iterator[tuple[str, dict[str, dataclasses.Field[Any]]]]:
 
 GROUPS: Mapping[str, tuple[str, ...]] = {group: tuple(items) for group, items in _groups()}
 """The names of the fields of each group, in order."""
-GROUP_OF: Mapping[str, str] = {name: group for group, names in GROUPS.items() for name in names}
 OPTIONS: Mapping[str, FieldOption] = {
     name: item.metadata[OPTION] for _, items in _groups() for name, item in items.items()
 }
