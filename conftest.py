@@ -15,6 +15,7 @@ from ethos_hil.base.testing.once import Once
 from ethos_hil.harness.testing.command import Run, run_command
 from ethos_hil.harness.testing.small_model import MODEL
 
+pytest_plugins = ["ethos_hil.base.testing.recorded"]
 LONGEST = (
     "docs/tests/test_site.py",
     "firmware/tests/test_board_elfs.py",
