@@ -57,14 +57,11 @@ def test_what_is_counted_is_what_is_there(full: Path) -> None:
 
 def test_the_one_not_used_for_longest_goes_when_the_limit_is_passed(full: Path) -> None:
     assert Cache(full).get(KEYS[0]) is not None  # now the others are older
-    add(full, KEYS[4], limit=int(4.5 * size_of_one(full)))
-    assert there(full) == [KEYS[0], *KEYS[2:5]]
-    assert noted(full) == 4 * size_of_one(full)
-
-
-def test_below_the_limit_nothing_goes(full: Path) -> None:
     add(full, KEYS[4], limit=5 * size_of_one(full))
-    assert there(full) == KEYS[:5]
+    assert there(full) == KEYS[:5], "it is not passed yet"
+    add(full, KEYS[5], limit=int(4.5 * size_of_one(full)))
+    assert there(full) == [KEYS[0], *KEYS[3:6]]
+    assert noted(full) == 4 * size_of_one(full)
 
 
 def test_a_new_entry_stays_although_it_is_larger_than_the_limit(full: Path) -> None:
@@ -86,9 +83,8 @@ def test_entries_are_not_counted_again_for_each_that_is_added(full: Path) -> Non
 
 @pytest.mark.parametrize("content", [None, "", "text"])
 def test_a_count_that_is_lost_is_made_again(full: Path, content: str | None) -> None:
-    if content is None:
-        (full / "size").unlink()
-    else:
+    (full / "size").unlink()
+    if content is not None:
         (full / "size").write_text(content)
     add(full, KEYS[4])
     assert noted(full) == 5 * size_of_one(full)
@@ -208,15 +204,17 @@ def test_processes_that_add_at_once_keep_the_limit_and_the_count(full: Path, fit
     assert all(Cache(full).get(entry.path.name) is not None for entry in entries)
 
 
-# --- Sizes as text. ---
-
-
 @pytest.mark.parametrize(
-    ("text", "size"),
-    [("10GB", 10**10), ("500 mb", 5 * 10**8), ("1.5GiB", 3 * 2**29), ("4096", 4096), ("0", 0), (" 2kB ", 2000)],
-)
-def test_a_size_is_read(text: str, size: int) -> None:
+    ("text", "size", "shown"),
+    [
+        ("10GB", 10**10, "10.0 GB"), ("500 mb", 5 * 10**8, "500.0 MB"), ("1.5GiB", 3 * 2**29, "1.6 GB"),
+        ("4096", 4096, "4.1 kB"), ("0", 0, "0 bytes"), ("999", 999, "999 bytes"), (" 2kB ", 2000, "2.0 kB"),
+        ("3000TB", 3 * 10**15, "3000.0 TB"),
+    ],
+)  # fmt: skip
+def test_a_size_is_read_and_shown(text: str, size: int, shown: str) -> None:
     assert byte_size.parse(text, "--limit") == size
+    assert byte_size.show_size(size) == shown
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1GB", "10XB", "1e9", "1,5GB", "GB", "٣GB"])
@@ -224,13 +222,6 @@ def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"--limit .* is not a size") as raised:
         byte_size.parse(text, "--limit")
     assert raised.value.hint == "give a number and a unit, such as 10GB or 500MB"
-
-
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (10**10, "10.0 GB"), (3e15, "3000.0 TB")]
-)
-def test_a_size_is_shown(size: int, text: str) -> None:
-    assert byte_size.show_size(size) == text
 
 
 def test_the_environment_sets_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
