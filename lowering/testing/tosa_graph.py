@@ -14,23 +14,13 @@ import tosa_serializer as ts  # type: ignore[import-untyped]
 Array = npt.NDArray[Any]
 Scale = float | Sequence[tuple[int, int]]
 
-DTYPES = {
-    "bool": ts.DType.BOOL,
-    "int4": ts.DType.INT4,
-    "int8": ts.DType.INT8,
-    "int16": ts.DType.INT16,
-    "int32": ts.DType.INT32,
-    "int48": ts.DType.INT48,
-}
-# NumPy types in which the serializer takes constants.
-_HOLDERS = {
-    "bool": np.bool_,
-    "int4": np.int8,
-    "int8": np.int8,
-    "int16": np.int16,
-    "int32": np.int32,
-    "int48": np.int64,
-}
+# The types of elements, and the NumPy types in which the serializer takes constants of them.
+_TYPES = {
+    "bool": (ts.DType.BOOL, np.bool_), "int4": (ts.DType.INT4, np.int8), "int8": (ts.DType.INT8, np.int8),
+    "int16": (ts.DType.INT16, np.int16), "int32": (ts.DType.INT32, np.int32), "int48": (ts.DType.INT48, np.int64),
+    "float32": (ts.DType.FP32, np.float32),
+}  # fmt: skip
+DTYPES = {name: dtype for name, (dtype, _) in _TYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -46,14 +36,14 @@ Body = Callable[..., Value | Sequence[Value]]
 """Of a branch or loop: it gets its arguments as values, and returns its results."""
 COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL")
 NO_PADDING = (0, 0, 0, 0)
-ACCUMULATORS = {"int8": "int32", "int16": "int48"}
+ACCUMULATORS = {"int8": "int32", "int16": "int48", "float32": "float32"}
 
 
 class Graph:
     """A TOSA-1.0 graph under construction; each operator's method returns its output.
 
-    It has every integer operator that ExecuTorch 1.4.1's Arm backend emits (backends/arm/operators), and nothing of
-    TOSA's floating point or block-scaled profiles. Shapes of elementwise operators broadcast where a dimension is one.
+    It has every operator that ExecuTorch 1.4.1's Arm backend emits (backends/arm/operators), of integers and float32,
+    and nothing of TOSA's block-scaled profiles. Shapes of elementwise operators broadcast where a dimension is one.
     Of operators that read a window of the input, `pad` is top, bottom, left, right; (y, x) pairs have rows first.
     """
 
@@ -89,7 +79,7 @@ class Graph:
         """Add a constant."""
         array = np.asarray(values)
         value = self._named(array.shape, dtype)
-        self._serializer.addConst(list(array.shape), DTYPES[dtype], array.astype(_HOLDERS[dtype]), name=value.name)
+        self._serializer.addConst(list(array.shape), DTYPES[dtype], array.astype(_TYPES[dtype][1]), name=value.name)
         return value
 
     def rescale(
@@ -144,11 +134,12 @@ class Graph:
         if name == "MUL":
             inputs.append(self.const([shift], "int8"))
         shape = tuple(max(a, b) for a, b in zip(first.shape, second.shape, strict=True))
-        dtype = "int32" if name == "MUL" else "bool" if name in COMPARISONS else first.dtype
+        product = first.dtype if first.dtype == "float32" else "int32"
+        dtype = product if name == "MUL" else "bool" if name in COMPARISONS else first.dtype
         return self._op(getattr(ts.Op, name), attribute, inputs, shape, dtype)
 
     def unary(self, name: str, source: Value) -> Value:
-        """Add ABS, CLZ, IDENTITY, BITWISE_NOT or LOGICAL_NOT."""
+        """Add an operator on one value that has no attributes, by its TOSA name."""
         return self._op(getattr(ts.Op, name), _attribute(_kind(name)), [source], source.shape, source.dtype)
 
     def negate(self, source: Value, zeros: tuple[int, int] = (0, 0)) -> Value:
@@ -172,11 +163,10 @@ class Graph:
             ts.Op.TABLE, _attribute("Table"), [source, self.const(entries, source.dtype)], source.shape, dtype
         )
 
-    def clamp(self, source: Value, low: int, high: int) -> Value:
+    def clamp(self, source: Value, low: float, high: float) -> Value:
         """Add CLAMP."""
-        size = 1 if source.dtype == "int8" else 2
-        low_bytes, high_bytes = (list(v.to_bytes(size, "little", signed=True)) for v in (low, high))
-        attribute = _attribute("Clamp", low_bytes, high_bytes, nan_mode=ts.NanPropagationMode.PROPAGATE)
+        ends = (list(np.array(end, source.dtype).tobytes()) for end in (low, high))
+        attribute = _attribute("Clamp", *ends, nan_mode=ts.NanPropagationMode.PROPAGATE)
         return self._op(ts.Op.CLAMP, attribute, [source], source.shape, source.dtype)
 
     def reduce(self, name: str, source: Value, axis: int) -> Value:
@@ -224,7 +214,7 @@ class Graph:
         inputs = [source, self._shape(start), self._shape(size)]
         return self._op(ts.Op.SLICE, _attribute("Slice"), inputs, tuple(size), source.dtype)
 
-    def pad(self, source: Value, amounts: Sequence[int], value: int) -> Value:
+    def pad(self, source: Value, amounts: Sequence[int], value: float) -> Value:
         """Add PAD; `amounts` are before and after each axis."""
         shape = tuple(n + amounts[2 * i] + amounts[2 * i + 1] for i, n in enumerate(source.shape))
         inputs = [source, self._shape(amounts), self.const([value], source.dtype)]
@@ -243,7 +233,7 @@ class Graph:
         self,
         source: Value,
         weights: Array | Value,
-        bias: Array,
+        bias: Array | Value,
         *,
         zero: int = 0,
         pad: Sequence[int] = NO_PADDING,
@@ -261,8 +251,8 @@ class Graph:
     def conv3d(
         self,
         source: Value,
-        weights: Array,
-        bias: Array,
+        weights: Array | Value,
+        bias: Array | Value,
         *,
         zero: int = 0,
         pad: Sequence[int] = (0, 0, 0, 0, 0, 0),
@@ -277,8 +267,8 @@ class Graph:
     def depthwise(
         self,
         source: Value,
-        weights: Array,
-        bias: Array,
+        weights: Array | Value,
+        bias: Array | Value,
         *,
         zero: int = 0,
         pad: Sequence[int] = NO_PADDING,
@@ -295,8 +285,8 @@ class Graph:
     def transpose_conv(
         self,
         source: Value,
-        weights: Array,
-        bias: Array,
+        weights: Array | Value,
+        bias: Array | Value,
         *,
         zero: int = 0,
         out_pad: Sequence[int] = NO_PADDING,
@@ -331,7 +321,8 @@ class Graph:
         zero_out: int = 0,
     ) -> Value:
         """Add AVG_POOL2D."""
-        attribute = _attribute("AvgPool2d", list(kernel), list(stride), list(pad), DTYPES["int32"])
+        wide = source.dtype if source.dtype == "float32" else "int32"
+        attribute = _attribute("AvgPool2d", list(kernel), list(stride), list(pad), DTYPES[wide])
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
         zeros = [self.const([zero_in], source.dtype), self.const([zero_out], source.dtype)]
         return self._op(ts.Op.AVG_POOL2D, attribute, [source, *zeros], shape, source.dtype)
@@ -388,7 +379,7 @@ class Graph:
         attribute: Any,
         source: Value,
         weights: Array | Value,
-        bias: Array,
+        bias: Array | Value,
         zero: int,
         shape: tuple[int, ...],
         weight_type: str = "int8",
@@ -396,8 +387,9 @@ class Graph:
     ) -> Value:
         accumulator = ACCUMULATORS[source.dtype]
         held = weights if isinstance(weights, Value) else self.const(weights, weight_type)
+        added = bias if isinstance(bias, Value) else self.const(bias, accumulator)
         zeros = [self.const([zero], source.dtype), self.const([weight_zero], held.dtype)]
-        return self._op(op, attribute, [source, held, self.const(bias, accumulator), *zeros], shape, accumulator)
+        return self._op(op, attribute, [source, held, added, *zeros], shape, accumulator)
 
     def _argument(self, shape: Sequence[int], dtype: str) -> Value:
         value = self._named(shape, dtype)

@@ -47,9 +47,9 @@ def distance(result: np.ndarray, bounded: Bounded) -> np.ndarray:
 def moved(variable: Input, array: np.ndarray, rng: np.random.Generator, size: float) -> tuple[Bounded, np.ndarray]:
     """Return an input with error bounds, and another one within these. Some elements have no error."""
     error = size * rng.random(array.shape) * (rng.random(array.shape) < 0.7)
-    if variable.kind == "i":
+    if variable.dtype == "int32":
         return Bounded.exact(array, scaled=False), array
-    if variable.kind == "b":
+    if variable.dtype == "bool":
         either = (error > 0).astype(float)
         return Bounded(array, either), array ^ (either * rng.random(array.shape) > 0.5)
     other = (array + error * rng.uniform(-1, 1, array.shape)).astype(np.float32)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model.torch_model import Method, TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 
@@ -43,66 +39,6 @@ def test_a_method_that_is_not_there_lists_the_others() -> None:
     with pytest.raises(UsageError, match=r"add\.pte has no method 'backward'") as caught:
         artifact.of("backward")
     assert caught.value.hint == "it has: forward"
-
-
-FILE = """
-import torch
-from ethos_hil.lowering.model import Method
-
-class Twice(torch.nn.Module):
-    def forward(self, x):
-        return x + x
-
-ones = torch.ones(1, 4)
-def good():
-    cpu = Method(Twice(), (ones,), on_cpu=True)
-    return {"one": (Twice(), ones), "two": cpu, "three": (Twice(), ones, [(ones,)])}
-def empty(): return {}
-def misnamed(): return {"no name": (Twice(), ones)}
-def long(): return {"n" * 32: (Twice(), ones)}
-def numbered(): return {1: (Twice(), ones)}
-def incomplete(): return {"one": Twice()}
-def failing(): return {"one": (Twice(), ones), "two": (torch.nn.Linear(3, 2), ones)}
-"""
-
-
-@pytest.fixture
-def user_file(tmp_path: Path) -> Path:
-    path = tmp_path / "net.py"
-    path.write_text(FILE)
-    return path
-
-
-def test_a_function_may_return_methods_by_name(user_file: Path) -> None:
-    model = load_model(f"{user_file}:good")
-    assert isinstance(model, TorchModel)
-    assert {name: method.on_cpu for name, method in model.methods.items()} == {
-        "one": False,
-        "two": True,
-        "three": False,
-    }
-    assert all(isinstance(method, Method) and not method.module.training for method in model.methods.values())
-    assert all(len(method.calibration_inputs) == 1 for method in model.methods.values())
-    assert model.default.module is model.methods["one"].module
-    assert torch.equal(model.default.example_inputs[0], torch.ones(1, 4))
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        ("empty", "returned an empty dictionary"),
-        ("misnamed", "returned a method called 'no name'"),
-        ("long", "returned a method called 'nnnn"),
-        ("numbered", "returned a method called 1"),
-        ("incomplete", "net.py:incomplete['one'] returned a Twice"),
-        ("failing", "net.py:failing['two']: calling the module with its example inputs failed"),
-    ],
-)
-def test_what_is_wrong_with_a_method_names_it(user_file: Path, function: str, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        load_model(f"{user_file}:{function}")
-    assert message in caught.value.message
-    assert caught.value.hint
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -15,50 +15,29 @@ from ethos_hil.lowering.upstream.patches.in_torch import _identity, collected_on
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 
-Collect = Callable[[], set[Any]]
 
-
-@pytest.fixture
-def collections(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many operators torch found, each time that it collected them."""
-    monkeypatch.setattr(in_torch, "_collections", {})
-    return []
-
-
-@pytest.fixture
-def collect(collections: list[int]) -> Collect:
-    """torch's function, counted."""
+def test_operators_are_collected_once_until_another_one_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each user has a set of its own."""
     from torch._export.utils import _collect_all_valid_cia_ops
 
+    monkeypatch.setattr(in_torch, "_collections", {})
     _collect_all_valid_cia_ops()  # the first time in a process, it enters operators into the registry itself
+    collections: list[int] = []
 
     def counted() -> set[Any]:
         operators: set[Any] = _collect_all_valid_cia_ops()
         collections.append(len(operators))
         return operators
 
-    return counted
-
-
-def test_operators_are_collected_once_and_each_user_has_a_set_of_its_own(
-    collect: Collect, collections: list[int]
-) -> None:
-    first = collected_once(collect)()
-    count = len(first)
-    first.clear()
-    assert len(collected_once(collect)()) == count > 0
-    assert collections == [count]
-
-
-def test_what_is_registered_meanwhile_is_seen(collect: Collect, collections: list[int]) -> None:
-    remembered = collected_once(collect)
-    before = remembered()
+    before = collected_once(counted)()
+    collected_once(counted)().clear()
+    assert collected_once(counted)() == before
+    assert collections == [len(before)]
     library = torch.library.Library("ethos_hil_composites", "DEF")
     try:
         library.define("twice(Tensor x) -> Tensor")
         library.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
-        operator = torch.ops.ethos_hil_composites.twice.default
-        assert remembered() - before == {operator}
+        assert collected_once(counted)() - before == {torch.ops.ethos_hil_composites.twice.default}
         assert len(collections) == 2
     finally:
         library._destroy()
