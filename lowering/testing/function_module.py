@@ -34,9 +34,12 @@ def module_of(function: Callable[..., Any]) -> nn.Module:
     return function if isinstance(function, nn.Module) else _Computes(function)
 
 
-def keeping(step: Callable[..., Any], **buffers: torch.Tensor) -> nn.Module:
-    """Return a module with buffers; `step` is given it before the tensors, and may write to them."""
+def keeping(step: Callable[..., Any], **parts: torch.Tensor | nn.Module) -> nn.Module:
+    """Return a module with buffers and layers; `step` is given it before the tensors, and may write to the buffers."""
     module = _Keeps(step)
-    for name, tensor in buffers.items():
-        module.register_buffer(name, tensor)
+    for name, part in parts.items():
+        if isinstance(part, torch.Tensor):
+            module.register_buffer(name, part)
+        else:
+            module.add_module(name, part)
     return module

@@ -1,7 +1,7 @@
 """A builder of small TensorFlow Lite networks, operator by operator, with the flatbuffers classes of Vela's wheel.
 
-It writes what a converter would write of a quantised network: integer tensors with scales and zero points.
-
+It writes what a converter would write of a quantised network: integer tensors with scales and zero points. The product
+itself gives Vela TOSA (`ethos_hil.lowering.vela.compiler`); this is for checks of the NPU's model by another route.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ class TfliteGraph:
 
     def tensor(self, shape: Sequence[int], dtype: str, scale: float = 0.0, zero_point: int = 0) -> TfliteTensor:
         """Add a tensor that an operator computes. A scale of 0: no quantisation."""
-        scales = (scale,) if scale else ()
-        return self._added(TfliteTensor(len(self.tensors), tuple(shape), dtype, scales, zero_point))
+        return self._added(shape, dtype, (scale,) if scale else (), zero_point)
 
     def input(self, shape: Sequence[int], dtype: str, scale: float = 0.0, zero_point: int = 0) -> TfliteTensor:
         """Add an input of the network."""
@@ -86,8 +85,7 @@ class TfliteGraph:
 
     def state(self, shape: Sequence[int], dtype: str, scale: float, zero_point: int = 0) -> TfliteTensor:
         """Add a tensor that keeps its value from one inference to the next, and starts at zero."""
-        tensor = TfliteTensor(len(self.tensors), tuple(shape), dtype, (scale,), zero_point, variable=True)
-        return self._added(tensor)
+        return self._added(shape, dtype, (scale,), zero_point, variable=True)
 
     def constant(
         self, values: Array, scale: float | Sequence[float] = (), zero_point: int = 0, axis: int = 0
@@ -95,11 +93,7 @@ class TfliteGraph:
         """Add a constant. Several scales: one for each channel of `axis`."""
         scales = (scale,) if isinstance(scale, float) else tuple(scale)
         self._buffers.append(np.ascontiguousarray(values).tobytes())
-        number = len(self._buffers) - 1
-        tensor = TfliteTensor(
-            len(self.tensors), values.shape, str(values.dtype), scales, zero_point, axis, buffer=number
-        )
-        return self._added(tensor)
+        return self._added(values.shape, str(values.dtype), scales, zero_point, axis, len(self._buffers) - 1)
 
     def add(
         self,
@@ -122,11 +116,11 @@ class TfliteGraph:
             fields: of that table. Values of its enumerations are numbers.
         """
         code = getattr(_module("BuiltinOperator").BuiltinOperator, operator)
-        numbers = tuple(-1 if tensor is None else tensor.index for tensor in inputs)
-        inside = tuple(tensor.index for tensor in intermediates)
-        self._operators.append(
-            _Operator(code, numbers, tuple(tensor.index for tensor in outputs), options, fields, inside)
+        numbers, results = (
+            tuple(-1 if tensor is None else tensor.index for tensor in part) for part in (inputs, outputs)
         )
+        inside = tuple(tensor.index for tensor in intermediates)
+        self._operators.append(_Operator(code, numbers, results, options, fields, inside))
 
     def output(self, *tensors: TfliteTensor) -> TfliteGraph:
         """Name the outputs of the network. Return the network."""
@@ -159,9 +153,9 @@ class TfliteGraph:
         builder.Finish(model, b"TFL3")
         return bytes(builder.Output())
 
-    def _added(self, tensor: TfliteTensor) -> TfliteTensor:
-        self.tensors.append(tensor)
-        return tensor
+    def _added(self, shape: Sequence[int], dtype: str, *fields: Any, **more: Any) -> TfliteTensor:
+        self.tensors.append(TfliteTensor(len(self.tensors), tuple(shape), dtype, *fields, **more))
+        return self.tensors[-1]
 
     def _tensor(self, builder: Any, tensor: TfliteTensor) -> int:
         quantisation = None
@@ -209,13 +203,8 @@ def _operator(builder: Any, operator: _Operator, codes: Sequence[int]) -> int:
 
 
 def _code(builder: Any, code: int) -> int:
-    return _table(
-        builder,
-        "OperatorCode",
-        deprecated_builtin_code=min(code, _MOST_OLD_CODE),
-        version=1,
-        builtin_code=code,
-    )
+    old = min(code, _MOST_OLD_CODE)
+    return _table(builder, "OperatorCode", deprecated_builtin_code=old, version=1, builtin_code=code)
 
 
 def _table(builder: Any, table: str, /, **fields: Any) -> int:
@@ -251,12 +240,6 @@ def _offsets(builder: Any, values: Sequence[int]) -> int:
     return int(builder.EndVector())
 
 
-# Vela on TensorFlow Lite networks.
-#
-# The product itself gives Vela TOSA (`ethos_hil.lowering.vela.compiler`). This is for checks of the NPU's model by
-# another route.
-
-
 class Generator(StrEnum):
     """Which of Vela's two code generators compiles: the newer one, or the older one in Python, which knows no U85."""
 
@@ -270,22 +253,15 @@ _FLAGS = {Generator.REGOR: "--debug-force-regor", Generator.PYTHON: "--debug-for
 
 
 def compile_tflite(
-    tflite: bytes,
-    npu: EthosU,
-    *,
-    mode: MemoryMode | None = None,
-    generator: Generator = Generator.REGOR,
+    tflite: bytes, npu: EthosU, *, mode: MemoryMode | None = None, generator: Generator = Generator.REGOR
 ) -> bytes:
-    """Compile a network.
+    """Compile a network, into a .tflite in which Vela may leave operators to the CPU.
 
     Args:
         tflite: the network's flatbuffer.
         npu: the NPU.
         mode: the memory mode; None: ExecuTorch's default for the NPU.
         generator: the code generator.
-
-    Returns:
-        A .tflite, in which Vela may leave operators to the CPU.
 
     Raises:
         VelaRefusal: Vela refuses the network.
@@ -296,10 +272,9 @@ def compile_tflite(
         folder = Path(name)
         path = folder / "net.tflite"
         path.write_bytes(tflite)
-        options = [
-            flag for flag in flags(npu, mode or MemoryMode.default(npu)) if not flag.startswith("--output-format")
-        ]
-        arguments = [*options, "--output-format=tflite", _FLAGS[generator], f"--output-dir={folder}", str(path)]
+        options = flags(npu, mode or MemoryMode.default(npu))
+        kept = [flag for flag in options if not flag.startswith("--output-format")]
+        arguments = [*kept, "--output-format=tflite", _FLAGS[generator], f"--output-dir={folder}", str(path)]
         try:
             answer = _called(arguments, generator)
         except ToolRaised as error:

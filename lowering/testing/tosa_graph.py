@@ -36,6 +36,8 @@ Body = Callable[..., Value | Sequence[Value]]
 """Of a branch or loop: it gets its arguments as values, and returns its results."""
 COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL")
 NO_PADDING = (0, 0, 0, 0)
+_NAN = ts.NanPropagationMode.PROPAGATE
+_KINDS = {"INTDIV": "IntDiv", "MATMUL": "MatMul", "ARGMAX": "ArgMax"}  # of attributes, where they differ from the name
 ACCUMULATORS = {"int8": "int32", "int16": "int48", "float32": "float32"}
 
 
@@ -100,14 +102,6 @@ class Graph:
         """
         bits = 15 if source.dtype == "int48" else 31
         pairs = [multiplier_shift(scale, bits)] if isinstance(scale, float) else list(scale)
-        attribute = _attribute(
-            "Rescale",
-            scale32=bits == 31,
-            rounding_mode=ts.RoundingMode.DOUBLE_ROUND if double_round else ts.RoundingMode.SINGLE_ROUND,
-            per_channel=len(pairs) > 1,
-            input_unsigned=unsigned[0],
-            output_unsigned=unsigned[1],
-        )
         inputs = [
             source,
             self.const([m for m, _ in pairs], "int16" if bits == 15 else "int32"),
@@ -115,119 +109,107 @@ class Graph:
             self.const([zero_in], source.dtype),
             self.const([zero_out], dtype),
         ]
-        return self._op(ts.Op.RESCALE, attribute, inputs, source.shape, dtype)
+        rounding = ts.RoundingMode.DOUBLE_ROUND if double_round else ts.RoundingMode.SINGLE_ROUND
+        attributes = (bits == 31, rounding, len(pairs) > 1, *unsigned)
+        return self._op("RESCALE", inputs, source.shape, dtype, *attributes)
 
     def binary(self, name: str, first: Value, second: Value, *, shift: int = 0) -> Value:
         """Add an operator on two values, by its TOSA name.
 
         "ARITHMETIC_RIGHT_SHIFT_ROUND" is ARITHMETIC_RIGHT_SHIFT with rounding; `shift` is that of MUL, whose result is
-        int32; comparisons give bool.
+        int32 where the operands are integers; comparisons give bool.
         """
         inputs = [first, second]
-        if name in ("MINIMUM", "MAXIMUM"):
-            attribute = _attribute(_kind(name), ts.NanPropagationMode.PROPAGATE)
-        elif name.startswith("ARITHMETIC_RIGHT_SHIFT"):
-            attribute = _attribute("ArithmeticRightShift", name.endswith("ROUND"))
-            name = "ARITHMETIC_RIGHT_SHIFT"
-        else:
-            attribute = _attribute(_kind(name))
+        attributes: list[Any] = [_NAN] if name in ("MINIMUM", "MAXIMUM") else []
+        if name.startswith("ARITHMETIC_RIGHT_SHIFT"):
+            attributes, name = [name.endswith("ROUND")], "ARITHMETIC_RIGHT_SHIFT"
+        dtype = "bool" if name in COMPARISONS else first.dtype
         if name == "MUL":
             inputs.append(self.const([shift], "int8"))
+            dtype = dtype if dtype == "float32" else "int32"
         shape = tuple(max(a, b) for a, b in zip(first.shape, second.shape, strict=True))
-        product = first.dtype if first.dtype == "float32" else "int32"
-        dtype = product if name == "MUL" else "bool" if name in COMPARISONS else first.dtype
-        return self._op(getattr(ts.Op, name), attribute, inputs, shape, dtype)
+        return self._op(name, inputs, shape, dtype, *attributes)
 
     def unary(self, name: str, source: Value) -> Value:
         """Add an operator on one value that has no attributes, by its TOSA name."""
-        return self._op(getattr(ts.Op, name), _attribute(_kind(name)), [source], source.shape, source.dtype)
+        return self._op(name, [source], source.shape, source.dtype)
 
     def negate(self, source: Value, zeros: tuple[int, int] = (0, 0)) -> Value:
         """Add NEGATE."""
         inputs = [source, *(self.const([zero], source.dtype) for zero in zeros)]
-        return self._op(ts.Op.NEGATE, _attribute("Negate"), inputs, source.shape, source.dtype)
+        return self._op("NEGATE", inputs, source.shape, source.dtype)
 
     def cast(self, source: Value, dtype: str) -> Value:
         """Add CAST."""
-        return self._op(ts.Op.CAST, _attribute("Cast"), [source], source.shape, dtype)
+        return self._op("CAST", [source], source.shape, dtype)
 
     def select(self, condition: Value, first: Value, second: Value) -> Value:
         """Add SELECT: the first value where the condition holds, else the second."""
         shape = tuple(max(extents) for extents in zip(condition.shape, first.shape, second.shape, strict=True))
-        return self._op(ts.Op.SELECT, _attribute("Select"), [condition, first, second], shape, first.dtype)
+        return self._op("SELECT", [condition, first, second], shape, first.dtype)
 
     def table(self, source: Value, entries: Array) -> Value:
         """Add TABLE: 256 int8 entries for int8, 513 int16 entries for int16 (int32 result)."""
         dtype = "int8" if source.dtype == "int8" else "int32"
-        return self._op(
-            ts.Op.TABLE, _attribute("Table"), [source, self.const(entries, source.dtype)], source.shape, dtype
-        )
+        return self._op("TABLE", [source, self.const(entries, source.dtype)], source.shape, dtype)
 
     def clamp(self, source: Value, low: float, high: float) -> Value:
         """Add CLAMP."""
         ends = (list(np.array(end, source.dtype).tobytes()) for end in (low, high))
-        attribute = _attribute("Clamp", *ends, nan_mode=ts.NanPropagationMode.PROPAGATE)
-        return self._op(ts.Op.CLAMP, attribute, [source], source.shape, source.dtype)
+        return self._op("CLAMP", [source], source.shape, source.dtype, *ends, _NAN)
 
     def reduce(self, name: str, source: Value, axis: int) -> Value:
         """Add a reduction by the last word of its name: SUM, PRODUCT (int32), MAX, MIN, ALL or ANY (bool).
 
         The axis stays, with size 1.
         """
-        modes = (ts.NanPropagationMode.PROPAGATE,) if name in ("MAX", "MIN") else ()
-        attribute = _attribute(f"Reduce{name.capitalize()}", axis, *modes)
+        modes = (_NAN,) if name in ("MAX", "MIN") else ()
         shape = tuple(1 if i == axis else n for i, n in enumerate(source.shape))
-        return self._op(getattr(ts.Op, f"REDUCE_{name}"), attribute, [source], shape, source.dtype)
+        return self._op(f"REDUCE_{name}", [source], shape, source.dtype, axis, *modes)
 
     def argmax(self, source: Value, axis: int) -> Value:
         """Add ARGMAX; the result is int32, without the axis."""
-        attribute = _attribute("ArgMax", axis, ts.NanPropagationMode.PROPAGATE)
-        shape = source.shape[:axis] + source.shape[axis + 1 :]
-        return self._op(ts.Op.ARGMAX, attribute, [source], shape, "int32")
+        return self._op("ARGMAX", [source], source.shape[:axis] + source.shape[axis + 1 :], "int32", axis, _NAN)
 
     def transpose(self, source: Value, axes: Sequence[int]) -> Value:
         """Add TRANSPOSE."""
-        shape = tuple(source.shape[axis] for axis in axes)
-        return self._op(ts.Op.TRANSPOSE, _attribute("Transpose", list(axes)), [source], shape, source.dtype)
+        return self._op("TRANSPOSE", [source], [source.shape[axis] for axis in axes], source.dtype, list(axes))
 
     def reverse(self, source: Value, axis: int) -> Value:
         """Add REVERSE."""
-        return self._op(ts.Op.REVERSE, _attribute("Reverse", axis), [source], source.shape, source.dtype)
+        return self._op("REVERSE", [source], source.shape, source.dtype, axis)
 
     def reshape(self, source: Value, shape: Sequence[int]) -> Value:
         """Add RESHAPE."""
-        return self._op(ts.Op.RESHAPE, _attribute("Reshape"), [source, self._shape(shape)], tuple(shape), source.dtype)
+        return self._op("RESHAPE", [source, self._shape(shape)], shape, source.dtype)
 
     def tile(self, source: Value, multiples: Sequence[int]) -> Value:
         """Add TILE."""
-        shape = tuple(n * times for n, times in zip(source.shape, multiples, strict=True))
-        return self._op(ts.Op.TILE, _attribute("Tile"), [source, self._shape(multiples)], shape, source.dtype)
+        shape = [n * times for n, times in zip(source.shape, multiples, strict=True)]
+        return self._op("TILE", [source, self._shape(multiples)], shape, source.dtype)
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
         """Add CONCAT."""
         shape = list(values[0].shape)
         shape[axis] = sum(value.shape[axis] for value in values)
-        return self._op(ts.Op.CONCAT, _attribute("Concat", axis), list(values), tuple(shape), values[0].dtype)
+        return self._op("CONCAT", values, shape, values[0].dtype, axis)
 
     def slice(self, source: Value, start: Sequence[int], size: Sequence[int]) -> Value:
         """Add SLICE."""
-        inputs = [source, self._shape(start), self._shape(size)]
-        return self._op(ts.Op.SLICE, _attribute("Slice"), inputs, tuple(size), source.dtype)
+        return self._op("SLICE", [source, self._shape(start), self._shape(size)], size, source.dtype)
 
     def pad(self, source: Value, amounts: Sequence[int], value: float) -> Value:
         """Add PAD; `amounts` are before and after each axis."""
-        shape = tuple(n + amounts[2 * i] + amounts[2 * i + 1] for i, n in enumerate(source.shape))
-        inputs = [source, self._shape(amounts), self.const([value], source.dtype)]
-        return self._op(ts.Op.PAD, _attribute("Pad"), inputs, shape, source.dtype)
+        shape = [n + amounts[2 * i] + amounts[2 * i + 1] for i, n in enumerate(source.shape)]
+        return self._op("PAD", [source, self._shape(amounts), self.const([value], source.dtype)], shape, source.dtype)
 
     def gather(self, values: Value, indices: Value) -> Value:
         """Add GATHER of (N, K, C) by (N, W) int32; the result is (N, W, C)."""
-        shape = (*indices.shape, values.shape[2])
-        return self._op(ts.Op.GATHER, _attribute("Gather"), [values, indices], shape, values.dtype)
+        return self._op("GATHER", [values, indices], (*indices.shape, values.shape[2]), values.dtype)
 
     def scatter(self, values: Value, indices: Value, rows: Value) -> Value:
         """Add SCATTER of (N, W, C) rows into (N, K, C) at (N, W) int32."""
-        return self._op(ts.Op.SCATTER, _attribute("Scatter"), [values, indices, rows], values.shape, values.dtype)
+        return self._op("SCATTER", [values, indices, rows], values.shape, values.dtype)
 
     def conv(
         self,
@@ -243,10 +225,9 @@ class Graph:
         weight_zero: int = 0,
     ) -> Value:
         """Add CONV2D; weights (output, height, width, input), maybe a value; result int32, or int48 for int16."""
-        accumulator = ACCUMULATORS[source.dtype]
-        attribute = _attribute("Conv2d", list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
         shape = _window_shape(source, weights.shape[1:3], pad, stride, dilation, weights.shape[0])
-        return self._kernel_op(ts.Op.CONV2D, attribute, source, weights, bias, zero, shape, weight_type, weight_zero)
+        window = list(pad), list(stride), list(dilation)
+        return self._kernel_op("CONV2D", window, source, weights, bias, zero, shape, weight_type, weight_zero)
 
     def conv3d(
         self,
@@ -258,11 +239,9 @@ class Graph:
         pad: Sequence[int] = (0, 0, 0, 0, 0, 0),
     ) -> Value:
         """Add CONV3D with strides of one; source NDHWC, weights (output, depth, height, width, input)."""
-        accumulator = ACCUMULATORS[source.dtype]
-        attribute = _attribute("Conv3d", list(pad), [1, 1, 1], [1, 1, 1], False, DTYPES[accumulator])
         extents = (source.shape[1 + i] + pad[2 * i] + pad[2 * i + 1] - weights.shape[1 + i] + 1 for i in range(3))
         shape = (source.shape[0], *extents, weights.shape[0])
-        return self._kernel_op(ts.Op.CONV3D, attribute, source, weights, bias, zero, shape)
+        return self._kernel_op("CONV3D", (list(pad), [1, 1, 1], [1, 1, 1]), source, weights, bias, zero, shape)
 
     def depthwise(
         self,
@@ -276,11 +255,10 @@ class Graph:
         dilation: tuple[int, int] = (1, 1),
     ) -> Value:
         """Add DEPTHWISE_CONV2D; weights (height, width, channels, multiplier)."""
-        accumulator = ACCUMULATORS[source.dtype]
-        attribute = _attribute("DepthwiseConv2d", list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
         depth = weights.shape[2] * weights.shape[3]
         shape = _window_shape(source, weights.shape[:2], pad, stride, dilation, depth)
-        return self._kernel_op(ts.Op.DEPTHWISE_CONV2D, attribute, source, weights, bias, zero, shape)
+        window = list(pad), list(stride), list(dilation)
+        return self._kernel_op("DEPTHWISE_CONV2D", window, source, weights, bias, zero, shape)
 
     def transpose_conv(
         self,
@@ -293,23 +271,17 @@ class Graph:
         stride: tuple[int, int] = (2, 2),
     ) -> Value:
         """Add TRANSPOSE_CONV2D; weights (output, height, width, input)."""
-        accumulator = ACCUMULATORS[source.dtype]
-        attribute = _attribute("TransposeConv2d", list(out_pad), list(stride), False, DTYPES[accumulator])
         n, height, width, _ = source.shape
         out, kernel_height, kernel_width, _ = weights.shape
-        shape = (
-            n,
-            (height - 1) * stride[0] + out_pad[0] + out_pad[1] + kernel_height,
-            (width - 1) * stride[1] + out_pad[2] + out_pad[3] + kernel_width,
-            out,
-        )
-        return self._kernel_op(ts.Op.TRANSPOSE_CONV2D, attribute, source, weights, bias, zero, shape)
+        rows = (height - 1) * stride[0] + out_pad[0] + out_pad[1] + kernel_height
+        columns = (width - 1) * stride[1] + out_pad[2] + out_pad[3] + kernel_width
+        window = list(out_pad), list(stride)
+        return self._kernel_op("TRANSPOSE_CONV2D", window, source, weights, bias, zero, (n, rows, columns, out))
 
     def matmul(self, first: Value, second: Value, zeros: tuple[int, int] = (0, 0)) -> Value:
         """Add MATMUL of (N, H, C) and (N, C, W); the result is int32, or int48 for int16."""
         inputs = [first, second, self.const([zeros[0]], first.dtype), self.const([zeros[1]], second.dtype)]
-        shape = (*first.shape[:2], second.shape[2])
-        return self._op(ts.Op.MATMUL, _attribute("MatMul"), inputs, shape, ACCUMULATORS[first.dtype])
+        return self._op("MATMUL", inputs, (*first.shape[:2], second.shape[2]), ACCUMULATORS[first.dtype])
 
     def average_pool(
         self,
@@ -321,11 +293,10 @@ class Graph:
         zero_out: int = 0,
     ) -> Value:
         """Add AVG_POOL2D."""
-        wide = source.dtype if source.dtype == "float32" else "int32"
-        attribute = _attribute("AvgPool2d", list(kernel), list(stride), list(pad), DTYPES[wide])
+        wide = DTYPES[source.dtype if source.dtype == "float32" else "int32"]
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
-        zeros = [self.const([zero_in], source.dtype), self.const([zero_out], source.dtype)]
-        return self._op(ts.Op.AVG_POOL2D, attribute, [source, *zeros], shape, source.dtype)
+        inputs = [source, self.const([zero_in], source.dtype), self.const([zero_out], source.dtype)]
+        return self._op("AVG_POOL2D", inputs, shape, source.dtype, list(kernel), list(stride), list(pad), wide)
 
     def max_pool(
         self,
@@ -335,9 +306,8 @@ class Graph:
         pad: Sequence[int] = NO_PADDING,
     ) -> Value:
         """Add MAX_POOL2D."""
-        attribute = _attribute("MaxPool2d", list(kernel), list(stride), list(pad), ts.NanPropagationMode.PROPAGATE)
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
-        return self._op(ts.Op.MAX_POOL2D, attribute, [source], shape, source.dtype)
+        return self._op("MAX_POOL2D", [source], shape, source.dtype, list(kernel), list(stride), list(pad), _NAN)
 
     def resize(
         self,
@@ -347,49 +317,45 @@ class Graph:
         offset: tuple[int, int] = (0, 0),
         border: tuple[int, int] = (0, 0),
     ) -> Value:
-        """Add RESIZE, "NEAREST" or "BILINEAR" (to int32, int48); scale is y numerator, denominator, then the same for
-        x.
-        """
-        attribute = _attribute("Resize", getattr(ts.ResizeMode, mode))
+        """Add RESIZE, "NEAREST" or "BILINEAR" (to int32, int48); scale is y numerator, denominator, then those of x."""
         extents = [
             ((source.shape[1 + axis] - 1) * scale[2 * axis] - offset[axis] + border[axis]) // scale[2 * axis + 1] + 1
             for axis in (0, 1)
         ]
         inputs = [source, self._shape(scale), self._shape(offset), self._shape(border)]
         dtype = ACCUMULATORS[source.dtype] if mode == "BILINEAR" else source.dtype
-        return self._op(ts.Op.RESIZE, attribute, inputs, (source.shape[0], *extents, source.shape[3]), dtype)
+        shape = (source.shape[0], *extents, source.shape[3])
+        return self._op("RESIZE", inputs, shape, dtype, getattr(ts.ResizeMode, mode))
 
     def cond_if(self, condition: Value, then: Body, otherwise: Body, arguments: Sequence[Value]) -> Value:
         """Add COND_IF on one bool. The result has the first argument's shape and type."""
-        attribute = _attribute("CondIf", self._body(then, arguments), self._body(otherwise, arguments))
-        first = arguments[0]
-        return self._op(ts.Op.COND_IF, attribute, [condition, *arguments], first.shape, first.dtype)
+        bodies = self._body(then, arguments), self._body(otherwise, arguments)
+        return self._op("COND_IF", [condition, *arguments], arguments[0].shape, arguments[0].dtype, *bodies)
 
     def while_loop(self, condition: Body, body: Body, arguments: Sequence[Value]) -> tuple[Value, ...]:
         """Add WHILE_LOOP. The results have the arguments' shapes and types."""
-        attribute = _attribute("WhileLoop", self._body(condition, arguments), self._body(body, arguments))
+        bodies = self._body(condition, arguments), self._body(body, arguments)
         first, *rest = arguments
         more = [self._named(value.shape, value.dtype) for value in rest]
-        result = self._op(ts.Op.WHILE_LOOP, attribute, arguments, first.shape, first.dtype, *more)
-        return (result, *more)
+        return (self._op("WHILE_LOOP", arguments, first.shape, first.dtype, *bodies, more=more), *more)
 
     def _kernel_op(
         self,
-        op: Any,
-        attribute: Any,
+        op: str,
+        window: Sequence[list[int]],
         source: Value,
         weights: Array | Value,
         bias: Array | Value,
         zero: int,
-        shape: tuple[int, ...],
+        shape: Sequence[int],
         weight_type: str = "int8",
         weight_zero: int = 0,
     ) -> Value:
         accumulator = ACCUMULATORS[source.dtype]
         held = weights if isinstance(weights, Value) else self.const(weights, weight_type)
-        added = bias if isinstance(bias, Value) else self.const(bias, accumulator)
         zeros = [self.const([zero], source.dtype), self.const([weight_zero], held.dtype)]
-        return self._op(op, attribute, [source, held, added, *zeros], shape, accumulator)
+        added = bias if isinstance(bias, Value) else self.const(bias, accumulator)
+        return self._op(op, [source, held, added, *zeros], shape, accumulator, *window, False, DTYPES[accumulator])
 
     def _argument(self, shape: Sequence[int], dtype: str) -> Value:
         value = self._named(shape, dtype)
@@ -418,32 +384,19 @@ class Graph:
         return Value(f"t{self._count}", tuple(shape), dtype)
 
     def _op(
-        self, op: Any, attribute: Any, inputs: Sequence[Value], shape: Sequence[int], dtype: str, *more: Value
+        self, op: str, inputs: Sequence[Value], shape: Sequence[int], dtype: str, *attributes: Any, more: Any = ()
     ) -> Value:
         """Add an operator and return its first output; `more` are the shapes and types of further outputs."""
-        value = self._named(shape, dtype)
-        self._declare(value)
-        for other in more:
-            self._declare(other)
-        outputs = [value.name, *(other.name for other in more)]
-        self._serializer.addOperator(op, [v.name for v in inputs], outputs, attribute)
-        return value
-
-    def _declare(self, value: Value) -> None:
-        block = self._serializer.currRegion.currBasicBlock
-        block.addTensor(value.name, list(value.shape), DTYPES[value.dtype])
-
-
-def _attribute(kind: str, *values: Any, **named: Any) -> Any:
-    """Return an operator's attribute, by the serializer's name of its kind."""
-    attribute = ts.TosaSerializerAttribute()
-    getattr(attribute, f"{kind}Attribute")(*values, **named)
-    return attribute
-
-
-def _kind(operator: str) -> str:
-    """Return the kind of an operator's attribute, by TOSA's name of the operator."""
-    return "IntDiv" if operator == "INTDIV" else "".join(part.capitalize() for part in operator.split("_"))
+        attribute = ts.TosaSerializerAttribute()
+        kind = _KINDS.get(op) or "".join(part.capitalize() for part in op.split("_"))
+        getattr(attribute, f"{kind}Attribute")(*attributes)
+        outputs = [self._named(shape, dtype), *more]
+        for value in outputs:
+            block = self._serializer.currRegion.currBasicBlock
+            block.addTensor(value.name, list(value.shape), DTYPES[value.dtype])
+        names = [[value.name for value in values] for values in (inputs, outputs)]
+        self._serializer.addOperator(getattr(ts.Op, op), *names, attribute)
+        return outputs[0]
 
 
 def multiplier_shift(factor: float, bits: int = 31) -> tuple[int, int]:

@@ -6,12 +6,13 @@ A marker `# @name` ends the line; `marked` finds its number, so this file can be
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from ethos_hil.lowering.model import Method
-from ethos_hil.lowering.testing.function_module import module_of
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 
 Inputs = tuple[torch.Tensor, ...]
 Given = tuple[nn.Module, Inputs]
@@ -43,31 +44,16 @@ class Known(nn.Module):
         return torch.softmax(x, -1)  # @softmax
 
 
-class TwoPartitions(nn.Module):
+def sort_between(net: Any, x: torch.Tensor) -> torch.Tensor:
     """A sort that stays on the CPU splits the network in two."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before = nn.Conv2d(3, 8, 3)
-        self.after = nn.Conv2d(8, 4, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.relu(self.before(x))  # @before
-        x = torch.sort(x, dim=1).values  # @sort
-        return self.after(x)  # @after
+    x = torch.relu(net.before(x))  # @before
+    x = torch.sort(x, dim=1).values  # @sort
+    return net.after(x)  # @after
 
 
-class ChannelsLast(nn.Module):
-    """Two outputs; its tensors lie in memory as NHWC when the input does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 8, 3, padding=1)
-        self.second = nn.Conv2d(8, 4, 3, padding=1)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        y = torch.sigmoid(self.first(x))
-        return self.second(nn.functional.max_pool2d(y, 2, 2)), y
+def two_outputs(net: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = torch.sigmoid(net.first(x))
+    return net.second(nn.functional.max_pool2d(y, 2, 2)), y
 
 
 def add_two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -75,30 +61,16 @@ def add_two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x + y
 
 
-class FunctionalPool(nn.Module):
+def pool_without_stride(net: Any, x: torch.Tensor) -> torch.Tensor:
     """A max pool without a stride, which upstream's partitioner rejects."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.max_pool2d(self.conv(x), 2)  # @functional_pool
+    return nn.functional.max_pool2d(net.conv(x), 2)  # @functional_pool
 
 
-class LateTables(nn.Module):
+def look_up_late(net: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Look-ups that follow transpositions in TOSA: plainly, behind a reshape, before a convolution, in a gate."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 6, 3, padding=1)
-        self.gate = nn.Conv2d(6, 6, 1)
-        self.dense = nn.Linear(6 * 8 * 7, 5)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x = self.first(nn.functional.hardswish(x))  # @late_conv
-        y = torch.sigmoid(self.gate(x)) * x  # @late_gate
-        return self.dense(nn.functional.hardswish(self.gate(y)).flatten(1)), torch.sigmoid(self.first(y[:, :3]))
+    x = net.first(nn.functional.hardswish(x))  # @late_conv
+    y = torch.sigmoid(net.gate(x)) * x  # @late_gate
+    return net.dense(nn.functional.hardswish(net.gate(y)).flatten(1)), torch.sigmoid(net.first(y[:, :3]))
 
 
 def pool_with_indices(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -168,68 +140,37 @@ class Looping(nn.Module):
         return result
 
 
-class BranchWithLayers(nn.Module):
+def branch_into_layers(net: Any, x: torch.Tensor) -> torch.Tensor:
     """Branches with weights, which upstream cannot lower."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.one = nn.Conv2d(2, 4, 3)
-        self.other = nn.Conv2d(2, 4, 3)
+    def yes(y: torch.Tensor) -> torch.Tensor:
+        return net.one(y)  # @branch_layer
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        def yes(y: torch.Tensor) -> torch.Tensor:
-            return self.one(y)  # @branch_layer
+    def no(y: torch.Tensor) -> torch.Tensor:
+        return net.other(y)
 
-        def no(y: torch.Tensor) -> torch.Tensor:
-            return self.other(y)
-
-        return torch.cond(x.sum() > 0, yes, no, (x,))
+    return torch.cond(x.sum() > 0, yes, no, (x,))
 
 
-class Encoder(nn.Module):
+def encode(net: Any, x: torch.Tensor) -> torch.Tensor:
     """The front half of a network of two methods."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3, padding=1)
-        self.pool = nn.MaxPool2d(2)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.pool(torch.relu(self.conv(x)))  # @encode
+    return net.pool(torch.relu(net.conv(x)))  # @encode
 
 
-class Score(nn.Module):
+def score(net: Any, x: torch.Tensor) -> torch.Tensor:
     """The back half."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(128, 5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(x.flatten(1))  # @score
+    return net.linear(x.flatten(1))  # @score
 
 
-class Gated(nn.Module):
+def gate(net: Any, x: torch.Tensor) -> torch.Tensor:
     """A convolution multiplied by a gate."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(2, 4, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.conv(x)
-        return torch.sigmoid(y) * y
+    y = net.conv(x)
+    return torch.sigmoid(y) * y
 
 
-class Ranked(nn.Module):
+def rank(net: Any, x: torch.Tensor) -> torch.Tensor:
     """Weights and sorts its input, on the CPU."""
-
-    def __init__(self, weights: torch.Tensor) -> None:
-        super().__init__()
-        self.register_buffer("weights", weights)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sort(x * self.get_buffer("weights"), dim=1).values
+    return torch.sort(x * net.weights, dim=1).values
 
 
 def known() -> Given:
@@ -239,13 +180,15 @@ def known() -> Given:
 
 def two_partitions() -> Given:
     torch.manual_seed(2)
-    return TwoPartitions(), (torch.randn(1, 3, 8, 8),)
+    net = keeping(sort_between, before=nn.Conv2d(3, 8, 3), after=nn.Conv2d(8, 4, 1))
+    return net, (torch.randn(1, 3, 8, 8),)
 
 
 def channels_last() -> Given:
+    """Its tensors lie in memory as NHWC when the input does."""
     torch.manual_seed(3)
     inputs = torch.randn(1, 3, 8, 6).to(memory_format=torch.channels_last)
-    return ChannelsLast(), (inputs,)
+    return keeping(two_outputs, first=nn.Conv2d(3, 8, 3, padding=1), second=nn.Conv2d(8, 4, 3, padding=1)), (inputs,)
 
 
 def add() -> Given:
@@ -267,12 +210,13 @@ def calibrated() -> Calibrated:
 
 def functional_pool() -> Given:
     torch.manual_seed(7)
-    return FunctionalPool(), (torch.randn(1, 3, 8, 8),)
+    return keeping(pool_without_stride, conv=nn.Conv2d(3, 8, 3)), (torch.randn(1, 3, 8, 8),)
 
 
 def late_tables() -> Given:
     torch.manual_seed(10)
-    return LateTables(), (torch.randn(1, 3, 8, 7),)
+    layers = {"first": nn.Conv2d(3, 6, 3, padding=1), "gate": nn.Conv2d(6, 6, 1), "dense": nn.Linear(6 * 8 * 7, 5)}
+    return keeping(look_up_late, **layers), (torch.randn(1, 3, 8, 7),)
 
 
 def indices() -> Given:
@@ -310,25 +254,26 @@ def looping() -> Calibrated:
 def branch_with_layers() -> Calibrated:
     torch.manual_seed(23)
     x = torch.rand(1, 2, 6, 6)
-    return BranchWithLayers(), (x,), [(x,), (-x,)]
+    net = keeping(branch_into_layers, one=nn.Conv2d(2, 4, 3), other=nn.Conv2d(2, 4, 3))
+    return net, (x,), [(x,), (-x,)]
 
 
 def methods() -> dict[str, object]:
     torch.manual_seed(24)
-    encoder, x, y = Encoder(), torch.randn(1, 3, 8, 8), torch.rand(1, 8, 4, 4)
-    weights = torch.rand(1, 500)
+    encoder = keeping(encode, conv=nn.Conv2d(3, 8, 3, padding=1), pool=nn.MaxPool2d(2))
+    x, y, weights = torch.randn(1, 3, 8, 8), torch.rand(1, 8, 4, 4), torch.rand(1, 500)
     return {
         "encode": (encoder, (x,)),
-        "score": (Score(), (y,), [(y,), (2 * y,)]),
+        "score": (keeping(score, linear=nn.Linear(128, 5)), (y,), [(y,), (2 * y,)]),
         "encode_again": (encoder, (x,)),
-        "rank": Method(Ranked(weights), (torch.rand(1, 500),), on_cpu=True),
-        "rank_again": Method(Ranked(weights), (torch.rand(1, 500),), on_cpu=True),
+        "rank": Method(keeping(rank, weights=weights), (torch.rand(1, 500),), on_cpu=True),
+        "rank_again": Method(keeping(rank, weights=weights), (torch.rand(1, 500),), on_cpu=True),
     }
 
 
 def partitioned() -> dict[str, object]:
     torch.manual_seed(25)
-    gated, x = Gated(), torch.randn(1, 2, 6, 6)
+    gated, x = keeping(gate, conv=nn.Conv2d(2, 4, 3)), torch.randn(1, 2, 6, 6)
     return {"all": (gated, (x,)), "some": Method(gated, (x,), leave=("aten.sigmoid.default",))}
 
 

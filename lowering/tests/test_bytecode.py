@@ -8,10 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
-from ethos_hil.lowering.user_code.user_function import check_bytecode, imported_files, load_function
+from ethos_hil.lowering.user_code.user_function import (
+    Sources,
+    check_bytecode,
+    imported_files,
+    is_framework_file,
+    load_function,
+)
 
 OLD, NEW = "FACTOR = 2.0\n", "FACTOR = 0.5\n"
 
@@ -125,3 +132,38 @@ def test_so_is_any_function_of_the_users(option: str, tmp_path: Path) -> None:
 def test_installed_packages_are_left_out() -> None:
     root = Path(pytest.__file__).parents[1]
     assert imported_files(root) == []
+
+
+# --- The user's line in a stack trace: the innermost one that is not a framework's.
+
+CONTAINER = f"{Path(torch.__file__).parent}/nn/modules/container.py"
+TRACE = f"""  File "/home/me/project/net.py", line 12, in forward
+    x = self.stem(x)
+  File "{CONTAINER}", line 253, in forward
+    input = module(input)
+  File "/home/me/project/layers/blocks.py", line 7, in forward
+    return self.conv(x)
+  File "{Path(torch.__file__).parent}/nn/modules/conv.py", line 565, in forward
+    return self._conv_forward(input, self.weight, self.bias)
+  File "/opt/other/lib/python3.11/site-packages/executorch/backends/arm/_passes/rewrite_conv_pass.py", line 592, in call
+  File "<eval_with_key>.12", line 5, in forward
+"""
+
+
+def test_the_innermost_own_frame_wins() -> None:
+    assert Sources(Path("/home/me/project")).locate(TRACE) == "layers/blocks.py:7"
+    assert Sources(Path("/elsewhere")).locate(TRACE) == "blocks.py:7"
+    assert Sources().locate(TRACE) == "blocks.py:7"
+
+
+def test_a_trace_without_own_frames_gives_nothing() -> None:
+    assert Sources().locate(None) is None
+    assert Sources().locate("") is None
+    assert Sources().locate(f'File "{CONTAINER}", line 3, in forward') is None
+
+
+def test_only_the_frameworks_are_excluded() -> None:
+    assert is_framework_file(CONTAINER)
+    assert is_framework_file("<string>")
+    assert not is_framework_file("/opt/lib/python3.11/site-packages/timm/models/resnet.py")
+    assert not is_framework_file("/home/me/torch/net.py")

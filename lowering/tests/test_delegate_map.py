@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
+import torch
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.artifact import Artifact, NpuOp
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.command_stream import DMA_START
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
-from ethos_hil.lowering.map.delegate_map import (
-    AtenCall,
-    Partition,
-    build_map,
-    compute_offsets,
-    read_tables,
-)
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, compute_offsets, read_tables
+from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.tests.conftest import Lowered
 from ethos_hil.lowering.tests.known_model import marked
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 
 # --- A hand-made partition: conv (two stripes) with a fused rescale and table, then an add of unknown origin. ---
 
@@ -64,8 +65,9 @@ PARTITION = Partition(
     handles={"conv2d.1": 4, "relu.1": 5, "sigmoid.1": 6},
     surviving=frozenset({"conv2d.1", "relu.1", "sigmoid.1"}),
 )
+QUEUE = "offset,cmdstream_id,optimised_id,scheduled_id"
 TABLES = {
-    "queue": ["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30", "20,1,20,30", "32,1,21,31"],
+    "queue": [QUEUE, "8,1,20,30", "20,1,20,30", "32,1,21,31"],
     "optimised": ["id,source_id,operator", "20,10,Conv2D", "21,12,Add", "22,11,LUT"],
     "source": ["id,operator,ext_key", "10,Conv2D,2", "11,Table,4", "12,Add,5"],
     "perf": [
@@ -86,11 +88,13 @@ def database(**replaced: list[str]) -> str:
     return f"<?xml version='1.0' encoding='UTF-8'?>\n<debug>{body}</debug>"
 
 
-STREAM = make_stream(CONV, CONV, ELEMENTWISE)
+def mapped(text: str, stream: bytes | None = None, first_id: int = 0) -> tuple[NpuOp, ...]:
+    stream = make_stream(CONV, CONV, ELEMENTWISE) if stream is None else stream
+    return build_map({"main": GRAPH}, text, stream, PARTITION, first_id=first_id)
 
 
 def test_rows_name_everything_that_is_fused_into_them() -> None:
-    rows = build_map({"main": GRAPH}, database(), STREAM, PARTITION, first_id=7)
+    rows = mapped(database(), first_id=7)
     conv = ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default", "aten.sigmoid.default")
     both, last = ("net.py:3", "net.py:4"), ("net.py:4",)
     assert rows == (
@@ -99,37 +103,31 @@ def test_rows_name_everything_that_is_fused_into_them() -> None:
         # The add has no trace: it belongs to what it reads.
         NpuOp("npu00009", "Add", 32, "ADD", ("aten.sigmoid.default",), "", "net.py:4", (6,), 7, "sum", 5, last),
     )
-    assert sum(row.vela_cycles for row in rows) == 108
 
 
-def test_a_stream_that_goes_on_after_the_last_row_is_an_error() -> None:
+def test_a_queue_that_does_not_fit_the_stream_is_an_error() -> None:
     with pytest.raises(CompileError, match="ends at byte 32, the command stream's last operation is at 44"):
-        build_map({"main": GRAPH}, database(), make_stream(CONV, CONV, ELEMENTWISE, POOL), PARTITION, first_id=0)
-
-
-def test_a_row_that_ends_at_no_operation_is_an_error() -> None:
-    queue = ["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30", "24,1,20,30", "32,1,21,31"]
+        mapped(database(), make_stream(CONV, CONV, ELEMENTWISE, POOL))
+    queue = [QUEUE, "8,1,20,30", "24,1,20,30", "32,1,21,31"]
     with pytest.raises(CompileError, match="names byte 24, where no NPU operation is"):
-        build_map({"main": GRAPH}, database(queue=queue), STREAM, PARTITION, first_id=0)
+        mapped(database(queue=queue))
 
 
 def test_an_operation_made_by_vela_goes_by_the_tensor_it_writes() -> None:
-    optimised = ["id,source_id,operator", "20,10,Conv2D", "21,99,Add", "22,11,LUT"]
-    rows = build_map({"main": GRAPH}, database(optimised=optimised), STREAM, PARTITION, first_id=0)
+    rows = mapped(database(optimised=["id,source_id,operator", "20,10,Conv2D", "21,99,Add", "22,11,LUT"]))
     assert (rows[2].tosa_op, rows[2].source) == ("ADD", "net.py:4")
 
 
 def test_an_operation_made_by_vela_of_an_input_goes_by_who_reads_it() -> None:
     """On an Ethos-U85 truth values that come in become bytes first."""
-    queue = ["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,23,33", "20,1,20,30", "32,1,21,31"]
-    optimised = ["id,source_id,operator", "20,10,Conv2D", "21,12,Add", "23,0,NotEqual"]
-    perf = [*TABLES["perf"], "33,23,NotEqual,x_int8,0"]
-    stream = make_stream(ELEMENTWISE, CONV, ELEMENTWISE)
+    tables = {
+        "queue": [QUEUE, "8,1,23,33", "20,1,20,30", "32,1,21,31"],
+        "optimised": ["id,source_id,operator", "20,10,Conv2D", "21,12,Add", "23,0,NotEqual"],
+        "perf": [*TABLES["perf"], "33,23,NotEqual,x_int8,0"],
+    }
     for readers, name in (["31,30,0", "31,33,1"], "ADD"), (["30,33,0", "31,33,1"], "CONV2D"), ([], ""):
-        text = database(
-            queue=queue, optimised=optimised, perf=perf, perf_debug_conn=["id,input_op_id,input_index", *readers]
-        )
-        rows = build_map({"main": GRAPH}, text, stream, PARTITION, first_id=0)
+        text = database(**tables, perf_debug_conn=["id,input_op_id,input_index", *readers])
+        rows = mapped(text, make_stream(ELEMENTWISE, CONV, ELEMENTWISE))
         assert (rows[0].npu_op, rows[0].tosa_op) == ("NotEqual", name)
         assert ("aten.conv2d.default" in rows[0].aten_ops) == (name == "CONV2D")
 
@@ -151,7 +149,7 @@ def test_a_look_up_goes_by_what_it_reads_where_names_were_given_anew() -> None:
         "softmax.1": AtenCall("softmax.1", "aten.softmax.int", "", "net.py:4", "div.1"),
     }
     text = database(
-        queue=["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30"],
+        queue=[QUEUE, "8,1,20,30"],
         optimised=["id,source_id,operator", "20,10,ReduceSum"],
         source=["id,operator,ext_key", "10,ReduceSum,1", "11,Table,2"],
         perf=["id,optimised_id,operator,name,op_cycles", "30,20,ReduceSum,table,5"],
@@ -170,20 +168,17 @@ def test_a_gather_is_mapped_though_the_queue_has_none() -> None:
     """It is DMA by an index. Two of them between the convolution and the addition are as many gathers, in order."""
     by_index, plain = (struct.pack("<2I", 0x0130 | bit << 27, DMA_START) for bit in (1, 0))
     stream = b"".join([make_stream(CONV, CONV)[:-4], by_index, plain, by_index, make_stream(ELEMENTWISE)])
-    queue = ["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30", "20,1,20,30", "56,1,21,31"]
+    queue = [QUEUE, "8,1,20,30", "20,1,20,30", "56,1,21,31"]
     optimised = [*TABLES["optimised"], "23,11,Gather", "24,12,Gather"]
     # The second was scheduled first.
     perf = [*TABLES["perf"], "34,23,Gather,table,5", "33,24,Gather,sum,6"]
-    rows = build_map(
-        {"main": GRAPH}, database(queue=queue, optimised=optimised, perf=perf), stream, PARTITION, first_id=0
-    )
+    rows = mapped(database(queue=queue, optimised=optimised, perf=perf), stream)
     assert [(row.npu_op, row.end_offset, row.tosa_op) for row in rows[2:]] == [
         ("Gather", 28, "ADD"),
         ("Gather", 44, "TABLE"),
         ("Add", 56, "ADD"),
     ]
-    mapped = build_map({"main": GRAPH}, database(queue=queue, perf=perf[:-2]), stream, PARTITION, first_id=0)
-    assert [row.npu_op for row in mapped] == ["Conv2D", "Conv2D", "Add"]
+    assert [row.npu_op for row in mapped(database(queue=queue, perf=perf[:-2]), stream)] == ["Conv2D", "Conv2D", "Add"]
 
 
 @pytest.mark.parametrize("text", ["", "<debug>", "no xml at all", "<debug></debug>"])
@@ -218,10 +213,7 @@ def test_every_row_of_a_known_model_names_its_module_and_line(lowered: Lowered, 
     rows = lowered("known", npu).npu_ops
     expected = {(marked(marker), module) for marker, module, _ in EXPECTED}
     for row in rows:
-        assert row.aten_ops, row
-        assert row.npu_op, row
-        assert row.tosa_op, row
-        assert row.debug_handles, row
+        assert all((row.aten_ops, row.npu_op, row.tosa_op, row.debug_handles)), row
         assert (row.source, row.module) in expected | {(marked("sigmoid"), "")}, row
     for marker, module, aten in EXPECTED:
         here = [row for row in rows if (row.source, row.module) == (marked(marker), module)]
@@ -233,3 +225,44 @@ def test_every_row_of_a_known_model_names_its_module_and_line(lowered: Lowered, 
     order = [marker for marker, _, _ in EXPECTED]
     first = [next(at for at, row in enumerate(rows) if row.source == marked(marker)) for marker in ("stem", "head")]
     assert first == sorted(first), order
+
+
+# --- An operator that upstream decomposes before it quantises is mapped to its own line.
+
+
+def lower_products(cache: Path) -> Artifact:
+    """A subtraction from a number, a matmul, an einsum and an attention, one after the other."""
+
+    def products(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        product = torch.einsum("bqd,bkd->bqk", x @ y, 1 - y)
+        return torch.nn.functional.scaled_dot_product_attention(product, product, product)
+
+    inputs = (torch.randn(2, 4, 4), torch.randn(2, 4, 4))
+    model = from_module(module_of(products), inputs, [inputs], label="products", root=Path(__file__).parent)
+    return lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(cache))
+
+
+def test_what_upstream_takes_apart_is_still_known(tmp_path: Path) -> None:
+    artifact = lower_products(tmp_path)
+    assert artifact.notes == ()
+    assert [row.id for row in artifact.npu_ops if not row.aten_ops] == []
+    assert {name for row in artifact.npu_ops for name in row.aten_ops} >= {
+        "aten.matmul.default",
+        "aten.einsum.default",
+        "aten.rsub.Scalar",
+        "aten.scaled_dot_product_attention.default",
+    }
+    assert {row.source.partition(":")[0] for row in artifact.npu_ops} == {Path(__file__).name}
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+def test_without_the_traces_it_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "off")
+    artifact = lower_products(tmp_path)
+    assert [row.id for row in artifact.npu_ops if not row.aten_ops] != []
+    assert artifact.notes == (
+        "NPU operations that compute aten.einsum.default, aten.matmul.default, aten.rsub.Scalar, "
+        "aten.scaled_dot_product_attention.default have no origin in the map: upstream's quantiser drops it, and "
+        "ETHOS_HIL_PATCHES=off",
+    )

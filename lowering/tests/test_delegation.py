@@ -15,9 +15,8 @@ from ethos_hil.lowering.formats.pte_model import DelegateCall
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.oracle.reference import Reference
-from ethos_hil.lowering.tests.conftest import MODELS, U55, Lowered
+from ethos_hil.lowering.tests.conftest import MODELS, U55, Lowered, quantised_by_upstream
 from ethos_hil.lowering.tests.known_model import marked
-from ethos_hil.lowering.tests.upstream import quantised_by_upstream
 
 pytestmark = [
     pytest.mark.slow,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +15,18 @@ from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.npu.u65 import U65
 from ethos_hil.base.npu.u85 import U85
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.repairs import mend as mending
-from ethos_hil.lowering.repairs.checks import excess_padding, scan_padding
+from ethos_hil.lowering.repairs.checks import Overrun, excess_padding, overruns, scan, scan_padding
 from ethos_hil.lowering.repairs.constant_result import constant_results, scan_results
 from ethos_hil.lowering.repairs.defect import DefectFinding
 from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend, mend_crash
 from ethos_hil.lowering.testing.programs.pieces import layer, requantized, spread, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.lowering.tests.conftest import MODELS, Lowered
+from ethos_hil.lowering.tests.known_model import marked
 from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
@@ -183,3 +190,111 @@ def test_outputs_that_no_input_reaches_are_no_excess(
     output = mended(graph, "ethos-u85-256").output
     assert scan_padding(output.parsed.command_stream)
     assert excess_padding(output.parsed, output.tosa) == ()
+
+
+# --- Transfers beyond the NPU's internal memory are found, whatever order the registers were set in; others are not.
+
+REGION, DESTINATION, LENGTH, SOURCE = 0x131, 0x031, 0x032, 0x030
+INTERNAL = 0x100
+START = struct.pack("<I", 0x10)
+SHRAM = 0x4000
+
+
+def region(value: int) -> bytes:
+    return struct.pack("<I", value << 16 | REGION)
+
+
+def wide(register: int, value: int) -> bytes:
+    return struct.pack("<2I", value >> 32 << 16 | 0x4000 | register, value & 0xFFFFFFFF)
+
+
+def table_at(address: int, size: int = 256) -> bytes:
+    return region(INTERNAL) + wide(DESTINATION, address) + wide(LENGTH, size) + START
+
+
+@pytest.mark.parametrize("address", [SHRAM, SHRAM - 1, 0x6000, 1 << 32])
+def test_a_table_beyond_shram_is_found(address: int) -> None:
+    assert scan(table_at(address), SHRAM) == (Overrun(20, address, address + 256, SHRAM),)
+
+
+@pytest.mark.parametrize("address", [0, SHRAM - 256])
+def test_a_table_inside_shram_is_none(address: int) -> None:
+    assert scan(table_at(address), SHRAM) == ()
+
+
+def test_a_transfer_to_other_memory_may_go_anywhere() -> None:
+    assert scan(region(1) + wide(DESTINATION, 1 << 33) + wide(LENGTH, 256) + START, SHRAM) == ()
+    # Nor does it matter where a transfer comes from.
+    assert scan(wide(SOURCE, 1 << 33) + table_at(0), SHRAM) == ()
+
+
+def test_registers_keep_their_values() -> None:
+    stream = table_at(0x3000) + wide(DESTINATION, SHRAM) + START + region(1) + START + region(INTERNAL) + START
+    assert [(transfer.offset, transfer.begin) for transfer in scan(stream, SHRAM)] == [(32, SHRAM), (48, SHRAM)]
+
+
+def test_a_payload_is_no_command() -> None:
+    """Another register's second word that looks like a DMA_START, and like the region's choice."""
+    words = wide(0x005, 0x10) + wide(0x005, INTERNAL << 16 | REGION)
+    assert scan(wide(DESTINATION, SHRAM) + wide(LENGTH, 256) + words + START, SHRAM) == ()
+
+
+def test_the_sizes_stand_in_the_config_word(lowered: Lowered) -> None:
+    (delegate,) = lowered("add").delegates
+    blob = delegate.blob
+    assert overruns(blob) == ()
+    for word, count in ((0x1005, 1), (0x1006, 1), (0x1807, 0), (0x3008, 0)):  # ethos-u55-32, -64, -128, -256
+        assert len(overruns(with_stream(blob, table_at(SHRAM), word))) == count
+
+
+def with_stream(blob: VelaBlob, stream: bytes, config_word: int) -> VelaBlob:
+    from dataclasses import replace
+
+    return replace(blob, command_data=stream, stream_offset=0, stream_size=len(stream), config_word=config_word)
+
+
+# --- Moving tables before transpositions changes neither results nor anything else, and frees small NPUs of a defect.
+
+
+def feeding(graph: TosaGraph, operator: TosaOperator) -> str:
+    producer = graph.producers().get(operator.inputs[0])
+    return producer.op if producer is not None else "input"
+
+
+def tables(tosa: bytes) -> list[str]:
+    """What feeds each table."""
+    graph = TosaGraph.parse(tosa)
+    return [feeding(graph, operator) for operator in graph.operators if operator.op == "TABLE"]
+
+
+@pytest.mark.slow
+def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
+    artifact = lowered("late_tables", EthosU.parse("ethos-u55-64"))
+    (delegate,) = artifact.delegates
+    assert overruns(delegate.blob) == ()
+    assert [note.split(":")[0] for note in artifact.notes] == ["vela-table-beyond-shram"]
+    assert (delegate.defects, delegate.compiled is not None) == (("vela-table-beyond-shram",), True)
+    # The reference stays upstream's program: it is what the rewriting is verified by.
+    larger = lowered("late_tables")
+    assert larger.notes == ()
+    assert delegate.tosa == larger.delegates[0].tosa
+    assert "TRANSPOSE" in tables(delegate.tosa or b"")
+    assert Reference(artifact).run(artifact.example_inputs).outputs
+    # The map is of the rewritten program, and still complete.
+    assert all(op.source and op.tosa_op and op.aten_ops for op in artifact.npu_ops)
+    gates = {aten for op in artifact.npu_ops if op.source == marked("late_gate") for aten in op.aten_ops}
+    assert {"aten.conv2d.default", "aten.sigmoid.default", "aten.mul.Tensor"} <= gates
+
+
+@pytest.mark.slow
+def test_a_defect_that_remains_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from ethos_hil.lowering.cache.store import Cache
+    from ethos_hil.lowering.lower import lower
+    from ethos_hil.lowering.repairs import rewrites
+
+    monkeypatch.setattr(rewrites, "_move", lambda block, operator, chain: None)  # compiled as it is
+    with pytest.raises(CompileError) as caught:
+        lower(f"{MODELS}:late_tables", EthosU.parse("ethos-u55-64"), cache=Cache(tmp_path))
+    assert caught.value.message.startswith("Vela 5.1 places a look-up table beyond the SHRAM of ethos-u55-64")
+    assert "ethos-u55-128" in (caught.value.hint or "")
+    assert list(tmp_path.rglob("*.pte")) == []

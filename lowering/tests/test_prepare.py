@@ -159,13 +159,18 @@ def test_the_number_of_threads_is_as_it_was_after_a_failure() -> None:
 
 def test_a_model_is_lowered_in_one_thread(tmp_path: Path) -> None:
     """Else sums differ in the last bit from machine to machine, and programs with them."""
-    threads: list[int] = []
+    threads: dict[str, int] = {}
 
-    def counted(x: Tensor) -> Tensor:
-        threads.append(torch.get_num_threads())
-        return x * 2
+    def noted(stage: str) -> None:
+        threads[stage] = torch.get_num_threads()
 
-    model = from_module(module_of(counted), (torch.ones(1, 4),))
-    threads.clear()
-    lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path))
-    assert set(threads) == {1}
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        model = from_module(module_of(lambda x: x * 2), (torch.ones(1, 4),))
+        lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path), progress=noted)
+    finally:
+        torch.set_num_threads(before)
+    assert threads.pop("exporting") == threads.pop("loading ExecuTorch") == 2
+    assert "compiling with Vela" in threads
+    assert set(threads.values()) == {1}

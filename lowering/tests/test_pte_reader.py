@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall, Tensor, ValueList
+from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.lowering.formats.flatbuffer import FlatbufferError, Schema
+from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.tests.conftest import DATA
@@ -19,35 +23,17 @@ def pte(request: pytest.FixtureRequest) -> bytes:
     return (DATA / request.param).read_bytes()
 
 
-def test_an_inline_program_is_read_completely() -> None:
-    data = (DATA / "add.pte").read_bytes()
+@pytest.mark.parametrize("name", ["add.pte", "segments.pte"])
+def test_a_program_is_read_completely(name: str, recorded: Recorded) -> None:
+    """One with its delegate inside, and one with segments, constants and lists."""
+    data = (DATA / name).read_bytes()
     plan = Program.parse(data).plan()
-    assert [str(tensor) for tensor in (*plan.input_tensors, *plan.output_tensors)] == ["float32[1, 4, 4, 3]"] * 3
-    quantise = "quantized_decomposed::quantize_per_tensor.out"
-    assert [type(step) for step in plan.instructions] == [KernelCall, KernelCall, DelegateCall, KernelCall]
-    assert plan.operators == (quantise, "quantized_decomposed::dequantize_per_tensor.out")
-    first = plan.instructions[0]
-    assert isinstance(first, KernelCall)
-    assert first.operator == quantise
-    assert [plan.values[index] for index in first.args[2:5]] == [-6, -128, 127]
-    assert plan.planned_sizes == (432,)
     (delegate,) = plan.delegates
-    assert delegate.id == "EthosUBackend"
     assert delegate.data == data[delegate.file_offset :][: len(delegate.data)]
-    assert delegate.file_offset % 16 == 0
-    assert b"--accelerator-config=ethos-u55-128" in delegate.compile_specs["compile_flags"]
-    assert len(VelaBlob.parse(delegate.data).inputs) == 2
-
-
-def test_segments_constants_and_lists_are_read() -> None:
-    data = (DATA / "segments.pte").read_bytes()
-    plan = Program.parse(data).plan()
-    table = plan.tensor(0)
-    assert (str(table), len(table.data or b"")) == ("int8[10, 8]", 80)
-    assert ValueList("int", (11, 12)) in plan.values
-    (delegate,) = plan.delegates
-    assert delegate.file_offset == 3456
-    VelaBlob.parse(delegate.data)
+    assert VelaBlob.parse(delegate.data).inputs
+    short = replace(delegate, data=delegate.data[:16])
+    parts = (plan.name, *plan.values, plan.inputs, plan.outputs, *plan.instructions, plan.operators, short)
+    recorded.check("\n".join(map(repr, (*parts, plan.planned_sizes))))
 
 
 def test_tensors_are_laid_out_in_their_dimension_order() -> None:
@@ -62,22 +48,13 @@ def test_tensors_are_laid_out_in_their_dimension_order() -> None:
         tensor.to_bytes(array.astype(np.int16))
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "it has 0 bytes, expected at least 8"),
-        (b"ET12", "it has 4 bytes"),
-        (bytes(64), "bytes 4 to 7 are"),
-        (b"\x08\0\0\0ET12", "leads to byte 8 of 8"),
-        (b"PK\x03\x04" + bytes(100), "expected b'ET12'"),
-    ],
-)
-def test_what_is_no_program_is_named(data: bytes, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        Program.parse(data, "some.pte")
-    assert caught.value.message.startswith("some.pte: not a usable ExecuTorch program: ")
-    assert message in caught.value.message
-    assert caught.value.exit_status == 2
+def test_what_is_no_program_is_named(recorded: Recorded) -> None:
+    messages = []
+    for data in (b"", b"ET12", bytes(64), b"\x08\0\0\0ET12", b"PK\x03\x04" + bytes(100)):
+        with pytest.raises(UsageError) as caught:
+            Program.parse(data, "some.pte")
+        messages.append(caught.value.message)
+    recorded.check("\n".join(messages))
 
 
 def test_every_truncation_is_an_error(pte: bytes) -> None:
@@ -112,3 +89,100 @@ def test_a_missing_method_lists_those_there_are() -> None:
     with pytest.raises(UsageError) as caught:
         Program.parse((DATA / "add.pte").read_bytes()).plan("backward")
     assert caught.value.hint == "it has: forward"
+
+
+# --- The schema reader, and the reader it drives: damaged buffers end in an error, never in a crash or a long wait.
+
+TEXT = """
+// A comment with table Nothing { a: int; }
+namespace test;
+enum Colour : byte { RED = 3, GREEN, BLUE = 9, }
+table Leaf { value: long; name: string; }
+table Other {}
+union Kind { Leaf, Other, }
+table Root { colour: Colour = GREEN; kind: Kind; bytes: [ubyte] (force_align: 16);
+  leaves: [Leaf]; shorts: [short]; flag: bool; }
+root_type Root;
+"""
+
+
+def test_slots_follow_the_declarations_and_a_union_takes_two() -> None:
+    schema = Schema.parse(TEXT)
+    assert set(schema.tables) == {"Leaf", "Other", "Root"}
+    assert [(field.name, field.slot) for field in schema.tables["Root"]] == [
+        ("colour", 0),
+        ("kind", 2),
+        ("bytes", 3),
+        ("leaves", 4),
+        ("shorts", 5),
+        ("flag", 6),
+    ]
+    assert schema.tables["Root"][0].default == 4
+    assert schema.enums["Colour"] == {"RED": 3, "GREEN": 4, "BLUE": 9}
+
+
+def build() -> bytes:
+    """A Root with a Leaf in its union, laid out by hand."""
+    data = bytearray(120)
+    struct.pack_into("<I", data, 0, 24)  # root table
+    struct.pack_into("<8H", data, 4, 16, 20, 0, 4, 8, 12, 0, 0)  # vtable: kind type at 4, kind at 8, bytes at 12
+    struct.pack_into("<i", data, 24, 20)  # root: vtable 20 bytes before
+    data[28] = 1  # union member 1, Leaf
+    struct.pack_into("<I", data, 32, 16)  # union value at 48
+    struct.pack_into("<I", data, 36, 44)  # bytes at 80
+    struct.pack_into("<4H", data, 40, 8, 16, 4, 12)  # Leaf's vtable
+    struct.pack_into("<i", data, 48, 8)
+    struct.pack_into("<q", data, 52, -5)
+    struct.pack_into("<I", data, 60, 8)  # name at 68
+    struct.pack_into("<I2s", data, 68, 2, b"hi")
+    struct.pack_into("<I4s", data, 80, 4, b"\x01\x02\x03\x04")
+    return bytes(data)
+
+
+def test_reads_unions_strings_bytes_and_defaults() -> None:
+    record = Schema.parse(TEXT).read("Root", build())
+    assert record["colour"] == 4
+    assert record["kind"] == ("Leaf", {"value": -5, "name": "hi"})
+    assert bytes(record["bytes"]) == b"\x01\x02\x03\x04"
+    assert record["leaves"] is None
+    assert record["flag"] == 0
+
+
+def test_every_truncation_and_every_single_byte_change_is_survived() -> None:
+    schema, data = Schema.parse(TEXT), build()
+    for length in range(84):
+        with pytest.raises(FlatbufferError):
+            schema.read("Root", data[:length])
+    for at in range(len(data)):
+        for value in (0, 1, 0x7F, 0xFF):
+            changed = data[:at] + bytes([value]) + data[at + 1 :]
+            try:
+                schema.read("Root", changed)
+            except FlatbufferError:
+                continue
+
+
+def test_sharing_that_multiplies_is_cut_short() -> None:
+    # Each level refers twice to the next one: 2**40 tables in a few hundred bytes.
+    schema = Schema.parse("table Node { children: [Node]; }")
+    levels = 40
+    data = bytearray(8)
+    struct.pack_into("<I", data, 0, 8)
+    for level in range(levels):
+        at = len(data)
+        last = level == levels - 1
+        # vtable (6 bytes + pad), table (8), vector (4 + 2*4)
+        block = bytearray(28)
+        struct.pack_into("<3H", block, 8, 6, 8, 0 if last else 4)
+        struct.pack_into("<i", block, 0, -8)
+        struct.pack_into("<I", block, 4, 12)
+        struct.pack_into("<3I", block, 16, 2, 28 - 20, 28 - 24)
+        assert at == 8 + 28 * level
+        data += block
+    with pytest.raises(FlatbufferError, match="again and again"):
+        schema.read("Node", bytes(data))
+
+
+def test_unknown_constructs_are_refused() -> None:
+    with pytest.raises(ValueError, match="cannot read the declaration"):
+        Schema.parse("table T { a: [int:4]; }")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 import os
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from ethos_hil.lowering.conditions.process import quiet
+from ethos_hil.lowering.conditions.process import collecting_seldom, quiet
 
 
 def test_output_of_every_kind_is_collected(capfd: pytest.CaptureFixture[str]) -> None:
@@ -54,3 +55,21 @@ def test_log_handlers_made_before_are_kept_quiet_too_and_get_their_stream_back()
     finally:
         sys.stderr = before
         logger.handlers.clear()
+
+
+# --- The garbage collector runs seldom while a model is lowered, and as before afterwards.
+
+
+def _fails_inside() -> None:
+    before = gc.get_threshold()
+    with collecting_seldom():
+        assert gc.get_threshold()[0] > 10 * before[0]
+        assert gc.get_threshold()[1:] == before[1:]
+        raise ValueError("inside")
+
+
+def test_the_collector_is_as_before_also_after_an_error() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(ValueError, match="inside"):
+        _fails_inside()
+    assert gc.get_threshold() == before

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.formats.tosa import TosaGraph, _root, _Texts, content_digest
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
+from ethos_hil.lowering.formats.tosa_spec import TosaProfile, TosaSpec
 from ethos_hil.lowering.repairs.rewrites import add_clamp
 from ethos_hil.lowering.testing.programs.pieces import layer
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
@@ -215,3 +218,53 @@ def test_names_are_new(two_outputs: bytes) -> None:
     names = {block.tensor("t1", (1,), "INT8") for _ in range(5)}
     assert len(names) == 5
     assert names <= set(block.tensors)
+
+
+# --- The TOSA that a user may request: only what upstream lowers to and Vela reads; each error names a remedy.
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("TOSA-1.0+INT", TosaSpec("1.0", "INT")),
+        (" tosa-1.0+fp ", TosaSpec("1.0", "FP")),
+        ("TOSA-1.0+INT+int16+cf", TosaSpec("1.0", "INT", ("int16", "cf"))),
+        ("TOSA-1.0+FP+BF16", TosaSpec("1.0", "FP", ("bf16",))),
+    ],
+)
+def test_a_specification_is_read_and_written(text: str, spec: TosaSpec) -> None:
+    assert TosaSpec.parse(text) == spec
+    assert TosaSpec.parse(str(spec)) == spec
+
+
+REFUSED = (
+    "TOSA-1.1+INT", "TOSA-0.80+BI", "TOSA-2.0+FP", "TOSA-1.0", "TOSA-1.0+BI", "TOSA-1.0+FP+INT", "TOSA-1.0+INT+int61",
+    "TOSA-1.0+FP+int16", "1.0+INT", "",
+)  # fmt: skip
+
+
+def test_what_cannot_be_had_is_refused(recorded: Recorded) -> None:
+    lines = []
+    for ask in (*(partial(TosaSpec.parse, text) for text in REFUSED), partial(TosaSpec, "1.1", "INT")):
+        with pytest.raises(UsageError) as caught:
+            ask()
+        lines += [caught.value.message, f"    {caught.value.hint}"]
+    recorded.check("\n".join(lines))
+
+
+@pytest.mark.slow
+def test_the_tables_are_upstreams() -> None:
+    from executorch.backends.arm.tosa.specification import Tosa_1_00, TosaSpecification
+
+    # "u55" is not an extension of TOSA but a mark for programs that an Ethos-U55 can run; --npu requests that.
+    upstreams = {
+        profile: tuple(name for name in names if name != "u55") for profile, names in Tosa_1_00.valid_extensions.items()
+    }
+    assert upstreams == TosaSpec.EXTENSIONS
+    assert set(Tosa_1_00.available_profiles) == set(get_args(TosaProfile)) == set(TosaSpec.EXTENSIONS)
+    versions = {str(version) for version in TosaSpecification._SUPPORTED_VERSIONS}
+    assert set(TosaSpec.VERSIONS) < versions, "1.1 is left out on purpose: Vela 5.1 does not read it"
+    for profile in get_args(TosaProfile):
+        for extension in ("", *TosaSpec.EXTENSIONS[profile]):
+            text = f"TOSA-1.0+{profile}" + (f"+{extension}" if extension else "")
+            assert str(TosaSpecification.create_from_string(text)) == str(TosaSpec.parse(text)) == text

@@ -18,17 +18,18 @@ import torch
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.model.exported_file import load_exported
-from ethos_hil.lowering.model.tests.archive_edit import (
+from ethos_hil.lowering.model.tests.programs import (
     CONSTANTS,
     INPUTS,
     PROGRAM,
+    PROGRAMS,
     WEIGHTS,
     changed,
     contents,
     replaced,
+    save,
     write,
 )
-from ethos_hil.lowering.model.tests.programs import PROGRAMS, save
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.upstream.names.operators import register_operators
 

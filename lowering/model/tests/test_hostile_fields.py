@@ -19,8 +19,7 @@ import pytest
 import torch
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.model.tests.archive_edit import CONSTANTS, PROGRAM, WEIGHTS, contents, write
-from ethos_hil.lowering.model.tests.programs import save
+from ethos_hil.lowering.model.tests.programs import CONSTANTS, PROGRAM, WEIGHTS, contents, save, write
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.upstream.names.operators import register_operators
 

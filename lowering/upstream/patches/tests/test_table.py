@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx import Graph, Node
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 from ethos_hil.lowering.upstream.patches import patch as applying
+from ethos_hil.lowering.upstream.patches.in_executorch import parts_in_order
 from ethos_hil.lowering.upstream.patches.patch import (
     VARIABLE,
     Patch,
@@ -26,7 +28,7 @@ from ethos_hil.lowering.upstream.patches.patch import (
     patches_on,
     resolve,
 )
-from ethos_hil.lowering.upstream.patches.table import ORIGINS, SPEED, TABLE, TABLES_FIRST
+from ethos_hil.lowering.upstream.patches.table import ORIGINS, PARTS, SPEED, TABLE, TABLES_FIRST
 
 OVERRIDES = next(patch for patch in SPEED if patch.name == "overrides")
 MATMUL = next(patch for patch in ORIGINS if "matmul" in patch.name)
@@ -194,3 +196,31 @@ def test_a_method_that_is_registered_for_good_is_not_changed_by_the_order_of_pas
         assert {key: list(method.before_passes) for key, method in registered.items()} == before
     finally:
         manager.clear_registered_pass_insertions()
+
+
+# --- Partitions, and the parts of one that is split, come in one order, whatever sets of Python make of them.
+
+
+def chains(count: int) -> list[tuple[Node, Node]]:
+    """Pairs of operators of one graph, in its order. Those that come first were made last."""
+    graph = Graph()
+    source = graph.placeholder("x")
+    pairs: list[tuple[Node, Node]] = []
+    for _ in range(count):
+        with graph.inserting_after(source):
+            first = graph.call_function(torch.relu, (source,))
+        with graph.inserting_after(first):
+            pairs.insert(0, (first, graph.call_function(torch.neg, (first,))))
+    return pairs
+
+
+def test_parts_are_upstreams_in_the_order_of_the_graph() -> None:
+    (patch,) = PARTS
+    upstream = resolve(patch.target)
+    pairs = chains(20)
+    nodes = {node for pair in pairs for node in pair}
+    wanted = [set(pair) for pair in pairs]
+    assert parts_in_order(upstream)(nodes) == wanted
+    own = upstream(nodes)
+    assert sorted(map(wanted.index, own)) == list(range(20))
+    assert own != wanted, "upstream has an order of its own now: the patch can go"

@@ -59,8 +59,8 @@ _GATE = tuple(
     f"results/tests/test_{name}.py"
     for name in ("gate", "account", "observation", "baseline", "comparison", "cause", "numbers", "pairing")
 )
-_REPAIRS = ("test_treatments.py", "test_mend.py", "test_hoist_tables.py", "test_shram.py")
-_ORACLE = ("test_bounds.py", "test_recorded_bounds.py", "test_reference.py", "test_kernels.py", "test_intermediates.py")
+_REPAIRS = ("test_treatments.py", "test_mend.py")
+_ORACLE = ("test_bounds.py", "test_recorded_bounds.py", "test_reference.py", "test_kernels.py")
 _BOUNDS = ("suites/tests/test_bounds_of_integers.py", "firmware/tests/test_oracle.py")
 
 FIRMWARE = "firmware/runtime"
