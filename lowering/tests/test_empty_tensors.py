@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -16,37 +15,19 @@ from ethos_hil.lowering.upstream import ethosu
 from ethos_hil.lowering.vela.compiler import VelaCrash
 
 NET = """
-    import torch
-    from torch import nn
+import torch
+from torch import nn
+from ethos_hil.lowering.testing.function_module import module_of
 
-    class Net(nn.Module):
-        def __init__(self, function):
-            super().__init__()
-            self.function = function
+def of(function, *shape):
+    return module_of(function).eval(), (torch.rand(*shape),)
 
-        def forward(self, x):
-            return self.function(x)
-
-    def of(function, *shape):
-        return Net(function).eval(), (torch.rand(*shape),)
-
-    def empty_input():
-        return of(lambda x: x + x, 0, 4)
-
-    def empty_slice():
-        return of(lambda x: x[:, 2:2] + 1.0, 1, 4)
-
-    def empty_part():
-        return of(lambda x: x.unbind(1)[1][:, :2] * x.split([4, 0], 2)[1].sum(), 1, 2, 4)
-
-    def statistics():
-        return nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)).eval(), (torch.rand(1, 3, 2, 2),)
-
-    def empty_rest():
-        return of(lambda x: torch.cat([x, x[:, :0]], 1) + 1.0, 1, 4)
-
-    def mean_of_nothing():
-        return of(lambda x: x.mean(1), 2, 0)
+def empty_input(): return of(lambda x: x + x, 0, 4)
+def empty_slice(): return of(lambda x: x[:, 2:2] + 1.0, 1, 4)
+def empty_part(): return of(lambda x: x.unbind(1)[1][:, :2] * x.split([4, 0], 2)[1].sum(), 1, 2, 4)
+def empty_rest(): return of(lambda x: torch.cat([x, x[:, :0]], 1) + 1.0, 1, 4)
+def mean_of_nothing(): return of(lambda x: x.mean(1), 2, 0)
+def statistics(): return nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)).eval(), (torch.rand(1, 3, 2, 2),)
 """
 U55 = EthosU.parse("ethos-u55-128")
 
@@ -54,7 +35,7 @@ U55 = EthosU.parse("ethos-u55-128")
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.py"
-    path.write_text(textwrap.dedent(NET))
+    path.write_text(NET)
     return path
 
 
@@ -71,12 +52,13 @@ def test_an_input_without_elements_is_refused(net: Path, tmp_path: Path, target:
 @pytest.mark.slow
 def test_so_are_results_and_what_is_dropped_is_not(net: Path, tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
-    with pytest.raises(CompileError, match=r"the result of aten\.slice_copy\.Tensor at net\.py:\d+ has no elements"):
-        lower(f"{net}:empty_slice", U55, cache=cache)
-    with pytest.raises(CompileError, match=r"the result of aten\.split_with_sizes_copy\.default at net\.py:\d+ has no"):
-        lower(f"{net}:empty_part", U55, cache=cache)
-    with pytest.raises(CompileError, match=r"aten\.mean.*without elements, of shape \[2, 0\]"):
-        lower(f"{net}:mean_of_nothing", U55, cache=cache)
+    for name, message in (
+        ("empty_slice", r"the result of aten\.slice_copy\.Tensor at net\.py:\d+ has no elements"),
+        ("empty_part", r"the result of aten\.split_with_sizes_copy\.default at net\.py:\d+ has no"),
+        ("mean_of_nothing", r"aten\.mean.*without elements, of shape \[2, 0\]"),
+    ):
+        with pytest.raises(CompileError, match=message):
+            lower(f"{net}:{name}", U55, cache=cache)
     assert lower(f"{net}:empty_rest", U55, cache=cache).npu_ops
     assert lower(f"{net}:statistics", TosaSpec.parse("TOSA-1.0+FP"), cache=cache).delegates
 

@@ -32,28 +32,28 @@ def counter() -> nn.Module:
     return keeping(step, n=torch.zeros(1, 4))
 
 
-class Attribute(nn.Module):
+def attribute() -> nn.Module:
     """Adds the number of calls, which it keeps in Python."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
+    def step(module: Any, x: Tensor) -> Tensor:
+        module.calls += 1
+        return x + module.calls
 
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        return x + self.calls
+    module: Any = keeping(step)
+    module.calls = 0
+    return module
 
 
-class OwnTensor(nn.Module):
+def own_tensor() -> nn.Module:
     """Adds the number of calls, which it keeps in a tensor that is not a buffer."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.total = torch.zeros(1, 4)
+    def step(module: Any, x: Tensor) -> Tensor:
+        module.total = module.total + 1
+        return x + module.total
 
-    def forward(self, x: Tensor) -> Tensor:
-        self.total = self.total + 1
-        return x + self.total
+    module: Any = keeping(step)
+    module.total = torch.zeros(1, 4)
+    return module
 
 
 def in_place() -> nn.Module:
@@ -81,7 +81,7 @@ def lowered_answers(module: nn.Module, cache: Cache) -> tuple[Artifact, Tensor]:
     return artifact, x
 
 
-@pytest.mark.parametrize("kind", [counter, Attribute, OwnTensor, in_place, returns_its_buffer])
+@pytest.mark.parametrize("kind", [counter, attribute, own_tensor, in_place, returns_its_buffer])
 def test_the_answers_are_those_of_the_first_call(kind: Callable[[], nn.Module], cache: Cache) -> None:
     expected = kind()(torch.tensor(X)).detach().numpy().copy()
     module = kind()
@@ -93,40 +93,40 @@ def test_the_answers_are_those_of_the_first_call(kind: Callable[[], nn.Module], 
     assert changes(kind().eval(), module) == ()
 
 
-@pytest.mark.parametrize(
-    ("kind", "changed"), [(counter, "n"), (Attribute, "calls"), (OwnTensor, "total"), (returns_its_buffer, "n")]
-)
-def test_what_a_call_changes_is_named(kind: Callable[[], nn.Module], changed: str) -> None:
-    model = from_module(nn.Sequential(kind()), (torch.tensor(X),))
-    method = model.methods["forward"]
-    assert (method.changed, method.steady) == ((f"0.{changed}",), False)
+def keeps() -> nn.Module:
+    """Answers alike in each call, and keeps what it has seen."""
+
+    def step(module: Any, x: Tensor) -> Tensor:
+        module.seen.append(tuple(x.shape))
+        return x * 2
+
+    module: Any = keeping(step)
+    module.seen = []
+    return module
 
 
-def test_a_module_that_only_keeps_something_is_steady() -> None:
-    class Keeps(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen: list[tuple[int, ...]] = []
-
-        def forward(self, x: Tensor) -> Tensor:
-            self.seen.append(tuple(x.shape))
-            return x * 2
-
-    method = from_module(Keeps(), (torch.tensor(X),)).methods["forward"]
-    assert (method.changed, method.steady) == (("seen",), True)
-    still = from_module(nn.Linear(4, 4), (torch.tensor(X),)).methods["forward"]
-    assert (still.changed, still.steady, still.fresh) == ((), True, still.module)
-
-
-def test_state_outside_of_the_module_is_noticed() -> None:
+def counts_outside() -> nn.Module:
     calls: list[int] = []
 
     def count(x: Tensor) -> Tensor:
         calls.append(1)
         return x + len(calls)
 
-    method = from_module(module_of(count), (torch.tensor(X),)).methods["forward"]
-    assert (method.changed, method.steady) == ((), False)
+    return module_of(count)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "steady"),
+    [
+        (counter, ("n",), False), (attribute, ("calls",), False), (own_tensor, ("total",), False),
+        (returns_its_buffer, ("n",), False), (keeps, ("seen",), True), (counts_outside, (), False),
+        (lambda: nn.Linear(4, 4), (), True),
+    ],
+)  # fmt: skip
+def test_what_a_call_changes_is_named(kind: Callable[[], nn.Module], changed: tuple[str, ...], steady: bool) -> None:
+    method = from_module(nn.Sequential(kind()), (torch.tensor(X),)).methods["forward"]
+    assert (method.changed, method.steady) == (tuple(f"0.{name}" for name in changed), steady)
+    assert (method.fresh is method.module) == (not changed and steady)
 
 
 def test_a_tensor_that_was_computed_with_gradients_is_copied_by_its_values() -> None:
@@ -204,7 +204,7 @@ def test_a_buffer_that_the_program_does_not_keep_is_named(cache: Cache) -> None:
     assert artifact.frozen == ()
 
 
-@pytest.mark.parametrize(("kind", "name"), [(Attribute, "calls"), (OwnTensor, "total")])
+@pytest.mark.parametrize(("kind", "name"), [(attribute, "calls"), (own_tensor, "total")])
 def test_state_of_python_that_export_froze_is_named(kind: Callable[[], nn.Module], name: str, cache: Cache) -> None:
     artifact, _ = lowered_answers(kind(), cache)
     assert (artifact.lost, artifact.frozen) == ((), (f"its attribute {name}",))

@@ -104,30 +104,30 @@ def test_functions_are_told_apart() -> None:
     assert _identity(partial(copied(), a=1, b=2)) == _identity(partial(copied(), b=2, a=1))
 
 
+LINEAR: Any = torch.ops.aten.linear.default
+KEYS = torch._C.DispatchKey
+
+
 def test_an_operator_that_changed_is_overridden_anew() -> None:
-    operator: Any = torch.ops.aten.linear.default
-    keys = torch._C.DispatchKey
-    before = dict(operator.py_kernels)
+    before = dict(LINEAR.py_kernels)
     with remembered_overrides():
         with overridden():
-            assert operator.py_kernels[keys.AutogradCPU] is not len
+            assert LINEAR.py_kernels[KEYS.AutogradCPU] is not len
         try:
-            operator.py_kernels[keys.AutogradCPU] = len
+            LINEAR.py_kernels[KEYS.AutogradCPU] = len
             with overridden():
-                assert operator.py_kernels[keys.AutogradCPU] is len
-            assert operator.py_kernels == {**before, keys.AutogradCPU: len}
+                assert LINEAR.py_kernels[KEYS.AutogradCPU] is len
+            assert LINEAR.py_kernels == {**before, KEYS.AutogradCPU: len}
         finally:
-            operator.py_kernels.clear()
-            operator.py_kernels.update(before)
+            LINEAR.py_kernels.clear()
+            LINEAR.py_kernels.update(before)
 
 
 def test_an_operator_that_is_to_be_decomposed_is_not_kept_whole() -> None:
-    operator: Any = torch.ops.aten.linear.default
-    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    kernels = []
     with remembered_overrides():
-        with overridden():
-            whole = operator.py_kernels[key]
-        with overridden({operator: len}):
-            assert operator.py_kernels[key] is len
-        with overridden():
-            assert operator.py_kernels[key] is whole
+        for table in ({}, {LINEAR: len}, {}):
+            with overridden(table):
+                kernels.append(LINEAR.py_kernels[KEYS.CompositeImplicitAutograd])
+    assert [kernel is len for kernel in kernels] == [False, True, False]
+    assert kernels[0] is kernels[2]

@@ -101,17 +101,18 @@ def test_what_changes_results_is_an_error_that_says_what_to_do(
     assert [getattr(resolve(patch.owner), patch.attribute) for patch in others] == before
 
 
-def test_a_change_of_what_a_patch_relies_on_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.fx.GraphModule, "_recompile_submodules", lambda self: [])
-    with pytest.warns(RuntimeWarning, match="'generation' .*_recompile_submodules has changed"), apply(SPEED):
-        pass
-
-
-def test_an_attribute_that_was_to_be_added_and_is_there_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch.fx.traceback import NodeSource
-
-    monkeypatch.setattr(NodeSource, "__deepcopy__", lambda self, memo: self, raising=False)
-    with pytest.warns(RuntimeWarning, match="'history' .* exists already"), apply(SPEED):
+@pytest.mark.parametrize(
+    ("owner", "name", "warning"),
+    [
+        ("torch.fx.GraphModule", "_recompile_submodules", "'generation' .*_recompile_submodules has changed"),
+        ("torch.fx.traceback.NodeSource", "__deepcopy__", "'history' .* exists already"),
+    ],
+)
+def test_what_a_patch_relies_on_or_adds_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, owner: str, name: str, warning: str
+) -> None:
+    monkeypatch.setattr(resolve(owner), name, lambda *_: [], raising=False)
+    with pytest.warns(RuntimeWarning, match=warning), apply(SPEED):
         pass
 
 
@@ -155,25 +156,26 @@ def sample(values: list[int], factor: int = 2) -> list[int]:
 
 HEAD = "def sample(values: list[int], factor: int = 2) -> list[int]:\n"
 BODY = "    return [value * factor for value in values]\n"
-VARIANTS: dict[str, tuple[str, bool]] = {
-    "comments, docstring and layout": (
-        "def sample(\n    values: list[int],\n    factor: int = 2,\n) -> list[int]:\n\n"
-        "    'Something else.'\n    # another\n    return [\n        value * factor for value in values\n    ]\n",
-        True,
-    ),
-    "a default": (HEAD.replace("2", "3") + BODY, False),
-    "a decorator": ("import functools\n@functools.cache\n" + HEAD + BODY, False),
-    "an operator": (HEAD + BODY.replace("*", "+"), False),
-}
+OTHER_LAYOUT = (
+    "def sample(\n    values: list[int],\n    factor: int = 2,\n) -> list[int]:\n\n"
+    "    'Something else.'\n    # another\n    return [\n        value * factor for value in values\n    ]\n"
+)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_fingerprint_is_of_what_a_function_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    text, same = VARIANTS[name]
-    module = f"variant_{list(VARIANTS).index(name)}"
-    (tmp_path / f"{module}.py").write_text(text)
+def test_a_fingerprint_is_of_what_a_function_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {
+        "as_it_is": HEAD + BODY,
+        "comments_docstring_and_layout": OTHER_LAYOUT,
+        "a_default": HEAD.replace("2", "3") + BODY,
+        "a_decorator": "import functools\n@functools.cache\n" + HEAD + BODY,
+        "an_operator": HEAD + BODY.replace("*", "+"),
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    assert (fingerprint(f"{module}.sample") == fingerprint(f"{__name__}.sample")) is same
+    prints = [fingerprint(f"{name}.sample") for name in texts]
+    assert prints[0] == prints[1] == fingerprint(f"{__name__}.sample")
+    assert len(set(prints)) == 4
 
 
 @pytest.mark.parametrize(("name", "problem"), [("math.sqrt", "cannot be read"), ("math.no_such", "does not exist")])
