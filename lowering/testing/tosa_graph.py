@@ -32,6 +32,11 @@ class Value:
     dtype: str
 
 
+Pair = tuple[int, int]
+"""Rows first."""
+Pads = Sequence[int]
+Held = Array | Value
+"""What a constant or another operator gives."""
 Body = Callable[..., Value | Sequence[Value]]
 """Of a branch or loop: it gets its arguments as values, and returns its results."""
 COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL")
@@ -134,7 +139,7 @@ class Graph:
         """Add an operator on one value that has no attributes, by its TOSA name."""
         return self._op(name, [source], source.shape, source.dtype)
 
-    def negate(self, source: Value, zeros: tuple[int, int] = (0, 0)) -> Value:
+    def negate(self, source: Value, zeros: Pair = (0, 0)) -> Value:
         """Add NEGATE."""
         inputs = [source, *(self.const([zero], source.dtype) for zero in zeros)]
         return self._op("NEGATE", inputs, source.shape, source.dtype)
@@ -214,61 +219,55 @@ class Graph:
     def conv(
         self,
         source: Value,
-        weights: Array | Value,
-        bias: Array | Value,
+        weights: Held,
+        bias: Held,
         *,
         zero: int = 0,
-        pad: Sequence[int] = NO_PADDING,
-        stride: tuple[int, int] = (1, 1),
-        dilation: tuple[int, int] = (1, 1),
+        pad: Pads = NO_PADDING,
+        stride: Pair = (1, 1),
+        dilation: Pair = (1, 1),
         weight_type: str = "int8",
         weight_zero: int = 0,
     ) -> Value:
         """Add CONV2D; weights (output, height, width, input), maybe a value; result int32, or int48 for int16."""
         shape = _window_shape(source, weights.shape[1:3], pad, stride, dilation, weights.shape[0])
         window = list(pad), list(stride), list(dilation)
-        return self._kernel_op("CONV2D", window, source, weights, bias, zero, shape, weight_type, weight_zero)
+        return self._kernel_op("CONV2D", window, (source, weights, bias, zero), shape, weight_type, weight_zero)
 
     def conv3d(
-        self,
-        source: Value,
-        weights: Array | Value,
-        bias: Array | Value,
-        *,
-        zero: int = 0,
-        pad: Sequence[int] = (0, 0, 0, 0, 0, 0),
+        self, source: Value, weights: Held, bias: Held, *, zero: int = 0, pad: Sequence[int] = (0, 0, 0, 0, 0, 0)
     ) -> Value:
         """Add CONV3D with strides of one; source NDHWC, weights (output, depth, height, width, input)."""
         extents = (source.shape[1 + i] + pad[2 * i] + pad[2 * i + 1] - weights.shape[1 + i] + 1 for i in range(3))
         shape = (source.shape[0], *extents, weights.shape[0])
-        return self._kernel_op("CONV3D", (list(pad), [1, 1, 1], [1, 1, 1]), source, weights, bias, zero, shape)
+        return self._kernel_op("CONV3D", (list(pad), [1, 1, 1], [1, 1, 1]), (source, weights, bias, zero), shape)
 
     def depthwise(
         self,
         source: Value,
-        weights: Array | Value,
-        bias: Array | Value,
+        weights: Held,
+        bias: Held,
         *,
         zero: int = 0,
-        pad: Sequence[int] = NO_PADDING,
-        stride: tuple[int, int] = (1, 1),
-        dilation: tuple[int, int] = (1, 1),
+        pad: Pads = NO_PADDING,
+        stride: Pair = (1, 1),
+        dilation: Pair = (1, 1),
     ) -> Value:
         """Add DEPTHWISE_CONV2D; weights (height, width, channels, multiplier)."""
         depth = weights.shape[2] * weights.shape[3]
         shape = _window_shape(source, weights.shape[:2], pad, stride, dilation, depth)
         window = list(pad), list(stride), list(dilation)
-        return self._kernel_op("DEPTHWISE_CONV2D", window, source, weights, bias, zero, shape)
+        return self._kernel_op("DEPTHWISE_CONV2D", window, (source, weights, bias, zero), shape)
 
     def transpose_conv(
         self,
         source: Value,
-        weights: Array | Value,
-        bias: Array | Value,
+        weights: Held,
+        bias: Held,
         *,
         zero: int = 0,
-        out_pad: Sequence[int] = NO_PADDING,
-        stride: tuple[int, int] = (2, 2),
+        out_pad: Pads = NO_PADDING,
+        stride: Pair = (2, 2),
     ) -> Value:
         """Add TRANSPOSE_CONV2D; weights (output, height, width, input)."""
         n, height, width, _ = source.shape
@@ -276,9 +275,9 @@ class Graph:
         rows = (height - 1) * stride[0] + out_pad[0] + out_pad[1] + kernel_height
         columns = (width - 1) * stride[1] + out_pad[2] + out_pad[3] + kernel_width
         window = list(out_pad), list(stride)
-        return self._kernel_op("TRANSPOSE_CONV2D", window, source, weights, bias, zero, (n, rows, columns, out))
+        return self._kernel_op("TRANSPOSE_CONV2D", window, (source, weights, bias, zero), (n, rows, columns, out))
 
-    def matmul(self, first: Value, second: Value, zeros: tuple[int, int] = (0, 0)) -> Value:
+    def matmul(self, first: Value, second: Value, zeros: Pair = (0, 0)) -> Value:
         """Add MATMUL of (N, H, C) and (N, C, W); the result is int32, or int48 for int16."""
         inputs = [first, second, self.const([zeros[0]], first.dtype), self.const([zeros[1]], second.dtype)]
         return self._op("MATMUL", inputs, (*first.shape[:2], second.shape[2]), ACCUMULATORS[first.dtype])
@@ -286,9 +285,9 @@ class Graph:
     def average_pool(
         self,
         source: Value,
-        kernel: tuple[int, int],
-        stride: tuple[int, int] = (1, 1),
-        pad: Sequence[int] = NO_PADDING,
+        kernel: Pair,
+        stride: Pair = (1, 1),
+        pad: Pads = NO_PADDING,
         zero_in: int = 0,
         zero_out: int = 0,
     ) -> Value:
@@ -298,24 +297,13 @@ class Graph:
         inputs = [source, self.const([zero_in], source.dtype), self.const([zero_out], source.dtype)]
         return self._op("AVG_POOL2D", inputs, shape, source.dtype, list(kernel), list(stride), list(pad), wide)
 
-    def max_pool(
-        self,
-        source: Value,
-        kernel: tuple[int, int],
-        stride: tuple[int, int] = (1, 1),
-        pad: Sequence[int] = NO_PADDING,
-    ) -> Value:
+    def max_pool(self, source: Value, kernel: Pair, stride: Pair = (1, 1), pad: Pads = NO_PADDING) -> Value:
         """Add MAX_POOL2D."""
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
         return self._op("MAX_POOL2D", [source], shape, source.dtype, list(kernel), list(stride), list(pad), _NAN)
 
     def resize(
-        self,
-        source: Value,
-        mode: str,
-        scale: tuple[int, int, int, int],
-        offset: tuple[int, int] = (0, 0),
-        border: tuple[int, int] = (0, 0),
+        self, source: Value, mode: str, scale: tuple[int, int, int, int], offset: Pair = (0, 0), border: Pair = (0, 0)
     ) -> Value:
         """Add RESIZE, "NEAREST" or "BILINEAR" (to int32, int48); scale is y numerator, denominator, then those of x."""
         extents = [
@@ -342,15 +330,13 @@ class Graph:
     def _kernel_op(
         self,
         op: str,
-        window: Sequence[list[int]],
-        source: Value,
-        weights: Array | Value,
-        bias: Array | Value,
-        zero: int,
+        window: Sequence[Any],
+        operands: tuple[Value, Held, Held, int],
         shape: Sequence[int],
-        weight_type: str = "int8",
-        weight_zero: int = 0,
+        *kind: Any,
     ) -> Value:
+        source, weights, bias, zero = operands
+        weight_type, weight_zero = kind or ("int8", 0)
         accumulator = ACCUMULATORS[source.dtype]
         held = weights if isinstance(weights, Value) else self.const(weights, weight_type)
         zeros = [self.const([zero], source.dtype), self.const([weight_zero], held.dtype)]
@@ -399,7 +385,7 @@ class Graph:
         return outputs[0]
 
 
-def multiplier_shift(factor: float, bits: int = 31) -> tuple[int, int]:
+def multiplier_shift(factor: float, bits: int = 31) -> Pair:
     """Return the multiplier of `bits` bits and the shift that come closest to `factor`."""
     mantissa, exponent = math.frexp(factor)
     multiplier = round(mantissa * (1 << bits))
@@ -409,12 +395,7 @@ def multiplier_shift(factor: float, bits: int = 31) -> tuple[int, int]:
 
 
 def _window_shape(
-    source: Value,
-    kernel: Sequence[int],
-    pad: Sequence[int],
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    depth: int,
+    source: Value, kernel: Sequence[int], pad: Sequence[int], stride: Pair, dilation: Pair, depth: int
 ) -> tuple[int, int, int, int]:
     n, height, width, _ = source.shape
     rows = (height + pad[0] + pad[1] - (kernel[0] - 1) * dilation[0] - 1) // stride[0] + 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.once import Once
 from ethos_hil.lowering.artifact import Artifact
@@ -21,6 +22,21 @@ DATA = Path(__file__).resolve().parent / "data"
 U55 = EthosU.parse("ethos-u55-128")
 
 Lowered = Callable[..., Artifact]
+
+
+def refusals(*asks: Callable[[], object], folder: Path = DATA) -> str:
+    """What is said of each question that is refused: the class of the error, its message, and its hint if it has one.
+
+    The folder's path, which differs from run to run, is left out.
+    """
+    lines = []
+    for ask in asks:
+        with pytest.raises(EthosHilError) as caught:
+            ask()
+        error = caught.value
+        assert "\n" not in error.message
+        lines += [f"{type(error).__name__}: {error.message}", *([f"    {error.hint}"] if error.hint else [])]
+    return "\n".join(lines).replace(str(folder), "HERE")
 
 
 @pytest.fixture(scope="session")

@@ -23,13 +23,8 @@ from ethos_hil.lowering.user_code.user_function import (
 OLD, NEW = "FACTOR = 2.0\n", "FACTOR = 0.5\n"
 
 
-TIMESTAMP, CHECKED, UNCHECKED = (
-    py_compile.PycInvalidationMode.TIMESTAMP,
-    py_compile.PycInvalidationMode.CHECKED_HASH,
-    py_compile.PycInvalidationMode.UNCHECKED_HASH,
-)
-
-
+MODES = py_compile.PycInvalidationMode
+TIMESTAMP, CHECKED, UNCHECKED = MODES.TIMESTAMP, MODES.CHECKED_HASH, MODES.UNCHECKED_HASH
 NET = """
 import torch
 from layers_of_stale_bytecode import FACTOR
@@ -67,15 +62,11 @@ def test_bytecode_of_an_older_text_is_noticed_where_python_runs_it(
     assert caught.value.hint == f"remove {tmp_path / '__pycache__'}, and start it again"
 
 
-def test_fresh_bytecode_is_fine(tmp_path: Path) -> None:
-    path = write(tmp_path / "layers.py", OLD)
+def test_fresh_bytecode_and_that_of_an_edit_that_is_no_other_program_are_fine(tmp_path: Path) -> None:
+    path = write(tmp_path / "layers.py", "x = 1  # one\n")
     for mode in (TIMESTAMP, CHECKED, UNCHECKED):
         py_compile.compile(str(path), invalidation_mode=mode)
         check_bytecode([path])
-
-
-def test_an_edit_that_is_no_other_program_is_none(tmp_path: Path) -> None:
-    path = write(tmp_path / "layers.py", "x = 1  # one\n")
     py_compile.compile(str(path))
     check_bytecode([write(path, "x = 1  # two\n")])
 
@@ -157,9 +148,8 @@ def test_the_innermost_own_frame_wins() -> None:
 
 
 def test_a_trace_without_own_frames_gives_nothing() -> None:
-    assert Sources().locate(None) is None
-    assert Sources().locate("") is None
-    assert Sources().locate(f'File "{CONTAINER}", line 3, in forward') is None
+    traces = None, "", f'File "{CONTAINER}", line 3, in forward'
+    assert [Sources().locate(trace) for trace in traces] == [None, None, None]
 
 
 def test_only_the_frameworks_are_excluded() -> None:

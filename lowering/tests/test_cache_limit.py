@@ -90,21 +90,17 @@ def test_a_count_that_is_lost_is_made_again(full: Path, content: str | None) -> 
     assert noted(full) == 5 * size_of_one(full)
 
 
-def test_what_points_to_an_entry_goes_with_it(full: Path) -> None:
-    sha256 = make_artifact().sha256
-    assert Cache(full).find_by_pte(sha256) is not None
-    assert (Cache(full).root / "by-pte" / sha256).read_text().strip() == KEYS[3]
-    before = noted(full)
-    assert CacheContents(full).trim(0) == Removed(4, before)
-    assert Cache(full).find_by_pte(sha256) is None
-    assert not list((Cache(full).root / "by-pte").iterdir())
-    assert not list((Cache(full).root / "locks").iterdir())
-
-
-def test_the_program_of_a_newer_entry_is_still_found(full: Path) -> None:
+def test_what_points_to_an_entry_goes_with_it_and_not_before(full: Path) -> None:
+    cache, sha256 = Cache(full), make_artifact().sha256
+    assert (cache.root / "by-pte" / sha256).read_text().strip() == KEYS[3]
     CacheContents(full).trim(size_of_one(full))
     assert there(full) == [KEYS[3]]
-    assert Cache(full).find_by_pte(make_artifact().sha256) is not None
+    assert cache.find_by_pte(sha256) is not None
+    before = noted(full)
+    assert CacheContents(full).trim(0) == Removed(1, before)
+    assert cache.find_by_pte(sha256) is None
+    assert not list((cache.root / "by-pte").iterdir())
+    assert not list((cache.root / "locks").iterdir())
 
 
 def test_an_entry_that_is_being_made_stays(full: Path) -> None:
@@ -126,15 +122,6 @@ def test_entries_of_an_older_format_count_and_go_first(full: Path) -> None:
     assert [path.name for path in sorted((old / "artifacts").iterdir())] == [KEYS[3]]
 
 
-def test_other_files_in_the_folder_are_left_alone(full: Path) -> None:
-    (full / "vacation").mkdir()
-    (full / "vacation/photograph").write_text("")
-    (Cache(full).root / "artifacts/notes").mkdir()
-    CacheContents(full).clear()
-    assert there(full) == ["notes"]
-    assert (full / "vacation/photograph").exists()
-
-
 def test_what_a_process_left_half_written_is_swept_and_what_one_is_writing_is_not(full: Path) -> None:
     folder = Cache(full).root / "artifacts"
     for key in (KEYS[4], KEYS[5]):
@@ -145,12 +132,16 @@ def test_what_a_process_left_half_written_is_swept_and_what_one_is_writing_is_no
     assert there(full) == [f".{KEYS[5]}.abc", *KEYS[:4]]
 
 
-def test_clear_leaves_nothing_but_empty_folders(full: Path) -> None:
-    cases = Cache(full).root / "cases"
-    cases.mkdir()
-    (cases / "one").write_text("{}")
+def test_clear_leaves_other_files_and_empty_folders(full: Path) -> None:
+    root = Cache(full).root
+    for folder in (full / "vacation", root / "artifacts/notes", root / "cases"):
+        folder.mkdir()
+    (full / "vacation/photograph").write_text("")
+    (root / "cases/one").write_text("{}")
     assert CacheContents(full).clear().entries == 4
-    assert not [path for path in Cache(full).root.rglob("*") if path.is_file()]
+    assert there(full) == ["notes"]
+    assert not [path for path in root.rglob("*") if path.is_file()]
+    assert (full / "vacation/photograph").exists()
     assert CacheContents(full / "absent").clear() == Removed()
     assert not (full / "absent").exists()
 

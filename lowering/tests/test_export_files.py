@@ -38,30 +38,16 @@ def test_each_product_is_what_is_in_the_program(lowered: Lowered) -> None:
 
 
 def test_blobs_of_nothing_are_an_error(lowered: Lowered) -> None:
-    with pytest.raises(
-        CompileError, match=r"could be delegated to the CPU|could be delegated to ethos-u55-128"
-    ) as caught:
+    with pytest.raises(CompileError, match=r"could be delegated to ethos-u55-128.*aten::sort\.values"):
         products(lowered("undelegated"), "vela")
-    assert "aten::sort.values" in caught.value.message
     assert products(lowered("undelegated"), "pte")[""]
 
 
 def test_the_folder_has_all_there_is_to_look_into(lowered: Lowered) -> None:
     artifact = lowered("known")
     files = artefacts(artifact)
-    assert sorted(files) == sorted(
-        [
-            "model.pte",
-            "delegate-0.tosa",
-            "delegate-0.vela",
-            "inputs.npz",
-            "pytorch.npz",
-            "reference.npz",
-            "delegate-map.json",
-            "vela-summary.json",
-            MANIFEST,
-        ]
-    )
+    names = ["model.pte", "delegate-0.tosa", "delegate-0.vela", "inputs.npz", "pytorch.npz", "reference.npz"]
+    assert sorted(files) == sorted([*names, "delegate-map.json", "vela-summary.json", MANIFEST])
     manifest = json.loads(files[MANIFEST])
     assert manifest["files"] == sorted(files)
     assert manifest["missing"] == []

@@ -47,20 +47,28 @@ class Dense(nn.Module):
         return self.folded(self.second(torch.relu(self.norm(torch.cat([image, self.first(image)], 1)))))
 
 
-def lowered(folder: Path, *, as_upstream: bool) -> Artifact:
+def lowered_both(
+    kind: Callable[[], nn.Module], inputs: tuple[Tensor, ...], npu: str, folder: Path
+) -> tuple[Artifact, Artifact]:
+    """A model as it is lowered, and as upstream does it."""
     torch.manual_seed(0)
-    model = from_module(Dense().eval(), (torch.randn(2, 3, 6, 6),))
-    return lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(folder), as_upstream=as_upstream)
+    model, cache = from_module(kind().eval(), inputs), Cache(folder)
+    ours, theirs = (lower(model, EthosU.parse(npu), cache=cache, as_upstream=flag) for flag in (False, True))
+    return ours, theirs
+
+
+def on_cpu(artifact: Artifact) -> set[str]:
+    return {operator for operator in artifact.cpu_ops if "quantize" not in operator}
 
 
 def test_they_are_delegated(tmp_path: Path) -> None:
     """Sees red: as upstream lowers it, the norm and the ReLU behind it are on the CPU."""
-    ours, theirs = (lowered(tmp_path, as_upstream=flag) for flag in (False, True))
+    inputs = (torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0)),)
+    ours, theirs = lowered_both(Dense, inputs, "ethos-u55-128", tmp_path)
     assert "aten::_native_batch_norm_legit_no_training.out" in theirs.cpu_ops
-    assert not [operator for operator in ours.cpu_ops if "quantize" not in operator]
+    assert on_cpu(ours) == set()
     assert len(ours.methods[0].delegates) == 1
-    assert LONE_NORMS in ours.notes
-    assert LONE_NORMS not in theirs.notes
+    assert [LONE_NORMS in artifact.notes for artifact in (ours, theirs)] == [True, False]
     # Eight bits for the norm's answer, too: close to the other program's, not equal.
     step = np.ptp(theirs.methods[0].quantised[0]) / 255
     assert np.abs(ours.methods[0].quantised[0] - theirs.methods[0].quantised[0]).max() < 8 * step
@@ -117,16 +125,6 @@ class Skip(nn.Module):
         return torch.cat([self.up(self.below(functional.max_pool2d(skip, 2, 2))), skip], 1)
 
 
-def lowered_skip(activation: Activation, folder: Path, *, as_upstream: bool = False) -> Artifact:
-    torch.manual_seed(0)
-    model = from_module(Skip(activation).eval(), (torch.randn(1, 3, 8, 8) * 4,))
-    return lower(model, EthosU.parse("ethos-u85-256"), cache=Cache(folder), as_upstream=as_upstream)
-
-
-def on_cpu(artifact: Artifact) -> set[str]:
-    return {operator for operator in artifact.cpu_ops if "quantize" not in operator}
-
-
 @pytest.mark.parametrize(
     "activation",
     [
@@ -137,12 +135,12 @@ def on_cpu(artifact: Artifact) -> set[str]:
 )
 def test_both_are_delegated_and_no_number_changes(activation: Activation, tmp_path: Path) -> None:
     """Sees red: as upstream lowers it, both layers are on the CPU."""
-    ours, theirs = (lowered_skip(activation, tmp_path, as_upstream=flag) for flag in (False, True))
+    inputs = (torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * 4,)
+    ours, theirs = lowered_both(lambda: Skip(activation), inputs, "ethos-u85-256", tmp_path)
     assert on_cpu(theirs)
     assert on_cpu(ours) == set()
     assert len(ours.methods[0].delegates) == 1
-    assert UNFUSED_ACTIVATIONS in ours.notes
-    assert UNFUSED_ACTIVATIONS not in theirs.notes
+    assert [UNFUSED_ACTIVATIONS in artifact.notes for artifact in (ours, theirs)] == [True, False]
     if activation is functional.relu6:
         assert RELU6 in ours.notes
         return  # as upstream makes it, it is not quantised: its numbers are other ones

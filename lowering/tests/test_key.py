@@ -154,24 +154,19 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
         CompileOptions(arena_cache_size=65537),
         CompileOptions(vela_flags=("--disable-cascading",)),
     ]
-    u55, u65, shared, sram = EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u65-256"), "Shared_Sram", "Sram_Only"
+    u55, shared = EthosU.parse("ethos-u55-128"), MemoryMode("Shared_Sram")
+    setups = [
+        VelaSetup.default(u55, shared),
+        VelaSetup.default(u55, MemoryMode("Sram_Only")),
+        *(VelaSetup.default(EthosU.parse(name), shared) for name in ("ethos-u55-256", "ethos-u65-256")),
+        *(VelaSetup.of(replace(options, npu="ethos-u55-128", memory_mode="Shared_Sram")) for options in settings),
+    ]
+    usual, wide = (LoweringOptions("", scheme=scheme) for scheme in ("a8w8", "a16w8"))
     toolchains = [
-        EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), LoweringOptions("", scheme="a8w8")),
-        EthosUToolchain(VelaSetup.default(u55, MemoryMode(sram)), LoweringOptions("", scheme="a8w8")),
-        EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), LoweringOptions("", scheme="a16w8")),
-        EthosUToolchain(
-            VelaSetup.default(EthosU.parse("ethos-u55-256"), MemoryMode(shared)), LoweringOptions("", scheme="a8w8")
-        ),
-        EthosUToolchain(VelaSetup.default(u65, MemoryMode(shared)), LoweringOptions("", scheme="a8w8")),
-        *(
-            EthosUToolchain(
-                VelaSetup.of(replace(options, npu="ethos-u55-128", memory_mode=shared)),
-                LoweringOptions("", scheme="a8w8"),
-            )
-            for options in settings
-        ),
-        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), LoweringOptions("", scheme="a8w8")),
-        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), LoweringOptions("", scheme="a16w8")),
-        TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), LoweringOptions("", scheme="a8w8")),
+        *(EthosUToolchain(setup, usual) for setup in setups),
+        EthosUToolchain(setups[0], wide),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), usual),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), wide),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), usual),
     ]
     assert len({key_of(scaled(), toolchain.key) for toolchain in toolchains}) == len(toolchains)

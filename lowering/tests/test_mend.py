@@ -15,10 +15,12 @@ from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.npu.u65 import U65
 from ethos_hil.base.npu.u85 import U85
-from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
-from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.repairs import mend as mending
+from ethos_hil.lowering.repairs import rewrites
 from ethos_hil.lowering.repairs.checks import Overrun, excess_padding, overruns, scan, scan_padding
 from ethos_hil.lowering.repairs.constant_result import constant_results, scan_results
 from ethos_hil.lowering.repairs.defect import DefectFinding
@@ -35,10 +37,23 @@ def place(finding: DefectFinding) -> str:
     return f"{finding.op} at net.py:7"
 
 
+def flags_of(npu: str) -> tuple[str, ...]:
+    return flags(EthosU.parse(npu), MemoryMode.default(EthosU.parse(npu)))
+
+
 def mended(graph: Graph, npu: str, *, as_upstream: bool = False) -> Mended:
-    name = EthosU.parse(npu)
-    arguments = flags(name, MemoryMode.default(name))
-    return mend(run_vela(graph.serialize(), arguments), arguments, as_upstream=as_upstream, place=place)
+    output = run_vela(graph.serialize(), flags_of(npu))
+    done = mend(output, flags_of(npu), as_upstream=as_upstream, place=place)
+    assert done.findings or done.output is output
+    return done
+
+
+def defects(done: Mended) -> list[str]:
+    return [finding.defect.id for finding in done.findings]
+
+
+def stream(*words: int) -> bytes:
+    return b"".join(word.to_bytes(4, "little") for word in words)
 
 
 def two_outputs() -> Graph:
@@ -57,21 +72,14 @@ def table_behind_a_reshape() -> Graph:
 def test_a_program_without_a_defect_is_left_alone() -> None:
     graph = Graph()
     graph.output(layer(graph, np.random.default_rng(0), graph.input((1, 8, 8, 4)), 6, 3))
-    name = EthosU.parse("ethos-u55-128")
-    arguments = flags(name, MemoryMode.default(name))
-    output = run_vela(graph.serialize(), arguments)
-    done = mend(output, arguments, as_upstream=False, place=place)
-    assert done.output is output
-    assert done.findings == ()
+    assert defects(mended(graph, "ethos-u55-128")) == []
 
 
 def test_a_repaired_program_has_all_outputs() -> None:
     done = mended(two_outputs(), "ethos-u85-256")
-    assert [finding.defect.id for finding in done.findings] == ["vela-dropped-output"]
-    assert len(done.output.parsed.outputs) == 2
     left = mended(two_outputs(), "ethos-u85-256", as_upstream=True)
-    assert [finding.defect.id for finding in left.findings] == ["vela-dropped-output"]
-    assert len(left.output.parsed.outputs) == 1
+    assert defects(done) == defects(left) == ["vela-dropped-output"]
+    assert (len(done.output.parsed.outputs), len(left.output.parsed.outputs)) == (2, 1)
 
 
 def test_a_defect_without_a_repair_is_refused_by_name() -> None:
@@ -101,9 +109,8 @@ def test_excess_padding_is_seen_in_the_stream(npu: str) -> None:
     # Each register by itself: a window of 3 x 3 may be padded by 2, not by 3.
     for code, side in ((0x100, "top"), (0x101, "left"), (0x102, "right"), (0x103, "bottom")):
         for padding, wrong in ((2, []), (3, [side])):
-            words = [0x120 | 2 << 16, 0x121 | 2 << 16, code | padding << 16, 0x002]
-            stream = b"".join(word.to_bytes(4, "little") for word in words)
-            assert [padding.side for padding in scan_padding(stream)] == wrong
+            words = stream(0x120 | 2 << 16, 0x121 | 2 << 16, code | padding << 16, 0x002)
+            assert [excess.side for excess in scan_padding(words)] == wrong
 
 
 def transposed_constant() -> Graph:
@@ -114,7 +121,7 @@ def transposed_constant() -> Graph:
 
 def test_a_result_among_the_constants_is_seen_in_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     done = mended(transposed_constant(), "ethos-u55-128")
-    assert [finding.defect.id for finding in done.findings] == ["vela-constant-result"]
+    assert defects(done) == ["vela-constant-result"]
     assert constant_results(done.output.parsed) == ()
     monkeypatch.setattr(mending, "DEFECTS", ())  # nothing repairs it now: the check alone must see it
     with pytest.raises(CompileError, match="writes among the constants, which may be in flash"):
@@ -132,7 +139,7 @@ def test_a_result_among_the_constants_is_seen_in_the_stream(monkeypatch: pytest.
     ids=["elementwise", "rounded", "chained", "copied"],
 )
 def test_operations_that_write_to_region_0(words: list[int], family: Family, offsets: tuple[int, ...]) -> None:
-    assert scan_results(b"".join(word.to_bytes(4, "little") for word in words), family) == offsets
+    assert scan_results(stream(*words), family) == offsets
 
 
 def test_outputs_of_another_size_are_seen() -> None:
@@ -155,20 +162,14 @@ def query_of_a_batch(dimensions: tuple[int, ...] = (3, 2, 4, 5, 6)) -> Graph:
     return graph.output(graph.table(graph.reshape(query, dimensions[1:]), np.arange(-128, 128)))
 
 
-def test_a_program_on_which_vela_crashes_is_repaired() -> None:
-    arguments = flags(EthosU.parse("ethos-u55-128"), MemoryMode.default(EthosU.parse("ethos-u55-128")))
+def test_a_program_on_which_vela_crashes_is_repaired_where_a_defect_explains_it() -> None:
+    arguments = flags_of("ethos-u55-128")
     tosa = query_of_a_batch().serialize()
     with pytest.raises(VelaCrash) as crash:
         run_vela(tosa, arguments)
     done = mend_crash(crash.value, tosa, arguments, U55, place)
-    assert [finding.defect.id for finding in done.findings] == ["vela-sliced-input"]
+    assert defects(done) == ["vela-sliced-input"]
     assert len(done.output.parsed.outputs) == 1
-
-
-def test_a_crash_that_nothing_explains_is_raised() -> None:
-    arguments = flags(EthosU.parse("ethos-u55-128"), MemoryMode.default(EthosU.parse("ethos-u55-128")))
-    with pytest.raises(VelaCrash) as crash:
-        run_vela(query_of_a_batch().serialize(), arguments)
     harmless = query_of_a_batch((3, 1, 4, 5, 6)).serialize()
     with pytest.raises(VelaCrash) as caught:
         mend_crash(crash.value, harmless, arguments, U55, place)
@@ -212,31 +213,25 @@ def table_at(address: int, size: int = 256) -> bytes:
     return region(INTERNAL) + wide(DESTINATION, address) + wide(LENGTH, size) + START
 
 
-@pytest.mark.parametrize("address", [SHRAM, SHRAM - 1, 0x6000, 1 << 32])
-def test_a_table_beyond_shram_is_found(address: int) -> None:
-    assert scan(table_at(address), SHRAM) == (Overrun(20, address, address + 256, SHRAM),)
+@pytest.mark.parametrize(
+    ("words", "offsets"),
+    [
+        *((table_at(address), [20]) for address in (SHRAM, SHRAM - 1, SHRAM - 255, 0x6000, 1 << 32)),
+        *((table_at(address), []) for address in (0, SHRAM - 256)),
+        (region(1) + wide(DESTINATION, 1 << 33) + wide(LENGTH, 256) + START, []),  # to other memory
+        (wide(SOURCE, 1 << 33) + table_at(0), []),  # it does not matter where from
+        # Registers keep their values.
+        (table_at(0x3000) + wide(DESTINATION, SHRAM) + START + region(1) + START + region(INTERNAL) + START, [32, 48]),
+        # Payloads of another register that look like a DMA_START, and like the choice of the region.
+        (wide(DESTINATION, SHRAM) + wide(LENGTH, 256) + wide(5, 0x10) + wide(5, INTERNAL << 16 | REGION) + START, []),
+    ],
+)
+def test_a_table_beyond_shram_is_found_by_where_it_is_written(words: bytes, offsets: list[int]) -> None:
+    assert [transfer.offset for transfer in scan(words, SHRAM)] == offsets
 
 
-@pytest.mark.parametrize("address", [0, SHRAM - 256])
-def test_a_table_inside_shram_is_none(address: int) -> None:
-    assert scan(table_at(address), SHRAM) == ()
-
-
-def test_a_transfer_to_other_memory_may_go_anywhere() -> None:
-    assert scan(region(1) + wide(DESTINATION, 1 << 33) + wide(LENGTH, 256) + START, SHRAM) == ()
-    # Nor does it matter where a transfer comes from.
-    assert scan(wide(SOURCE, 1 << 33) + table_at(0), SHRAM) == ()
-
-
-def test_registers_keep_their_values() -> None:
-    stream = table_at(0x3000) + wide(DESTINATION, SHRAM) + START + region(1) + START + region(INTERNAL) + START
-    assert [(transfer.offset, transfer.begin) for transfer in scan(stream, SHRAM)] == [(32, SHRAM), (48, SHRAM)]
-
-
-def test_a_payload_is_no_command() -> None:
-    """Another register's second word that looks like a DMA_START, and like the region's choice."""
-    words = wide(0x005, 0x10) + wide(0x005, INTERNAL << 16 | REGION)
-    assert scan(wide(DESTINATION, SHRAM) + wide(LENGTH, 256) + words + START, SHRAM) == ()
+def test_what_is_overrun_is_told() -> None:
+    assert scan(table_at(SHRAM - 1), SHRAM) == (Overrun(20, SHRAM - 1, SHRAM + 255, SHRAM),)
 
 
 def test_the_sizes_stand_in_the_config_word(lowered: Lowered) -> None:
@@ -244,27 +239,19 @@ def test_the_sizes_stand_in_the_config_word(lowered: Lowered) -> None:
     blob = delegate.blob
     assert overruns(blob) == ()
     for word, count in ((0x1005, 1), (0x1006, 1), (0x1807, 0), (0x3008, 0)):  # ethos-u55-32, -64, -128, -256
-        assert len(overruns(with_stream(blob, table_at(SHRAM), word))) == count
-
-
-def with_stream(blob: VelaBlob, stream: bytes, config_word: int) -> VelaBlob:
-    from dataclasses import replace
-
-    return replace(blob, command_data=stream, stream_offset=0, stream_size=len(stream), config_word=config_word)
+        late = table_at(SHRAM)
+        other = dataclasses.replace(blob, command_data=late, stream_offset=0, stream_size=len(late), config_word=word)
+        assert len(overruns(other)) == count
 
 
 # --- Moving tables before transpositions changes neither results nor anything else, and frees small NPUs of a defect.
 
 
-def feeding(graph: TosaGraph, operator: TosaOperator) -> str:
-    producer = graph.producers().get(operator.inputs[0])
-    return producer.op if producer is not None else "input"
-
-
-def tables(tosa: bytes) -> list[str]:
-    """What feeds each table."""
+def feeding_tables(tosa: bytes) -> set[str]:
+    """The operators that feed look-ups."""
     graph = TosaGraph.parse(tosa)
-    return [feeding(graph, operator) for operator in graph.operators if operator.op == "TABLE"]
+    producers = [graph.producers().get(operator.inputs[0]) for operator in graph.operators if operator.op == "TABLE"]
+    return {producer.op for producer in producers if producer is not None}
 
 
 @pytest.mark.slow
@@ -278,7 +265,7 @@ def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
     larger = lowered("late_tables")
     assert larger.notes == ()
     assert delegate.tosa == larger.delegates[0].tosa
-    assert "TRANSPOSE" in tables(delegate.tosa or b"")
+    assert "TRANSPOSE" in feeding_tables(delegate.tosa or b"")
     assert Reference(artifact).run(artifact.example_inputs).outputs
     # The map is of the rewritten program, and still complete.
     assert all(op.source and op.tosa_op and op.aten_ops for op in artifact.npu_ops)
@@ -288,10 +275,6 @@ def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
 
 @pytest.mark.slow
 def test_a_defect_that_remains_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from ethos_hil.lowering.cache.store import Cache
-    from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.repairs import rewrites
-
     monkeypatch.setattr(rewrites, "_move", lambda block, operator, chain: None)  # compiled as it is
     with pytest.raises(CompileError) as caught:
         lower(f"{MODELS}:late_tables", EthosU.parse("ethos-u55-64"), cache=Cache(tmp_path))

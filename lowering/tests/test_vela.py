@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import struct
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.lowering.tests.conftest import refusals
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaRefusal, flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
@@ -165,9 +167,4 @@ WRONG: tuple[dict[str, bytes], ...] = (
 
 
 def test_each_field_is_checked(recorded: Recorded) -> None:
-    messages = []
-    for replaced in WRONG:
-        with pytest.raises(UsageError) as caught:
-            VelaBlob.parse(make_blob(**replaced))
-        messages.append(caught.value.message)
-    recorded.check("\n".join(messages))
+    recorded.check(refusals(*(partial(VelaBlob.parse, make_blob(**replaced)) for replaced in WRONG)))

@@ -13,14 +13,7 @@ import pytest
 import ethos_hil.lowering
 from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.cache import versions as code
-from ethos_hil.lowering.cache.versions import (
-    _PARTS,
-    NOT_SHIPPED,
-    check_source_unchanged,
-    installed_digest,
-    source_digest,
-    versions,
-)
+from ethos_hil.lowering.cache.versions import NOT_SHIPPED, installed_digest, source_digest, versions
 
 HERE = Path(ethos_hil.lowering.__file__).parent
 MODULES = sorted(
@@ -66,7 +59,7 @@ def test_the_folders_that_do_not_count_are_those_that_setuptools_leaves_out() ->
 
 
 def test_the_versions_of_an_artifact_have_the_digest_of_the_code_that_runs() -> None:
-    assert versions()["ethos-hil-lowering"] == source_digest(*_PARTS)[:16]
+    assert versions()["ethos-hil-lowering"] == source_digest(*code._PARTS)[:16]
 
 
 def test_another_build_of_the_same_version_moves_the_digest() -> None:
@@ -94,10 +87,10 @@ def test_each_package_that_makes_artifacts_counts(package: str, monkeypatch: pyt
 
 
 def test_code_that_is_edited_after_the_process_began_keeps_no_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_source_unchanged()
+    code.check_source_unchanged()
     monkeypatch.setattr(code, "_SOURCE", "0" * 16)
     with pytest.raises(ToolError, match="was changed"):
-        check_source_unchanged()
+        code.check_source_unchanged()
 
 
 def test_patches_off_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:

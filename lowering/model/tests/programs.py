@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ethos_hil.lowering.testing.function_module import module_of
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 
 
 class Buffers(nn.Module):
@@ -39,17 +39,11 @@ def constant(x: torch.Tensor) -> Any:
     return x + torch.tensor([1.0, 2.0, 3.0, 4.0]), {"a b": x * 2}
 
 
-class NoGradient(nn.Module):
+def no_gradient(net: Any, x: torch.Tensor) -> torch.Tensor:
     """A part that torch.export wraps into an operator of higher order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
-            y = self.linear(x)
-        return y + 1
+    with torch.no_grad():
+        y = net.linear(x)
+    return y + 1
 
 
 def texts(x: torch.Tensor) -> torch.Tensor:
@@ -58,18 +52,11 @@ def texts(x: torch.Tensor) -> torch.Tensor:
     return torch.einsum("ij,ij->ij", y, nn.functional.pad(x, (1, 1), value=float("inf"))[..., 1:-1])
 
 
-class Shared(nn.Module):
+def shared() -> nn.Module:
     """Two names for one weight."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(8, 4)
-        self.out = nn.Linear(4, 8, bias=False)
-        self.out.weight = self.embedding.weight
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        answer: torch.Tensor = self.out(self.embedding(x))
-        return answer
+    embedding, out = nn.Embedding(8, 4), nn.Linear(4, 8, bias=False)
+    out.weight = embedding.weight
+    return nn.Sequential(embedding, out)
 
 
 def _exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.export.ExportedProgram:
@@ -105,9 +92,9 @@ PROGRAMS: dict[str, Callable[[], torch.export.ExportedProgram]] = {
     "convolutions": _convolutions,
     "encoder": lambda: _exported(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), torch.randn(1, 5, 16)),
     "lstm": lambda: _exported(nn.LSTM(4, 8, batch_first=True), torch.randn(1, 3, 4)),
-    "no_gradient": lambda: _exported(NoGradient(), torch.randn(2, 4)),
+    "no_gradient": lambda: _exported(keeping(no_gradient, linear=nn.Linear(4, 4)), torch.randn(2, 4)),
     "quantised": _quantised,
-    "shared": lambda: _exported(Shared(), torch.tensor([[1, 2]])),
+    "shared": lambda: _exported(shared(), torch.tensor([[1, 2]])),
     "texts": lambda: _exported(texts, torch.randn(2, 4)),
 }
 

@@ -89,11 +89,9 @@ def in_a_size(document: Any) -> None:
 
 def in_a_name(document: Any) -> None:
     name = "x=__import__('os').system('touch OWNED')"
-    text = json.dumps(document).replace('{"name": "x"}', json.dumps({"name": name}))
-    fresh = json.loads(text)
-    values = graph(fresh)["tensor_values"]
+    document.update(json.loads(json.dumps(document).replace('{"name": "x"}', json.dumps({"name": name}))))
+    values = graph(document)["tensor_values"]
     values[name] = values.pop("x")
-    document.update(fresh)
 
 
 def pickled() -> bytes:
@@ -112,23 +110,21 @@ def opaque(document: Any) -> None:
     }  # fmt: skip
 
 
-def attack(path: Path, kind: str) -> Path:
-    """Write a .pt2 that touches OWNED if it is loaded without a check."""
-    if kind == "size":
-        return changed(path, PROGRAM, in_a_size)
-    if kind == "name":
-        return changed(path, PROGRAM, in_a_name)
-    if kind == "inputs":
-        return replaced(path, INPUTS, pickled())
-    if kind == "weight":
-        return replaced(changed(path, WEIGHTS, pickled_weight), "data/weights/weight_9", pickled())
-    evil = changed(path, CONSTANTS, opaque)
-    return replaced(evil, "data/constants/opaque_obj_0", pickle.dumps(Shell("touch OWNED")))
+ATTACKS: dict[str, Callable[[Path], Path]] = {
+    "size": lambda path: changed(path, PROGRAM, in_a_size),
+    "name": lambda path: changed(path, PROGRAM, in_a_name),
+    "inputs": lambda path: replaced(path, INPUTS, pickled()),
+    "weight": lambda path: replaced(changed(path, WEIGHTS, pickled_weight), "data/weights/weight_9", pickled()),
+    "constant": lambda path: replaced(
+        changed(path, CONSTANTS, opaque), "data/constants/opaque_obj_0", pickle.dumps(Shell("touch OWNED"))
+    ),
+}
+"""Each writes a .pt2 that touches OWNED if it is loaded without a check."""
 
 
-@pytest.mark.parametrize("kind", ["size", "name", "inputs", "weight", "constant"])
+@pytest.mark.parametrize("kind", ATTACKS)
 def test_code_runs_only_where_the_file_is_trusted(buffers: Path, kind: str) -> None:
-    evil = attack(buffers, kind)
+    evil = ATTACKS[kind](buffers)
     with pytest.raises(UsageError, match=r"evil\.pt2 is more than data, at ") as caught:
         load_model(str(evil))
     assert "--trust-model" in str(caught.value.hint)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -110,9 +109,8 @@ def pid_of(tool: NativeTool) -> int:
 
 def test_one_that_was_killed_while_idle_is_started_again(tool: NativeTool) -> None:
     do(tool, "")
-    pid = pid_of(tool)
-    os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    os.kill(pid_of(tool), signal.SIGKILL)
+    os.waitid(os.P_PID, pid_of(tool), os.WEXITED | os.WNOWAIT)
     assert do(tool, "") == b"abc"
 
 
@@ -132,13 +130,8 @@ def test_an_interrupted_call_leaves_no_answer_behind(tool: NativeTool, tmp_path:
 
 
 def test_calls_of_threads_wait_for_each_other(tool: NativeTool) -> None:
-    answers: list[bytes] = []
-    threads = [threading.Thread(target=lambda: answers.append(do(tool, "time.sleep(0.05)"))) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [b"abc"] * 5
+    with ThreadPoolExecutor(5) as pool:
+        assert list(pool.map(lambda _: do(tool, "time.sleep(0.05)"), range(5))) == [b"abc"] * 5
 
 
 def test_a_forked_process_has_its_own(tool: NativeTool) -> None:
@@ -170,16 +163,11 @@ def test_it_does_not_outlive_its_parent(tool: NativeTool, tmp_path: Path, busy: 
     mark = tmp_path / "called"
     call = f"open({str(mark)!r}, 'w').close()\n{busy}" if busy else ""
     command = [sys.executable, "-c", textwrap.dedent(PARENT), str(tmp_path), call]
-    assert_it_ends_with_its_parent(command, mark if busy else None)
-
-
-def assert_it_ends_with_its_parent(command: list[str], called: Path | None) -> None:
-    """Kill a parent that prints the number of its worker, when the tool was called; the worker must end by itself."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        if called is not None:
-            wait_until(called.exists, "the tool is called")
+        if busy:
+            wait_until(mark.exists, "the tool is called")
         os.kill(parent.pid, signal.SIGKILL)
     assert left_of([pid]) == []
 
@@ -204,11 +192,9 @@ def test_vela_names_the_operator_that_ends_it() -> None:
 
 def test_the_search_finds_the_first_operator_that_does_it() -> None:
     tosa = program(length=20)
-    ends = [operator.index + 1 for operator in TosaGraph.parse(tosa).operators if not operator.is_constant]
-    for first in (ends[0], ends[1], ends[10], ends[-1]):
-        crasher = crashing_operator(tosa, at_least(first))
-        assert crasher is not None
-        assert crasher.index == first - 1
+    computing = [operator for operator in TosaGraph.parse(tosa).operators if not operator.is_constant]
+    for operator in (computing[0], computing[1], computing[10], computing[-1]):
+        assert crashing_operator(tosa, at_least(operator.index + 1)) == operator
     assert crashing_operator(tosa, lambda part: None) is None
     assert crashing_operator(b"rubbish", at_least(0)) is None
 
