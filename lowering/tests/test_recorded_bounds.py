@@ -60,13 +60,13 @@ def uncertain(variable: Input, rng: np.random.Generator) -> Bounded:
     """Every other element has an error; integers have none."""
     array = variable.draw(rng)
     error = np.where(np.arange(array.size) % 2, 0.125, 0.0).reshape(array.shape)
-    if variable.kind == "i":
+    if variable.dtype == "int32":
         return Bounded.exact(array, scaled=False)
-    return Bounded(array, np.ceil(error)) if variable.kind == "b" else Bounded(array.astype(float), error)
+    return Bounded(array, np.ceil(error)) if variable.dtype == "bool" else Bounded(array.astype(float), error)
 
 
 def extreme(variable: Input, rng: np.random.Generator) -> Bounded:
-    if variable.kind != "f":
+    if variable.dtype != "float32":
         return exact(variable, rng)
     return Bounded.exact(np.resize(np.roll(ENDS, -rng.integers(2)), variable.shape))
 
