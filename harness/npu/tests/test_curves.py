@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.harness.npu.isa.operations import Curve
-from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
+from ethos_hil.harness.npu.tests.streams import U55, U85, compiled, patched
 from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.tflite_graph import TfliteGraph, compile_tflite
 
@@ -25,7 +24,7 @@ def table_of(curve: Curve) -> np.ndarray:
     graph = TfliteGraph()
     source, result = graph.input((1, 4, 4, 16), "int16", 2**-12), graph.tensor((1, 4, 4, 16), "int16", 2**-15)
     graph.add(NAMES[curve], [source], [result])
-    data = compile_tflite(graph.output(result).serialize(), EthosU.parse("ethos-u85-256"))
+    data = compile_tflite(graph.output(result).serialize(), EthosU.parse(U85))
     (network,) = read_tflite(data, "curve").networks
     return np.frombuffer(network.weights[:2048], "<i2").reshape(-1, 2)
 
@@ -67,30 +66,12 @@ def test_single_values(curve: Curve, value: int, expected: int) -> None:
     assert output.apply_curve(np.array([value]), curve, output.curve_table(curve)).tolist() == [expected]
 
 
-# --- streams
-
-
-@pytest.mark.parametrize(
-    ("npu", "function"), [("ethos-u55-128", 3), ("ethos-u55-128", 4), ("ethos-u85-256", 10), ("ethos-u85-256", 11)]
-)
-def test_outputs_that_are_not_established_are_refused(npu: str, function: int) -> None:
-    graph = compiled("rescale int8 to int8", npu)
-    fault = fault_of(graph, changed(graph, {"ACTIVATION": function}))
-    assert (fault.kind, fault.register) == ("unsupported", "OFM_PRECISION")
-
-
-def test_a_zero_point_behind_the_function_is_refused() -> None:
-    graph = compiled("int16 maximum", "ethos-u55-128")
-    fault = fault_of(graph, changed(graph, {"ACTIVATION": 3, "OFM_ZERO_POINT": 1}))
-    assert (fault.kind, fault.register) == ("unsupported", "OFM_ZERO_POINT")
-
-
 def test_the_result_is_clamped_not_the_input() -> None:
     """As Vela's Python generator does for sigmoid in an LSTM: to what it is at -8 and 8."""
-    graph = compiled("int16 maximum", "ethos-u55-128")
+    graph = compiled("int16 maximum", U55)
     zero_points = {"OFM_ZERO_POINT": 0, "IFM_ZERO_POINT": 0, "IFM2_ZERO_POINT": 0}
-    stream = changed(graph, {"ACTIVATION": 4, "ACTIVATION_MIN": 3000, "ACTIVATION_MAX": 30000, **zero_points})
+    clamped = patched(graph, ACTIVATION=4, ACTIVATION_MIN=3000, ACTIVATION_MAX=30000, **zero_points)
     for value, expected in ((-32768, 3000), (0, 16384), (32767, 30000)):
         values = [np.full((1, place.size // 2), value, np.int16) for place in graph.inputs]
-        result = np.frombuffer(replace(graph, stream=stream).run(values)[0][0], np.int16)
+        result = np.frombuffer(clamped.run(values)[0][0], np.int16)
         assert set(result.tolist()) == {expected}

@@ -6,7 +6,6 @@ definition written out here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,31 +13,15 @@ import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, Npu
-from ethos_hil.harness.npu.tests.test_decode import build, replaced
+from ethos_hil.harness.npu.tests.streams import U55, compiled, patched
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph
 from ethos_hil.harness.verdict.run_delegate import POISON
 from ethos_hil.lowering.formats.vela_blob import VelaIo
 
-LISTING = "--verbose-register-command-stream"
-NPU = "ethos-u55-128"
 
-
-def patched(compiled: CompiledGraph, *changes: tuple[str, int]) -> CompiledGraph:
-    """The program with other register values."""
-    for register, value in changes:
-        compiled = replace(compiled, stream=replaced(compiled, register, value))
-    return compiled
-
-
-def register(compiled: CompiledGraph, name: str) -> int:
-    """The first value a register gets in the disassembly."""
-    line = next(line for line in compiled.listing.splitlines() if f"NPU_SET_{name} " in line)
-    return int(line[20:24], 16)
-
-
-def int8(compiled: CompiledGraph, values: np.ndarray) -> np.ndarray:
+def int8(graph: CompiledGraph, values: np.ndarray) -> np.ndarray:
     """The only output of a run."""
-    return np.frombuffer(compiled.run([values])[0][0], np.int8)
+    return np.frombuffer(graph.run([values])[0][0], np.int8)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +37,8 @@ def int8(compiled: CompiledGraph, values: np.ndarray) -> np.ndarray:
 )
 def test_upscaling_is_the_same_as_a_larger_input(name: str, mode: int) -> None:
     """Mode 1 repeats elements, mode 2 puts zeros between them."""
-    compiled = build(name, NPU, LISTING)
-    ifm = next(op for op in compiled.program().ops if op.name != "DMA").ifm  # type: ignore[union-attr]
+    graph = compiled(name, U55)
+    ifm = next(op for op in graph.program().ops if op.name != "DMA").ifm  # type: ignore[union-attr]
     rng = np.random.default_rng(4)
     small = np.full((1, *ifm.shape), POISON, np.int8)  # the upscaling program reads its upper left quarter
     height, width = -(-ifm.height // 2), -(-ifm.width // 2)
@@ -65,15 +48,15 @@ def test_upscaling_is_the_same_as_a_larger_input(name: str, mode: int) -> None:
     else:
         large = np.full((1, *ifm.shape), ifm.zero_point, np.int8)
         large[:, ::2, ::2] = small[:, :height, :width]
-    assert np.array_equal(int8(patched(compiled, ("IFM_UPSCALE", mode)), small), int8(compiled, large))
+    assert np.array_equal(int8(patched(graph, IFM_UPSCALE=mode), small), int8(graph, large))
 
 
 def test_leaky_relu_scales_negative_values_only() -> None:
-    compiled = build("int8 abs", NPU, LISTING)
-    op = compiled.program().ops[0]
+    graph = compiled("int8 abs", U55)
+    op = graph.program().ops[0]
     scaled = op.scale  # type: ignore[union-attr]
     assert scaled is not None
-    leaky = patched(compiled, ("ELEMENTWISE", 5), ("OFM_ZERO_POINT", 0xFFFB))
+    leaky = patched(graph, ELEMENTWISE=5, OFM_ZERO_POINT=0xFFFB)
     values = np.arange(-128, 82, dtype=np.int8).reshape(1, 5, 6, 7)
     expected = []
     for value in values.ravel().tolist():
@@ -86,56 +69,51 @@ def test_leaky_relu_scales_negative_values_only() -> None:
 
 def test_products_of_words_ignore_the_multiplier() -> None:
     """Only shift and rounding apply to 32-bit times 32-bit."""
-    compiled = build("int32 mul", NPU, LISTING)
+    graph = compiled("int32 mul", U55)
     rng = np.random.default_rng(0)
     inputs = [rng.integers(-30000, 30000, (1, 5, 6, 7)).astype(np.int32) for _ in range(2)]
-    other = patched(compiled, ("OFM_SCALE", 4 << 32 | 12345), ("OFM_PRECISION", 0x8105))
+    other = patched(graph, OFM_SCALE=4 << 32 | 12345, OFM_PRECISION=0x8105)
     product = inputs[0].astype(np.int64) * inputs[1]
     assert np.array_equal(np.frombuffer(other.run(inputs)[0][0], "<i4"), (product.ravel() + 8) >> 4)
 
 
 def test_maps_in_four_tiles_are_put_together() -> None:
-    compiled = build("max pool padded", NPU, LISTING)
+    graph = compiled("max pool padded", U55)
     values = np.random.default_rng(0).integers(-128, 128, (1, 16, 15, 19)).astype(np.int8)
-    memory = compiled.memory([values])
-    start = compiled.inputs[0].offset
+    memory = graph.memory([values])
+    start = graph.inputs[0].offset
     stride_y, stride_x = 15 * 19, 19
     # columns from 6 on, rows from 10 (left) or 3 (right) on, each tile in its own part of a larger memory
     pieces = [values[0, :10, :6], values[0, :3, 6:], values[0, 10:, :6], values[0, 3:, 6:]]
-    bases = [start, *(compiled.scratch_bytes + i * 16 * stride_y for i in range(3))]
+    bases = [start, *(graph.scratch_bytes + i * 16 * stride_y for i in range(3))]
     memory[1] = np.concatenate([memory[1], np.full(64 * stride_y, POISON, np.uint8)])
     for base, piece in zip(bases, pieces, strict=True):
         for y in range(piece.shape[0]):
             row = piece[y].tobytes()
             memory[1][base + y * stride_y : base + y * stride_y + len(row)] = np.frombuffer(row, np.uint8)
     assert stride_x * 15 == stride_y
-    tiled = patched(
-        compiled,
-        ("IFM_WIDTH0_M1", 5),
-        ("IFM_HEIGHT0_M1", 9),
-        ("IFM_HEIGHT1_M1", 2),
-        *((f"IFM_BASE{i}", base) for i, base in enumerate(bases)),
-    )
-    expected = compiled.run([values])[0][0]
+    places = {f"IFM_BASE{i}": base for i, base in enumerate(bases)}
+    tiled = patched(graph, IFM_WIDTH0_M1=5, IFM_HEIGHT0_M1=9, IFM_HEIGHT1_M1=2, **places)
+    expected = graph.run([values])[0][0]
     tiled_run = replace(tiled, scratch_bytes=memory[1].size)
-    Npu(EthosU.parse(NPU)).run(tiled_run.program(), memory)
-    (output,) = compiled.outputs
+    Npu(EthosU.parse(U55)).run(tiled_run.program(), memory)
+    (output,) = graph.outputs
     assert output.of(memory[1]).tobytes() == expected
 
 
 def test_tables_of_words() -> None:
     """int8 to int32, as TensorFlow Lite's softmax looks up exponentials: 256 words, index from -128 on."""
-    compiled = build("table", NPU, LISTING)
-    (dma, op) = compiled.program().ops
+    graph = compiled("table", U55)
+    (dma, op) = graph.program().ops
     words = np.random.default_rng(0).integers(-(2**31), 2**31, 256).astype("<i4")
     wide = patched(
-        replace(compiled, weights=np.frombuffer(words.tobytes(), np.uint8), scratch_bytes=8192),
-        ("DMA0_LEN", 1024),
-        ("ACTIVATION", 0x3010),  # table 0, clipped to int8
-        ("OFM_PRECISION", 0x8105),  # int32
-        ("OFM_BASE0", 4096),
-        ("OFM_STRIDE_X", 19 * 4),
-        ("OFM_STRIDE_Y", 6 * 19 * 4),
+        replace(graph, weights=np.frombuffer(words.tobytes(), np.uint8), scratch_bytes=8192),
+        DMA0_LEN=1024,
+        ACTIVATION=0x3010,  # table 0, clipped to int8
+        OFM_PRECISION=0x8105,  # int32
+        OFM_BASE0=4096,
+        OFM_STRIDE_X=19 * 4,
+        OFM_STRIDE_Y=6 * 19 * 4,
     )
     wide = replace(wide, outputs=(VelaIo((1, 1, 1, 5, 6, 19), 4, 4096, 1),))
     values = np.random.default_rng(1).integers(-128, 128, (1, 5, 6, 19)).astype(np.int8)
@@ -145,41 +123,33 @@ def test_tables_of_words() -> None:
     assert np.array_equal(result, words[values.astype(int).ravel() + 128])
 
 
-REFUSED: dict[str, tuple[str, tuple[tuple[str, int], ...], Callable[[], list[np.ndarray]], str]] = {
-    "shift of 32": (
-        "int32 shift left",
-        (),
-        lambda: [np.ones((1, 5, 6, 7), np.int32), np.full((1, 5, 6, 7), 32, np.int32)],
-        r"0\.\.31",
-    ),
-    "negative tie": (
-        "int32 shift right, rounding",
-        (("OFM_PRECISION", 0x0005),),
-        lambda: [np.full((1, 5, 6, 7), -3, np.int32), np.ones((1, 5, 6, 7), np.int32)],
-        "half-way",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_values_without_established_result_are_refused(name: str) -> None:
-    case, changes, inputs, message = REFUSED[name]
+@pytest.mark.parametrize(
+    ("name", "registers", "values", "message"),
+    [
+        ("int32 shift left", {}, (1, 32), r"0\.\.31"),
+        ("int32 shift right, rounding", {"OFM_PRECISION": 0x0005}, (-3, 1), "half-way"),
+    ],
+    ids=["shift of 32", "negative tie"],
+)
+def test_values_without_established_result_are_refused(
+    name: str, registers: dict[str, int], values: tuple[int, int], message: str
+) -> None:
     with pytest.raises(Fault, match=message) as caught:
-        patched(build(case, NPU, LISTING), *changes).run(inputs())
+        patched(compiled(name, U55), **registers).run([np.full((1, 5, 6, 7), value, np.int32) for value in values])
     assert caught.value.kind == "unsupported"
 
 
 def test_an_accumulator_that_overflows_is_refused() -> None:
     """Biases have 40 bits, accumulators 32; how a sum wraps is not established."""
-    compiled = build("conv point", NPU, LISTING)
-    op = compiled.program().ops[0]
-    damaged = compiled.weights.copy()
+    graph = compiled("conv point", U55)
+    op = graph.program().ops[0]
+    damaged = graph.weights.copy()
     base = op.weights.scales[0].base  # type: ignore[union-attr]
     damaged[base : base + 5] = (0xFF, 0xFF, 0xFF, 0x7F, 0x00)  # the largest bias of 32 bits
     outcomes = []
     for value in (127, -128):  # one of them makes the sum of products positive
         try:
-            replace(compiled, weights=damaged).run([np.full((1, 8, 9, 16), value, np.int8)])
+            replace(graph, weights=damaged).run([np.full((1, 8, 9, 16), value, np.int8)])
             outcomes.append("ran")
         except Fault as fault:
             outcomes.append(fault.register)

@@ -6,17 +6,15 @@ It writes fewer registers than the generator that compiles TOSA: what an operati
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from ethosu.vela import api
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.npu import Fault, Npu
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.isa.operations import Pool
-from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
-from ethos_hil.harness.testing.compiled_graph import CompiledGraph
+from ethos_hil.harness.npu.tests.streams import U55, U85, compiled, patched
 
 HEIGHT, WIDTH, DEPTH = 6, 8, 16
 MIDDLE, END = 0x1000, 0x2000  # where the convolution's and the pool's outputs lie in region 1
@@ -73,7 +71,7 @@ def stream_of(*operations: api.NpuOperation) -> bytes:
 def test_a_maximum_behind_a_convolution_is_not_scaled(zero_point: int) -> None:
     """For MAX it neither sets OFM_PRECISION's bit for OFM_SCALE nor writes scales: the convolution's remain."""
     first, constants = convolution(1, 1)
-    npu = Npu(EthosU.parse("ethos-u55-128"), strict=True)
+    npu = Npu(EthosU.parse(U55), strict=True)
     program = npu.decode(stream_of(first, pooling(api.NpuPoolingOp.MAX, zero_point)))
     values = np.random.default_rng(0).integers(-128, 128, (HEIGHT, WIDTH, DEPTH)).astype(np.int8)
     memory = np.zeros(0x3000, np.uint8)
@@ -88,38 +86,18 @@ def test_a_maximum_behind_a_convolution_is_not_scaled(zero_point: int) -> None:
 def test_a_maximum_reads_no_scales() -> None:
     """It needs no scale registers: here nothing has written them."""
     stream = stream_of(pooling(api.NpuPoolingOp.MAX))
-    (op,) = Npu(EthosU.parse("ethos-u55-128")).decode(stream).ops
+    (op,) = Npu(EthosU.parse(U55)).decode(stream).ops
     assert isinstance(op, Pool)
     assert (op.channel_scales, op.scale.is_one) == (None, True)
     assert {access.register for access in op.accesses} == {"IFM_BASE0", "OFM_BASE0"}
 
 
-# --- averages of Ethos-U85
-
-
-def average(scale: tuple[int, int]) -> CompiledGraph:
-    """A padded 3x3 average that has another multiplier and shift in OFM_SCALE."""
-    graph = compiled("average pool padded", "ethos-u85-256")
-    multiplier, shift = scale
-    return replace(graph, stream=changed(graph, {"OFM_SCALE": 1 << 45 | shift << 32 | multiplier}))
-
-
-@pytest.mark.parametrize("scale", [(1, 0), (1 << 30, 30), (0x71C71C73, 34)], ids=["1", "2**30 >> 30", "1/9"])
-def test_an_average_divides_by_valid_taps_alone(scale: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("multiplier", "shift"), [(1, 0), (1 << 30, 30), (0x71C71C73, 34)], ids=["1", "2**30 >> 30", "1/9"]
+)
+def test_an_average_divides_by_valid_taps_alone(multiplier: int, shift: int) -> None:
     """Velas 4.0 to 5.0 write the third for networks of TensorFlow Lite, padded or not; 5.1 writes the second."""
     values = np.random.default_rng(0).integers(-128, 128, (1, 16, 15, 19)).astype(np.int8)
-    plain = compiled("average pool padded", "ethos-u85-256").run([values])[0]
-    assert average(scale).run([values])[0] == plain
-
-
-@pytest.mark.parametrize("scale", [(0x71C71C73, 33), (0x71C71C90, 34), (1 << 30, 31), (0, 0)])
-def test_an_average_with_another_scale_is_refused(scale: tuple[int, int]) -> None:
-    with pytest.raises(Fault, match="an average with a scale of its own") as caught:
-        average(scale).program()
-    assert (caught.value.kind, caught.value.register) == ("unsupported", "OFM_SCALE")
-
-
-def test_a_scaled_maximum_is_refused() -> None:
-    graph = compiled("max pool", "ethos-u55-128")
-    fault = fault_of(graph, changed(graph, {"OFM_SCALE": 1 << 32 | 1}))
-    assert (fault.kind, fault.op, fault.register) == ("unsupported", "POOL MAX", "OFM_SCALE")
+    plain = compiled("average pool padded", U85)
+    scaled = patched(plain, OFM_SCALE=1 << 45 | shift << 32 | multiplier)
+    assert scaled.run([values])[0] == plain.run([values])[0]

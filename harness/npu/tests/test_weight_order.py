@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.operations import ScaleLayout
-from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, compiled, encoded
+from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, encoded
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import WeightError
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
@@ -20,7 +19,6 @@ from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph
 
-OFM_BLK_DEPTH_M1 = 0x117  # opcode
 U55_U65 = tuple(f"ethos-{size}" for size in ("u55-32", "u55-64", "u55-128", "u55-256", "u65-256", "u65-512"))
 U85 = tuple(f"ethos-u85-{macs}" for macs in (128, 256, 512, 1024, 2048))
 CODINGS = {"any coding": (), "MLW": ("--disable-fwd",)}
@@ -85,15 +83,6 @@ def test_every_field_matters(target: tuple[str, ...], field: str, name: str, cha
     with contextlib.suppress(WeightError):
         count = len(other.lengths)
         assert not np.array_equal(decompress.decode((conv.compressed * count)[:count], other), conv.tensor())
-
-
-def test_a_block_that_two_cores_cannot_share_is_a_fault() -> None:
-    program, _, _ = compiled("linear", "ethos-u65-512")
-    words = np.frombuffer(program.stream, "<u4").copy()
-    (at,) = (i for i, word in enumerate(words) if word & 0xFFFF == OFM_BLK_DEPTH_M1)
-    words[at] = OFM_BLK_DEPTH_M1
-    with pytest.raises(Fault, match="OFM_BLK_DEPTH_M1 is 0: 2 cores cannot share it"):
-        replace(program, stream=words.tobytes()).program()
 
 
 @pytest.mark.parametrize("npu", U55_U65)
