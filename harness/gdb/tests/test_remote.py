@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import StateError, TargetError
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb import stream
 from ethos_hil.harness.gdb.dialect import ServerDialect
@@ -45,6 +47,11 @@ def answering(command: bytes, *answers: bytes, times: int = 1) -> Hook:
         return list(answers) if request.startswith(command) and next(left) > 0 else packets
 
     return hook
+
+
+def always(command: bytes, answer: bytes) -> Hook:
+    """Send these bytes as the answer to a command whenever it comes."""
+    return answering(command, answer, times=1 << 20)
 
 
 def failure(hook: Hook, act: Callable[[GdbRemote], Any], traits: PeerTraits | None = None) -> TargetError:
@@ -92,18 +99,13 @@ def test_what_a_server_offers_is_used() -> None:
     with GdbPeer(PeerTraits()) as peer:
         client(peer).write(BASE, DATA)
         assert not peer.acknowledges
+        assert peer.commands[0].startswith(b"qSupported:")  # pyOCD fails on one without arguments, measured with 0.46
         assert any(command[:1] == b"X" for command in peer.commands)
     with GdbPeer(PeerTraits(no_ack=False, binary=False)) as peer:
         client(peer).write(BASE, DATA)
         assert peer.acknowledges
         assert b"QStartNoAckMode" not in peer.commands
         assert [command for command in peer.commands if command[:1] == b"X"] == [b"X10000000,0:"]
-
-
-def test_qsupported_has_arguments() -> None:
-    with GdbPeer() as peer:  # pyOCD fails on one without, measured with 0.46
-        client(peer)
-        assert peer.commands[0].startswith(b"qSupported:")
 
 
 def test_words_are_written_and_read_as_words() -> None:
@@ -118,42 +120,16 @@ def test_words_are_written_and_read_as_words() -> None:
 # --- damage on the way, which acknowledgements mend
 
 
-DAMAGED = [b"$00#00", b"$" + b"0" * 31 + b"#f1", b"$1*#80", b"$m#"]
-
-
-@pytest.mark.parametrize("bad", DAMAGED[:3])
-def test_a_damaged_answer_is_asked_for_again(bad: bytes) -> None:
-    with GdbPeer(PeerTraits(no_ack=False), answering(b"m", bad)) as peer:
+@pytest.mark.parametrize("answer", [b"$00#00", b"$" + b"0" * 31 + b"#f1", b"$1*#80", b"-"])
+def test_what_is_damaged_on_the_way_is_sent_again(answer: bytes) -> None:
+    with GdbPeer(PeerTraits(no_ack=False), answering(b"m", answer)) as peer:
         peer.state.memory[:16] = bytes(range(16))
         assert client(peer).read(BASE, 16) == bytes(range(16))
-
-
-def test_a_packet_that_the_server_refuses_is_sent_again() -> None:
-    with GdbPeer(PeerTraits(no_ack=False), answering(b"m", b"-")) as peer:
-        peer.state.memory[:16] = bytes(range(16))
-        assert client(peer).read(BASE, 16) == bytes(range(16))
-        assert peer.commands.count(b"m10000000,10") == 2
-
-
-def test_a_line_that_damages_all_is_given_up() -> None:
-    def always(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
-        return [b"$00#00"] if request in (b"-", b"m10000000,10") else packets
-
-    error = failure(always, read, PeerTraits(no_ack=False))
-    assert "checksum is wrong" in error.message
-
-    def refusing(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
-        return [b"-"] if request[:1] == b"m" else packets
-
-    assert "refused a packet 4 times" in failure(refusing, read, PeerTraits(no_ack=False)).message
-
-
-def test_without_acknowledgements_damage_is_an_error_at_once() -> None:
-    assert "checksum is wrong" in failure(answering(b"m", b"$" + b"0" * 32 + b"#01"), read).message
+        assert peer.commands.count(b"m10000000,10") == 1 + (answer == b"-")
 
 
 def test_the_check_of_the_checksum_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it, the tests above see red."""
+    """Without it, the tests above and below see red."""
 
     class Believing(stream.RspPacket):
         def __init__(self, content: bytes, sound: bool, notification: bool = False) -> None:
@@ -167,47 +143,101 @@ def test_the_check_of_the_checksum_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
 # --- what no server may do
 
 
+def damaging_all(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+    return [b"$00#00"] if request in (b"-", b"m10000000,10") else packets
+
+
+def gone(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes] | None:
+    return None if request[:1] == b"m" else packets
+
+
+def write_two_words(remote: GdbRemote) -> None:
+    remote.write_word(BASE, 0)
+    remote.write_word(BASE + 4, 0)
+
+
+def monitor(remote: GdbRemote) -> str:
+    return remote.monitor("x")
+
+
+LINES = PeerTraits(no_ack=False)
+FAILURES: dict[str, tuple[Hook, Callable[[GdbRemote], Any], PeerTraits | None]] = {
+    "a line that damages all": (damaging_all, read, LINES),
+    "a packet that is always refused": (always(b"m", b"-"), read, LINES),
+    "damage without acknowledgements": (answering(b"m", b"$" + b"0" * 32 + b"#01"), read, None),
+    **{
+        f"a read, {name}": (always(b"m", answer), read, None)
+        for name, answer in {
+            "no digits": packet(b"zz" * 16),
+            "too long": packet(b"0" * 34),
+            "half a byte": packet(b"0" * 31),
+            "nothing": packet(b""),
+            "a number": packet(b"E14"),
+            "a text": packet(b"E.out of order"),
+            "OK": packet(b"OK"),
+            "half an escape": packet(b"a}"),
+            "half a packet": b"$0",
+            "silence": b"",
+            "signs": b"+" * 80_000,
+            "garbage": b"garbage " * 10_000,
+            "stops": packet(b"T05") * 2000,
+            "words": packet(b"O41") * 2000,
+            "a notification": b"%" + packet(b"Stop:" + b"x" * 1000)[1:],
+            "no end": b"$" + b"0" * 300_000,
+            "repetitions": packet(b"0*~" + b"*~" * 5000),
+            "an end": packet(b"W00"),
+            "an end by a signal": packet(b"X06"),
+            "an end of a process": packet(b"W00;process:1"),
+        }.items()
+    },
+    "packets of 16 bytes": (always(b"qSupported", packet(b"PacketSize=10")), read, None),
+    "a description without registers": (always(b"qXfer", packet(b"l<target/>")), read, None),
+    "no description": (always(b"qXfer", packet(b"E00")), read, None),
+    "a description without end": (always(b"qXfer", packet(b"m")), read, None),
+    # Otherwise each answer would be taken for that to the next question.
+    "an answer that no one asked for": (answering(b"M", packet(b"OK") * 2), write_two_words, None),
+    "a server that goes away": (gone, read, None),
+    "OpenOCD's answer of a processor that runs": (answering(b"?", packet(b"S00"), times=2), GdbRemote.halt, None),
+    "a command that fails": (
+        answering(b"qRcmd", packet(b"O" + b"no target".hex().encode()), packet(b"E01")), monitor, None,
+    ),
+    "no commands": (answering(b"qRcmd", packet(b"")), monitor, None),
+    "a command that talks without end": (answering(b"qRcmd", *[packet(b"O" + b"41" * 50_000)] * 10), monitor, None),
+    "a command that does not end": (answering(b"qRcmd", packet(b"O4141")), monitor, None),
+    "a processor that stops at once": (
+        answering(b"c", packet(b"F0,1"), packet(b"O41"), packet(b"T0b")), GdbRemote.resume, None,
+    ),
+    "a processor that does not go on": (answering(b"c", packet(b"E01")), GdbRemote.resume, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_is_no_answer_is_an_error_with_its_kind_and_words(recorded: Recorded, name: str) -> None:
+    error = failure(*FAILURES[name])
+    message = re.sub(r"[\d,]{6,} bytes (?=came|that are)", "[many] bytes ", error.message)  # as they come in parts
+    recorded.check(f"{error.kind}: {message}\n{error.hint}")
+
+
 @pytest.mark.parametrize(
-    ("command", "answer", "words"),
+    "text",
     [
-        (b"m", packet(b"zz" * 16), "it sent 'zzzz"),
-        (b"m", packet(b"0" * 34), "it sent 17 bytes"),
-        (b"m", packet(b"0" * 31), "it sent '000"),
-        (b"m", packet(b""), "answered nothing"),
-        (b"m", packet(b"E14"), "answered 'E14'"),
-        (b"m", packet(b"E.out of order"), "answered 'E.out of order'"),
-        (b"m", packet(b"OK"), "it sent 'OK'"),
-        (b"m", packet(b"a}"), "ends within an escape"),
-        (b"m", b"$0", "does not answer a read within"),
-        (b"m", b"", "does not answer a read within"),
-        (b"m", b"+" * 80_000, "are not an answer"),
-        (b"m", b"garbage " * 10_000, "are not an answer"),
-        (b"m", packet(b"T05") * 2000, "packets that are not an answer"),
-        (b"m", packet(b"O41") * 2000, "packets that are not an answer"),
-        (b"m", b"%" + packet(b"Stop:" + b"x" * 1000)[1:], "does not answer a read within"),
-        (b"m", b"$" + b"0" * 300_000, "without the end of a packet"),
-        (b"m", packet(b"0*~" + b"*~" * 5000), "stands for more than"),
-        (b"qSupported", packet(b"PacketSize=10"), "packets of 16 bytes only"),
-        (b"qXfer", packet(b"l<target/>"), "no register"),
-        (b"qXfer", packet(b"E00"), "has no 'target.xml'"),
-        (b"qXfer", packet(b"m"), "does not end"),
+        "unknown command: 'reset'",  # QEMU 7.2
+        "Error: unrecognized command reset",  # pyOCD
+        "Transfer failed: Memory transfer fault",  # pyOCD
+        'invalid command name "reset"',  # OpenOCD
+        "Error while halting target:\n\ttimeout",  # probe-rs
+        "Supported Commands:",  # probe-rs
     ],
 )
-def test_what_is_no_answer_is_an_error_of_the_probe(command: bytes, answer: bytes, words: str) -> None:
-    error = failure(answering(command, answer, times=50), read)
-    assert error.kind is FailureKind.PROBE
-    assert words in error.message
-    assert error.message.startswith("the server: ")
+def test_a_reset_that_only_says_that_it_failed_has_failed(text: str) -> None:
+    for answers in ([b"O" + text.encode().hex().encode(), b"OK"], [text.encode().hex().encode()]):
+        hook = answering(b"qRcmd", b"".join(map(packet, answers)))
+        error = failure(hook, lambda remote: remote.reset_and_halt(("reset halt",)))
+        assert "did not reset the processor" in error.message
+        assert text.split("\n")[0] in error.message
 
 
-def test_an_answer_that_nobody_asked_for_is_noticed() -> None:
-    """Otherwise each answer would be taken for that to the next question."""
-
-    def act(remote: GdbRemote) -> None:
-        remote.write_word(BASE, 0)
-        remote.write_word(BASE + 4, 0)
-
-    assert "'OK', which no one asked for" in failure(answering(b"M", packet(b"OK") * 2), act).message
+# --- what can be asked when
 
 
 def test_after_an_answer_that_is_missing_nothing_else_is_asked() -> None:
@@ -231,16 +261,16 @@ def test_after_a_refusal_the_server_can_be_asked() -> None:
         assert remote.read(BASE, len(DATA)) == DATA
 
 
-def test_a_server_that_goes_away_is_noticed() -> None:
-    def gone(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes] | None:
-        return None if request[:1] == b"m" else packets
+def test_an_interrupted_exchange_leaves_no_answer_for_the_next() -> None:
+    def interrupt(more: int) -> None:
+        raise KeyboardInterrupt
 
-    assert "closed the connection" in failure(gone, read).message
-
-
-@pytest.mark.parametrize("answer", [b"W00", b"X06", b"W00;process:1"])
-def test_a_program_that_has_ended_is_a_lost_board(answer: bytes) -> None:
-    assert failure(answering(b"m", packet(answer)), read).kind is FailureKind.LOST_BOARD
+    with GdbPeer() as peer:
+        remote = client(peer)
+        with pytest.raises(KeyboardInterrupt):
+            remote.read(BASE, 20_000, count=interrupt)
+        with pytest.raises(StateError, match="it was interrupted"):
+            read(remote)
 
 
 def test_a_server_that_takes_nothing_does_not_hold_us() -> None:
@@ -276,9 +306,6 @@ def test_an_answer_that_comes_drop_by_drop_ends_with_the_deadline() -> None:
         assert time.monotonic() - began < 5  # of the 13 s that all of it takes
 
 
-# --- what the processor does
-
-
 def test_a_processor_that_runs_cannot_be_asked() -> None:
     with GdbPeer() as peer:
         remote = client(peer)
@@ -301,52 +328,6 @@ def test_a_processor_that_denies_to_be_halted_is_not() -> None:
         remote.halt()
 
 
-def test_openocds_answer_of_a_processor_that_runs_is_understood() -> None:
-    hook = answering(b"?", packet(b"S00"), times=2)
-    assert "still runs" in failure(hook, lambda remote: remote.halt()).message
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "unknown command: 'reset'",  # QEMU 7.2
-        "Error: unrecognized command reset",  # pyOCD
-        "Transfer failed: Memory transfer fault",  # pyOCD
-        'invalid command name "reset"',  # OpenOCD
-        "Error while halting target:\n\ttimeout",  # probe-rs
-        "Supported Commands:",  # probe-rs
-    ],
-)
-def test_a_reset_that_only_says_that_it_failed_has_failed(text: str) -> None:
-    for answers in ([b"O" + text.encode().hex().encode(), b"OK"], [text.encode().hex().encode()]):
-        hook = answering(b"qRcmd", b"".join(map(packet, answers)))
-        error = failure(hook, lambda remote: remote.reset_and_halt(("reset halt",)))
-        assert "did not reset the processor" in error.message
-        assert text.split("\n")[0] in error.message
-
-
-def test_a_command_that_fails_says_why() -> None:
-    hook = answering(b"qRcmd", packet(b"O" + b"no target".hex().encode()), packet(b"E01"))
-    assert "failed with 'E01': no target" in failure(hook, lambda remote: remote.monitor("x")).message
-    assert "does not know `monitor`" in failure(answering(b"qRcmd", packet(b"")), lambda r: r.monitor("x")).message
-
-
-def test_a_command_that_talks_without_end_is_ended() -> None:
-    endless = answering(b"qRcmd", *[packet(b"O" + b"41" * 50_000)] * 10)
-    assert "says more than" in failure(endless, lambda remote: remote.monitor("x")).message
-    unfinished = answering(b"qRcmd", packet(b"O4141"))
-    assert "within 0.4 s" in failure(unfinished, lambda remote: remote.monitor("x")).message
-
-
-def test_why_a_processor_stopped_is_told() -> None:
-    def trapped(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
-        return [packet(b"F0,1"), packet(b"O41"), packet(b"T0b")] if request[:1] == b"c" else packets
-
-    error = failure(trapped, lambda remote: remote.resume())
-    assert "stopped at once when it was to go on: T0b" in error.message
-    assert "answered 'E01'" in failure(answering(b"c", packet(b"E01")), lambda remote: remote.resume()).message
-
-
 def test_leaving_a_processor_does_not_stop_it() -> None:
     with GdbPeer() as peer:
         remote = client(peer)
@@ -359,15 +340,3 @@ def test_leaving_a_processor_does_not_stop_it() -> None:
         client(peer).detach()
         peer.join(5)
         assert peer.commands[-1] == b"D"
-
-
-def test_an_interrupted_exchange_leaves_no_answer_for_the_next() -> None:
-    def interrupt(more: int) -> None:
-        raise KeyboardInterrupt
-
-    with GdbPeer() as peer:
-        remote = client(peer)
-        with pytest.raises(KeyboardInterrupt):
-            remote.read(BASE, 20_000, count=interrupt)
-        with pytest.raises(StateError, match="it was interrupted"):
-            read(remote)

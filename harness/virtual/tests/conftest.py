@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.tests.programs import Recorded, load
 
-CORSTONE_300, CORSTONE_320 = find_soc("corstone-300"), find_soc("corstone-320")
+CORSTONE_300, CORSTONE_310, CORSTONE_320 = map(find_soc, ("corstone-300", "corstone-310", "corstone-320"))
 _LINKER_SCRIPT = """
 MEMORY
 {
@@ -91,6 +92,22 @@ def pool() -> Iterator[BoardPool]:
     with BoardPool() as boards:
         yield boards
     assert qemu_processes(os.getpid()) == set()
+
+
+@pytest.fixture
+def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Check that a test leaves no QEMU, no file in the temporary folder, and no open descriptor."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    from ethos_hil.harness.npu.weights import codec
+
+    codec.DECODER.start()  # the model's worker, which outlives the tests
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    yield
+    assert qemu_processes(os.getpid()) == set()
+    assert list(folder.iterdir()) == []
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
 
 
 def qemu_processes(parent: int | None = None) -> set[int]:

@@ -84,19 +84,23 @@ def test_the_order_of_runs_does_not_matter(
     assert len(processes) == 1
 
 
-class BusyEngine(Engine):
+class Busy(Engine):
     """An NPU that never finishes."""
 
     def run(self, job: NpuJob) -> JobResult | None:  # type: ignore[override]
         return None
 
 
-class KilledEngine(Engine):
-    """QEMU ends while the NPU works."""
+def busy(sent: signal.Signals) -> type[Engine]:
+    """Return an NPU that never finishes, and while it works QEMU is sent a signal; of Ctrl-C, this process."""
 
-    def run(self, job: NpuJob) -> JobResult:
-        os.kill(waiting(), signal.SIGKILL)
-        return super().run(job)
+    class Signalling(Busy):
+        def run(self, job: NpuJob) -> JobResult | None:  # type: ignore[override]
+            process = os.getpid() if sent is signal.SIGINT else waiting()
+            threading.Thread(target=os.kill, args=(process, sent)).start()
+            return None
+
+    return Signalling
 
 
 class DefectiveEngine(Engine):
@@ -116,31 +120,46 @@ def damaged_program(make_image: MakeImage) -> Image:
     recorded = load("convolutions")
     damaged = bytearray(recorded.pte)
     start = recorded.pte.index(b"COP1") + 32
-    damaged[start : start + 4] = (0x3F8).to_bytes(4, "little")
+    damaged[start : start + 4] = (0x3F8).to_bytes(4, "little")  # no such command
     return make_image(Recorded(bytes(damaged), recorded.inputs, (), ()))
 
 
 @pytest.mark.parametrize(
-    ("parts", "plan", "error"),
+    ("parts", "npu_timeout_ms", "timeout", "error", "words"),
     [
-        ({"engine": BusyEngine}, {"npu_timeout_ms": 100}, "timeout"),
-        ({"engine": BusyEngine}, {"npu_timeout_ms": 600_000}, "timeout"),
-        ({"engine": KilledEngine}, {}, "crashed"),
-        ({"wire": damaging}, {}, "link"),
-        ({}, None, "fault"),
-        ({"engine": DefectiveEngine}, {}, None),
+        ({"engine": Busy}, 100, TIMEOUT, "timeout", ["did not finish within 100 ms"]),
+        # The firmware waits for the NPU in one of its own functions, with line tables.
+        ({"engine": Busy}, 600_000, 3.0, "timeout", ["after 0 of 1 executions", "wait_for", ".cc:"]),
+        ({"engine": busy(signal.SIGKILL)}, 600_000, TIMEOUT, "crashed", ["SIGKILL"]),
+        ({"engine": busy(signal.SIGSEGV)}, 600_000, TIMEOUT, "crashed", ["SIGSEGV"]),
+        ({"engine": busy(signal.SIGSTOP)}, 600_000, 2.0, "timeout", ["QEMU does not answer"]),
+        ({"engine": busy(signal.SIGINT)}, 600_000, TIMEOUT, KeyboardInterrupt, []),
+        ({"wire": damaging}, 10_000, TIMEOUT, "link", []),
+        ({}, None, TIMEOUT, "fault", ["cannot parse", "parse fault at 0x0"]),
+        ({"engine": DefectiveEngine}, 10_000, TIMEOUT, ZeroDivisionError, ["a defect of the model"]),
     ],
-    ids=["the firmware's timeout", "timeout", "killed", "damaged", "fault", "defect of the model"],
-)
-def test_a_board_on_which_a_run_failed_is_not_used_again(
-    make_image: MakeImage, pool: BoardPool, parts: dict[str, Any], plan: dict[str, Any] | None, error: str | None
+    ids=["the firmware's timeout", "timeout", "killed", "fault of QEMU", "stopped", "Ctrl-C", "damaged", "fault",
+         "defect of the model"],
+)  # fmt: skip
+@pytest.mark.usefixtures("nothing_left_behind")
+def test_a_run_that_fails_says_why_and_its_board_is_not_used_again(
+    make_image: MakeImage,
+    pool: BoardPool,
+    parts: dict[str, Any],
+    npu_timeout_ms: int | None,
+    timeout: float,
+    error: str | type[BaseException],
+    words: list[str],
 ) -> None:
     expected = comparable(run(make_image("add"), pool))
     before = waiting()
-    image = damaged_program(make_image) if plan is None else make_image("add", **plan)
-    with pytest.raises(TargetError if error else ZeroDivisionError) as caught:
-        run(image, pool, parts, timeout=3.0 if error == "timeout" else TIMEOUT)
-    assert getattr(caught.value, "kind", None) == error
+    plan = {} if npu_timeout_ms is None else {"npu_timeout_ms": npu_timeout_ms}
+    image = make_image("add", **plan) if plan else damaged_program(make_image)
+    with pytest.raises(TargetError if isinstance(error, str) else error) as caught:
+        run(image, pool, parts, timeout)
+    assert getattr(caught.value, "kind", type(caught.value)) == error
+    text = f"{caught.value} {getattr(caught.value, 'hint', '')}"
+    assert [word for word in words if word not in text] == []
     assert qemu_processes(os.getpid()) == set()
     assert comparable(run(make_image("add"), pool)) == expected
     assert waiting() != before
