@@ -21,30 +21,13 @@ from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, FvpModel
 from ethos_hil.harness.targets.fvp import FvpTarget
-from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, FvpVariant
+from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, DATA, FvpVariant
 from ethos_hil.harness.virtual.tests.programs import Recorded
 
 U55 = EthosU.parse("ethos-u55-128")
 NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
 MODELS = {"corstone-300": CORSTONE_300_U55, "corstone-320": CORSTONE_320}
-_FAKE = """#!/bin/sh
-if [ "$1" = --version ]; then
-  echo {version}
-  exit 0
-fi
-if [ "$1" = --list-params ]; then
-  echo "unknown option --list-params"
-  exit 1
-fi
-for argument in "$@"; do
-  case "$argument" in
-    *uart0.out_file=*) uart="${{argument#*out_file=}}" ;;
-    *semihosting-cwd=*) cd "${{argument#*semihosting-cwd=}}" ;;
-  esac
-done
-{body}
-"""
-
+_FAKE = (DATA / "fake.sh").read_text()
 Fake = Callable[..., Path]
 Install = Callable[..., Path]
 

@@ -4,6 +4,7 @@ place of an FVP where it does not."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -15,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.recorded import Recorded, shown
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image, RunPlan
@@ -27,6 +29,7 @@ from ethos_hil.harness.targets.fvp import FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import MODELS, U55, Fake, fails, image_of, run_fvp
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION
+from ethos_hil.harness.testing.snapshot import plain
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
@@ -143,46 +146,60 @@ LIBRARY = (
 )
 
 
-def test_a_missing_library_is_named_before_anything_is_lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "FVP_Corstone_SSE-320"
-    path.write_text(f"#!/bin/sh\necho '{LIBRARY}: No such file or directory' >&2\nexit 127\n")
-    path.chmod(0o755)
-    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
-    with pytest.raises(TargetNotAvailable, match=r"libpython3\.9\.so\.1\.0") as caught:
-        make_target("corstone-320", EthosU.parse("ethos-u85-256"))
-    assert caught.value.kind == "not-launched"
-    assert "LD_LIBRARY_PATH" in str(caught.value.hint)
-
-
 @pytest.mark.parametrize(
-    "words",
-    [
-        "No such feature exists.\nFeature: FM_Cortex-M55\nLicense path: 27000@nowhere:\nFlexNet Licensing error:-5,357",
-        "FVP: error: Failed to check out a license.\nThe license file could not be found.",
-        "ERROR: License check failed!",
-        "Cannot connect to license server system. (-15,10)",
-    ],
+    "file",
+    [f"#!/bin/sh\necho '{LIBRARY}: No such file or directory' >&2\nexit 127\n", "\x7fELF of another machine"],
+    ids=["a library is missing", "another machine's"],
 )
-def test_a_missing_licence_is_of_its_own_kind(fake: Fake, add_image: Image, words: str) -> None:
-    fake(f"echo {shlex.quote(words)} >&2; exit 1")
-    error = fails(lambda: run_fvp(add_image), "licence", hint="ARMLMD_LICENSE_FILE")
-    assert isinstance(error, TargetNotAvailable)
-    assert error.exit_status == 3
-
-
-def test_a_refused_parameter_is_quoted(fake: Fake, add_image: Image) -> None:
-    fake("echo \"Error: parameter 'ethosu.num_macs' is unknown\"; exit 1")
-    fails(lambda: run_fvp(add_image), "not-launched", "status 1 before its first frame: Error: parameter")
-
-
-def test_a_file_that_cannot_be_executed_is_not_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_started_is_named_before_anything_is_lowered(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
     path = tmp_path / "FVP_Corstone_SSE-320"
-    path.write_bytes(b"\x7fELF of another machine")
+    path.write_text(file)
     path.chmod(0o755)
     monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
-    with pytest.raises(TargetNotAvailable, match="could not be started") as caught:
+    with pytest.raises(TargetNotAvailable) as caught:
         make_target("corstone-320", EthosU.parse("ethos-u85-256"))
-    assert caught.value.kind == "not-launched"
+    recorded.check(plain(shown(caught.value.failure), [tmp_path]))
+
+
+LICENCES = (
+    "No such feature exists.\nFeature: FM_Cortex-M55\nLicense path: 27000@nowhere:\nFlexNet Licensing error:-5,357",
+    "FVP: error: Failed to check out a license.\nThe license file could not be found.",
+    "ERROR: License check failed!",
+    "Cannot connect to license server system. (-15,10)",
+)
+STOPPING = "\nInfo: Simulation is stopping. Reason: {} has been exceeded.\n\n{}\n"
+STOPPED = "Info: /OSCI/SystemC: Simulation stopped by user."
+FAILURES = {
+    **{f"licence {number}": (f"echo {shlex.quote(text)} >&2; exit 1", TIMEOUT) for number, text in enumerate(LICENCES)},
+    "a refused parameter": ("echo \"Error: parameter 'ethosu.num_macs' is unknown\"; exit 1", TIMEOUT),
+    "silence": ("exec sleep 1000", 0.5),
+    "words and silence": ("echo still here; exec sleep 1000", 0.5),
+    "deaf to SIGTERM": ("trap '' TERM; while :; do sleep 0.1; done", 0.3),
+    "a time limit within a frame": ('while :; do printf a >> "$uart"; sleep 0.1; done', 1.0),
+    **{
+        f"its own limit of {limit}, status {status}": (
+            f"printf {shlex.quote(STOPPING.format(limit, STOPPED))}; exit {status}", TIMEOUT,
+        )
+        for limit in ("CPU time", "Simulated time", "Cycle limit", "Wall clock time")
+        for status in (0, 1)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_run_without_an_answer_says_why(
+    recorded: Recorded, fake: Fake, add_image: Image, tmp_path: Path, name: str
+) -> None:
+    body, timeout = FAILURES[name]
+    fake(body)
+    started = time.monotonic()
+    with pytest.raises((TargetError, TargetNotAvailable)) as caught:
+        run_fvp(add_image, timeout)
+    assert time.monotonic() - started < 10
+    text = f"{type(caught.value).__name__} {caught.value.exit_status}\n{shown(caught.value.failure)}"
+    recorded.check(plain(re.sub(r"\d+ bytes", "[some] bytes", text), [tmp_path]))
 
 
 # --- It starts, and something goes wrong. ---
@@ -206,17 +223,15 @@ STOPS = "the FVP ended of its own accord"
 
 
 @pytest.mark.parametrize(
-    ("part", "then", "timeout", "kind", "words", "hint"),
+    ("part", "then", "kind", "words", "hint"),
     [
-        (0, "echo still here; exec sleep 1000", 0.5, "timeout", "no end within 0.5 s, before its first", "still here"),
-        *((part, "exit 0", TIMEOUT, "link", STOPS, "") for part in (0.1, 0.5, 0.9, 0.999)),
+        *((part, "exit 0", "link", STOPS, "") for part in (0.1, 0.5, 0.9, 0.999)),
         *(
-            (part, f"ulimit -c 0; kill -{sent.value} $$", TIMEOUT, "crashed", sent.name, "")
+            (part, f"ulimit -c 0; kill -{sent.value} $$", "crashed", sent.name, "")
             for part in (0, 0.5)
             for sent in (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
         ),
-        (0.5, "echo Fatal: out of patience; exit 3", TIMEOUT, "crashed", "exited with status 3", "out of patience"),
-        (0, "trap '' TERM; while :; do sleep 0.1; done", 0.3, "timeout", "before its first frame", ""),
+        (0.5, "echo Fatal: out of patience; exit 3", "crashed", "exited with status 3", "out of patience"),
     ],
 )
 def test_an_end_before_the_end_of_the_conversation(
@@ -226,16 +241,15 @@ def test_an_end_before_the_end_of_the_conversation(
     tmp_path: Path,
     part: float,
     then: str,
-    timeout: float,
     kind: str,
     words: str,
     hint: str,
 ) -> None:
-    """What the FVP does after a part of the conversation; the last one ignores SIGTERM, and is ended all the same."""
+    """What the FVP does after a part of the conversation."""
     write, _ = cut(wire, tmp_path, part)
     fake(f"{write}; {then}")
     started = time.monotonic()
-    fails(lambda: run_fvp(add_image, timeout), kind, words, hint=hint)
+    fails(lambda: run_fvp(add_image), kind, words, hint=hint)
     assert time.monotonic() - started < 10
 
 

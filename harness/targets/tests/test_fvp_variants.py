@@ -18,7 +18,7 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.targets import fvp, fvp_description
 from ethos_hil.harness.targets.fvp import FvpTarget
-from ethos_hil.harness.targets.tests.conftest import MODELS, U55, Install, fails, run_fvp
+from ethos_hil.harness.targets.tests.conftest import MODELS, U55, Install, run_fvp
 from ethos_hil.harness.targets.tests.variants import RUN, FvpVariant
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -196,22 +196,6 @@ def test_a_uart_that_is_buffered_to_the_end_is_read_at_the_time_limit(install: I
     assert fvp._LATE in outcome.notes
 
 
-def test_a_time_limit_within_a_frame_says_how_much_of_it_came(install: Install, add_image: Image) -> None:
-    install(FvpVariant(body="""while :; do printf a >> "$uart"; sleep 0.1; done"""))
-    fails(lambda: run_fvp(add_image, timeout=1.0), "timeout", "bytes of a frame")
-
-
-def test_silence_names_the_uarts_that_the_firmware_writes_to(install: Install, add_image: Image) -> None:
-    install(FvpVariant(body="exec sleep 1000"))
-    error = fails(
-        lambda: run_fvp(add_image, timeout=0.5),
-        "timeout",
-        "no end within 0.5 s, before its first frame",
-        hint="not one byte came: the firmware writes to the UART at 0x59303000",
-    )
-    assert "what is read is mps3_board.uart0" in str(error.hint)
-
-
 def test_what_goes_on_is_told_while_an_fvp_takes_its_time(install: Install, add_image: Image) -> None:
     install(FvpVariant(body=f"sleep 1.3; {RUN}"))
     heard: list[str] = []
@@ -224,22 +208,3 @@ def test_what_goes_on_is_told_while_an_fvp_takes_its_time(install: Install, add_
     assert 2 <= len(heard) < 10
     FvpTarget("corstone-300", U55, tell=heard.append)
     assert len([line for line in heard if line.startswith("Asking")]) == 1, "each file is asked once"
-
-
-# --- Ends. ---
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Info: Simulation is stopping. Reason: CPU time has been exceeded.",
-        "Info: Simulation is stopping. Reason: Simulated time has been exceeded.",
-        "Info: Simulation is stopping. Reason: Cycle limit has been exceeded.",
-        "Info: Simulation is stopping. Reason: Wall clock time has been exceeded.",
-    ],
-)
-@pytest.mark.parametrize("status", [0, 1])
-def test_an_end_at_the_fvps_own_limit(install: Install, add_image: Image, line: str, status: int) -> None:
-    last = "Info: /OSCI/SystemC: Simulation stopped by user."
-    install(FvpVariant(body=f"printf '\\n{line}\\n\\n{last}\\n'; exit {status}"))
-    fails(lambda: run_fvp(add_image), "timeout", "its own --timelimit")
