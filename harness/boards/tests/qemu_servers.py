@@ -6,9 +6,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+from ethos_hil.base.testing.processes import processes_with
 from ethos_hil.harness.boards.board import Loading, ResetWords, Server
 from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.image.formats import FrameType
@@ -62,24 +62,6 @@ def qmp(folder: Path, command: str) -> None:
 
 
 def marked(variable: str) -> list[int]:
-    """Return the processes that a server started, without ours and those of other workers of this session."""
-    own = {name: os.environ[name] for name in _WORKER if name in os.environ}
-    wanted = [f"{name}={value}\0".encode() for name, value in own.items()]
-    processes = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            variables = (folder / "environ").read_bytes()
-        except OSError:
-            continue
-        mine = all(text in variables for text in wanted)
-        if mine and f"{variable}=".encode() in variables and int(folder.name) != os.getpid():
-            processes.append(int(folder.name))
-    return processes
-
-
-def soon(met: Callable[[], bool], seconds: float = 5.0) -> bool:
-    """Return whether a condition is met within `seconds`."""
-    end = time.monotonic() + seconds
-    while not met() and time.monotonic() < end:
-        time.sleep(0.02)
-    return met()
+    """Return the processes that a server started, without those of other workers of this session."""
+    own = [f"{name}={os.environ[name]}\0".encode() for name in _WORKER if name in os.environ]
+    return sorted(processes_with(f"{variable}=".encode(), *own, file="environ"))

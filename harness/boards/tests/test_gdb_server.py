@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,11 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.testing.processes import state_of, wait_until
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Loading, Server
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE, StartedServer, board_remote, parse_address
-from ethos_hil.harness.boards.tests.qemu_servers import marked, qemu_loading, soon
+from ethos_hil.harness.boards.tests.qemu_servers import marked, qemu_loading
 from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.gdb.remote import GdbRemote
 
@@ -82,43 +84,28 @@ def test_the_port_of_another_core_is_behind_the_first(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    ("loading", "words"),
-    [
-        (
-            Loading(Server.PYOCD, ServerDialect.PYOCD, command=("no-such-server",)),
-            "could not be started as 'no-such-server'",
-        ),
-        (Loading(Server.PYOCD, ServerDialect.PYOCD, command=("/etc/passwd",)), "Permission denied"),
-        (Loading(Server.PYOCD, ServerDialect.PYOCD, command=()), "could not be started as ''"),
-        (script("echo no probe found >&2; exit 3"), "OpenOCD ended with status 3: it said last: no probe found"),
-        (script("exit 0"), "OpenOCD ended with status 0: it said nothing"),
-        (script("kill -SEGV $$"), "OpenOCD was ended by SIGSEGV"),
-        (script("echo waiting for a probe; exec sleep 60", timeout=0.3), "after 0.3 s: it said last: waiting"),
-    ],
-)
-def test_a_server_that_does_not_serve_is_not_available(loading: Loading, words: str) -> None:
-    with pytest.raises(TargetNotAvailable) as caught:
-        StartedServer(loading)
-    assert words in caught.value.message
-    assert caught.value.hint
+LOADINGS = {
+    "no such program": Loading(Server.PYOCD, ServerDialect.PYOCD, command=("no-such-server",)),
+    "no program": Loading(Server.PYOCD, ServerDialect.PYOCD, command=("/etc/passwd",)),
+    "no command": Loading(Server.PYOCD, ServerDialect.PYOCD, command=()),
+    "status 3": script("echo no probe found >&2; exit 3"),
+    "status 0": script("exit 0"),
+    "a signal": script("ulimit -c 0; kill -SEGV $$"),
+    "silence": script("echo waiting for a probe; exec sleep 60", timeout=0.3),
+    "many words": script("seq 100000; exit 1", timeout=30),
+    "no one at the address": Loading(Server.RUNNING, address="127.0.0.1:1"),
+    "no probe": Loading(Server.NONE),
+}
 
 
-def test_what_a_server_said_is_kept_and_bounded() -> None:
-    with pytest.raises(TargetNotAvailable) as caught:
-        StartedServer(script("seq 100000; exit 1", timeout=30))
-    assert caught.value.console[-1] == "100000"
-    assert len(caught.value.console) == 40
-
-
-def test_nobody_at_an_address_is_not_available() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-    with (
-        pytest.raises(TargetNotAvailable, match="cannot be reached at 127"),
-        board_remote(Loading(Server.RUNNING, address=address)),
-    ):
+@pytest.mark.parametrize("name", LOADINGS)
+def test_a_server_that_does_not_serve_is_explained(recorded: Recorded, name: str) -> None:
+    """What it said is kept, and bounded."""
+    with pytest.raises((TargetNotAvailable, UsageError)) as caught, board_remote(LOADINGS[name]):
         pass
+    assert caught.value.hint
+    assert len(caught.value.console) <= 40
+    recorded.check((caught.value.exit_status, caught.value.failure, caught.value.console[-1:]))
 
 
 def test_who_listens_and_is_no_gdb_server_is_refused() -> None:
@@ -144,13 +131,6 @@ def test_a_port_that_was_taken_meanwhile_is_changed(tmp_path: Path) -> None:
         assert mark.exists()
 
 
-def read_after(number: signal.Signals, loading: Loading, seconds: float) -> TargetError:
-    """Send a signal to a server, and return the error of the next question."""
-    with pytest.raises(TargetError) as caught, board_remote(loading, seconds=seconds) as remote:
-        signal_and_read(number, remote)
-    return caught.value
-
-
 def signal_and_read(number: signal.Signals, remote: GdbRemote) -> None:
     processes = marked(SERVER_VARIABLE)
     for process in processes:
@@ -159,14 +139,19 @@ def signal_and_read(number: signal.Signals, remote: GdbRemote) -> None:
     remote.read(0x10000000, 4)
 
 
-def test_a_server_that_dies_is_explained(tmp_path: Path) -> None:
-    error = read_after(signal.SIGKILL, qemu_loading(tmp_path), 5)
-    assert error.kind is FailureKind.PROBE
-    assert "QEMU was ended by SIGKILL" in error.message
-
-
-def test_a_server_that_is_stopped_costs_no_more_than_its_time(tmp_path: Path) -> None:
-    assert "does not answer a read within 0.5" in read_after(signal.SIGSTOP, qemu_loading(tmp_path), 0.5).message
+@pytest.mark.parametrize(
+    ("number", "seconds", "words"),
+    [(signal.SIGKILL, 5, "QEMU was ended by SIGKILL"), (signal.SIGSTOP, 0.5, "does not answer a read within 0.5")],
+)
+def test_a_server_that_dies_or_is_stopped_is_explained(
+    tmp_path: Path, number: signal.Signals, seconds: float, words: str
+) -> None:
+    with (
+        pytest.raises(TargetError, match=words) as caught,
+        board_remote(qemu_loading(tmp_path), seconds=seconds) as remote,
+    ):
+        signal_and_read(number, remote)
+    assert caught.value.kind is FailureKind.PROBE
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -188,7 +173,7 @@ def test_a_server_ends_with_the_harness(tmp_path: Path, number: signal.Signals) 
         assert len(marked(SERVER_VARIABLE)) == 1
         harness.send_signal(number)
         harness.wait(10)
-    assert soon(lambda: marked(SERVER_VARIABLE) == [])
+    wait_until(lambda: marked(SERVER_VARIABLE) == [], "the server has ended")
 
 
 @pytest.mark.parametrize(
@@ -210,18 +195,11 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         parse_address(text)
 
 
-def test_a_board_without_a_probe_says_so() -> None:
-    with pytest.raises(UsageError, match="no debug probe"), board_remote(Loading(Server.NONE)):
-        pass
-
-
 def test_several_servers_at_once_have_ports_of_their_own(tmp_path: Path) -> None:
-    folders = [tmp_path / str(number) for number in range(3)]
-    for folder in folders:
-        folder.mkdir()
-    with (
-        StartedServer(qemu_loading(folders[0])) as first,
-        StartedServer(qemu_loading(folders[1])) as second,
-        StartedServer(qemu_loading(folders[2])) as third,
-    ):
-        assert len({first.address, second.address, third.address}) == 3
+    with ExitStack() as stack:
+        servers = []
+        for number in range(3):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            servers.append(stack.enter_context(StartedServer(qemu_loading(folder))))
+        assert len({server.address for server in servers}) == 3

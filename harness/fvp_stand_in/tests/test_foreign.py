@@ -9,16 +9,19 @@ import shutil
 import signal
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import TargetError
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.processes import left_of
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.fvp_stand_in.tests.conftest import BOARDS, CORSTONE_300_U55, CORSTONE_320, Board, build, children
 from ethos_hil.harness.fvp_stand_in.tests.jobs import job
 from ethos_hil.harness.socs.registry import FvpModel
+from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.testing.snapshot import plain
 
 ON_BOTH: dict[str, tuple[str, str, float]] = {
@@ -176,26 +179,16 @@ def test_without_a_compiler_that_memory_is_missing_and_it_says_why(board320: Boa
     assert "no C compiler is on PATH to compile it" in done.stderr
 
 
-@pytest.mark.parametrize("address", ["0x70800000", "0x31080000", "0x38000000", "0x30060000", "0x11100000"])
-def test_data_is_put_into_memory(board300: Board, address: str) -> None:
+@pytest.mark.parametrize("address", [0x70800000, 0x31080000, 0x38000000, 0x30060000, 0x11100000, 0x21080000])
+def test_data_is_put_into_memory_and_dumped_at_the_end(board300: Board, address: int) -> None:
     data = os.urandom(1000)
-    path = board300.folder / "in,put.bin"
-    path.write_bytes(data)
-    ended = board300.run(f"peek {address} 1000 out.bin", "--data", f"cpu0={path}@{address}")
-    assert ended.status == 0, ended.stderr
-    assert (board300.folder / "out.bin").read_bytes() == data
-
-
-@pytest.mark.parametrize("address", [0x70800000, 0x31080000, 0x21080000, 0x30060000, 0x11100000])
-def test_memory_is_dumped_at_the_end(board300: Board, address: int) -> None:
-    data = os.urandom(1000)
-    source, dump, part = (board300.folder / name for name in ("in.bin", "dump,1.bin", "part.bin"))
+    source, dump, rest = (board300.folder / name for name in ("in,put.bin", "dump,1.bin", "part.bin"))
     source.write_bytes(data)
-    options = ("--data", f"{source}@{address:#x}", "--dump", f"cpu0={dump}@{address:#x},1000")
-    ended = board300.run("args", *options, "--dump", f"{part}@{address + 990},20")
+    options = ("--data", f"cpu0={source}@{address:#x}", "--dump", f"cpu0={dump}@{address:#x},1000")
+    ended = board300.run(f"peek {address:#x} 1000 out.bin", *options, "--dump", f"{rest}@{address + 990},20")
     assert ended.status == 0, ended.stderr
-    assert dump.read_bytes() == data
-    assert part.read_bytes() == data[990:] + bytes(10)
+    assert (board300.folder / "out.bin").read_bytes() == dump.read_bytes() == data
+    assert rest.read_bytes() == data[990:] + bytes(10)
 
 
 def test_what_the_program_wrote_is_in_the_dump(board300: Board) -> None:
@@ -271,10 +264,57 @@ def test_qemu_that_is_killed_is_not_a_success(board300: Board) -> None:
         assert process.stderr.read().startswith(b"Error: crashed: QEMU was ended by SIGKILL")
 
 
-def test_several_at_once_do_not_disturb_each_other(board300: Board) -> None:
-    def run(index: int) -> tuple[int, str]:
-        ended = board300.run(f"args number{index}")
-        return ended.status, ended.stdout.splitlines()[2]
+# --- On the strict board: what programs do wrong is named with its place, and others run as ever. ---
 
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(run, range(4))) == [(0, f"[number{index}]") for index in range(4)]
+
+NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
+BREACH = (
+    "rule part-memories of the strict board: 4 bytes loaded from 0x11100000, where this system has no memory, in "
+    "careless at 0x"
+)
+
+
+@pytest.fixture
+def careless(board: Board, tmp_path: Path) -> Board:
+    """Each board with the careless program."""
+    return replace(board, guest=build(board.model.soc.name, tmp_path / "careless.elf", "careless.c"))
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_a_launcher_names_the_rule_and_the_place(careless: Board, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    assert careless.run("").status == 0
+    if way == "variable":
+        monkeypatch.setenv("ETHOS_HIL_STRICT_BOARD", "1")
+    ended = careless.run("", *(["--strict-board"] if way == "option" else []))
+    assert ended.status == 1
+    assert re.fullmatch(rf"Error: board-rule: {re.escape(BREACH)}[0-9a-f]+ \(careless\.c:5\)\n", ended.stderr), ended
+
+
+def test_the_variable_is_zero_or_one(careless: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHOS_HIL_STRICT_BOARD", "perhaps")
+    ended = careless.run("")
+    assert (ended.status, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("Error: ETHOS_HIL_STRICT_BOARD is 'perhaps'")
+
+
+@pytest.mark.parametrize("strict_board", [False, True])
+def test_a_runner_is_told_the_rule_and_the_place(careless: Board, tmp_path: Path, strict_board: bool) -> None:
+    soc = careless.model.soc.name
+    target = make_target("virtual", EthosU.parse(NPUS[soc]), strict_board=strict_board)
+    elf = careless.guest.read_bytes()
+    if not strict_board:
+        assert target.boot(elf, "", tmp_path, timeout=30).status == 0
+        return
+    with pytest.raises(TargetError) as caught:
+        target.boot(elf, "", tmp_path, timeout=30)
+    assert caught.value.kind == "board-rule"
+    assert caught.value.message.startswith(BREACH)
+
+
+def test_a_program_that_keeps_the_rules_runs_as_ever(board: Board) -> None:
+    """Newlib's start-up, semihosting in both directions, a heap, and files."""
+    data = bytes(range(256)) * 300
+    (board.folder / "in.bin").write_bytes(data)
+    ended = board.run("copy in.bin out.bin", "--strict-board")
+    assert (ended.status, ended.stderr) == (0, "")
+    assert (board.folder / "out.bin").read_bytes() == data

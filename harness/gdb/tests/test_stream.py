@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from ethos_hil.harness.gdb.registers import UNDESCRIBED, DescriptionError, described_registers
+from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.gdb.registers import UNDESCRIBED, DescriptionError, RegisterTable, described_registers
 from ethos_hil.harness.gdb.stream import (
     MOST_BYTES,
     PacketError,
@@ -101,54 +102,51 @@ def test_long_packets_are_read_in_linear_time() -> None:
     assert isinstance(reader.next(), RspPacket)
 
 
-def test_the_numbers_of_registers_are_those_of_the_description() -> None:
-    table = described_registers(QEMU.__getitem__)
-    numbers = {name: register.number for name in ("r0", "SP", "pc", "xPSR", "d0") if (register := table.find(name))}
-    assert numbers == {"r0": 0, "SP": 13, "pc": 15, "xPSR": 25, "d0": 26}
-    assert table.find("msp") is None
-
-
-def test_other_names_are_found() -> None:
-    text = b'<target><reg name="MSP"/><reg name="primask" bitsize="1"/><reg name="PSR" regnum="0x10"/></target>'
-    table = described_registers(lambda name: text)
-    assert [
-        (register.number, register.size) for name in ("sp", "primask", "xpsr") if (register := table.find(name))
-    ] == [
-        (0, 4),
-        (1, 1),
-        (16, 4),
-    ]
-
-
-def test_without_a_description_the_numbers_are_gdbs() -> None:
-    psr = UNDESCRIBED.find("xpsr")
-    assert psr is not None
-    assert psr.number == 25
+OTHER_NAMES = b'<target><reg name="MSP"/><reg name="primask" bitsize="1"/><reg name="PSR" regnum="0x10"/></target>'
 
 
 @pytest.mark.parametrize(
-    ("files", "words"),
+    ("table", "registers"),
     [
-        ({"target.xml": b"<target"}, "not XML"),
-        ({"target.xml": b"<target/>"}, "no register"),
-        ({"target.xml": b'<target><include href="target.xml"/></target>'}, "without end"),
-        ({"target.xml": b'<!DOCTYPE t [<!ENTITY a "b">]><target/>'}, "entities"),
-        ({"target.xml": b'<target><reg name="a" regnum="x"/></target>'}, "number 'x'"),
-        ({"target.xml": b'<target><reg name="a" bitsize="9999"/></target>'}, "9999 bits"),
-        ({"target.xml": b'<target><reg name="a" regnum="-1"/></target>'}, "register -1"),
-        ({"target.xml": b"<target>" + b"<reg/>" * 5000 + b"</target>"}, "after 4096 others"),
-        ({"target.xml": b'<?xml version="1.0" encoding="klingon"?><target/>'}, "not XML"),
+        (
+            described_registers(QEMU.__getitem__),
+            {"r0": (0, 4), "SP": (13, 4), "pc": (15, 4), "xPSR": (25, 4), "d0": (26, 8)},
+        ),
+        (described_registers(lambda name: OTHER_NAMES), {"sp": (0, 4), "primask": (1, 1), "xpsr": (16, 4)}),
+        (UNDESCRIBED, {"pc": (15, 4), "xpsr": (25, 4)}),
     ],
+    ids=["QEMU's", "other names", "no description, so GDB's"],
 )
-def test_a_description_that_cannot_be_used_is_refused(files: dict[str, bytes], words: str) -> None:
-    with pytest.raises(DescriptionError, match=words):
-        described_registers(files.__getitem__)
+def test_registers_have_the_numbers_and_sizes_of_the_description(
+    table: RegisterTable, registers: dict[str, tuple[int, int]]
+) -> None:
+    found = {name: (entry.number, entry.size) for name in registers if (entry := table.find(name))}
+    assert found == registers
+    assert table.find("psplim") is None
 
 
-def test_files_that_include_others_without_end_are_refused() -> None:
-    names = (f"{number}.xml" for number in itertools.count())
-    with pytest.raises(DescriptionError, match="without end"):
-        described_registers(lambda name: b'<target><include href="%b"/></target>' % next(names).encode())
+DESCRIPTIONS = {
+    "half of it": b"<target",
+    "no register": b"<target/>",
+    "itself": b'<target><include href="target.xml"/></target>',
+    "an entity": b'<!DOCTYPE t [<!ENTITY a "b">]><target/>',
+    "no number": b'<target><reg name="a" regnum="x"/></target>',
+    "many bits": b'<target><reg name="a" bitsize="9999"/></target>',
+    "a negative number": b'<target><reg name="a" regnum="-1"/></target>',
+    "many registers": b"<target>" + b"<reg/>" * 5000 + b"</target>",
+    "no such encoding": b'<?xml version="1.0" encoding="klingon"?><target/>',
+    "files without end": None,
+}
+
+
+def test_a_description_that_cannot_be_used_is_refused(recorded: Recorded) -> None:
+    messages = {}
+    for name, text in DESCRIPTIONS.items():
+        names = (f"{number}.xml" for number in itertools.count())
+        with pytest.raises(DescriptionError) as caught:
+            described_registers(lambda file: text or f'<target><include href="{next(names)}"/></target>'.encode())  # noqa: B023
+        messages[name] = str(caught.value)
+    recorded.check(messages)
 
 
 def test_any_number_of_packets_that_were_cut_off_is_passed_over() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.processes import left_of, processes_with
 from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
@@ -41,25 +40,8 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     yield
     assert list(folder.iterdir()) == []
-    # What is killed and not our child dies in its own time.
-    deadline = time.monotonic() + 60
-    while processes_with(str(folder)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes_with(str(folder)) == []
+    assert left_of(processes_with(str(folder).encode())) == []
     assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
-
-
-def processes_with(text: str) -> list[int]:
-    """Process ids of programs, but ours, whose arguments hold `text`."""
-    processes = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if text.encode() in command and int(folder.name) != os.getpid():
-            processes.append(int(folder.name))
-    return processes
 
 
 @pytest.fixture(scope="session")

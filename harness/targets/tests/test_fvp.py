@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded, shown
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
-from ethos_hil.harness.image.pack import Image, RunPlan
+from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.base import Capability
@@ -100,19 +101,6 @@ def test_command_lines_are_those_of_upstream(fake: Fake) -> None:
         *("-C", "mps4_board.telnetterminal0.start_telnet=0"),
         *("-C", "vis_hdlcd.disable_visualisation=1"),
     ]
-
-
-def test_a_packed_image_boots_with_its_uart_in_a_file_and_no_end_mark(fake: Fake, tmp_path: Path) -> None:
-    """Frames may hold byte 0x04, which shutdown_on_eot would take for the end; stdout is the FVP's own."""
-    fake(f'printf "%s\\n" "$@" > {tmp_path / "arguments"}; exit 1')
-    with pytest.raises(TargetNotAvailable):
-        run_fvp(Image(b"elf", bytes(16), bytes(32), bytes(32), RunPlan(1, 0)))
-    arguments = (tmp_path / "arguments").read_text().splitlines()
-    assert "mps3_board.uart0.unbuffered_output=1" in arguments
-    (uart,) = [argument for argument in arguments if "out_file" in argument]
-    assert uart.endswith("/uart")
-    assert not [argument for argument in arguments if "eot" in argument or "semihosting" in argument]
-    assert arguments[-2:] == ["--timelimit", "65"]
 
 
 # --- It does not start. ---
@@ -205,73 +193,63 @@ def test_a_run_without_an_answer_says_why(
 # --- It starts, and something goes wrong. ---
 
 
-def cut(wire: bytes, folder: Path, part: float) -> tuple[str, int]:
-    """A shell command that writes the first part of the conversation to the UART, and that part's size."""
-    size = int(len(wire) * part)
-    (folder / "wire").write_bytes(wire[:size])
-    return f'cat {folder / "wire"} > "$uart"', size
+def part(share: float) -> Callable[[bytes], bytes]:
+    """Return what takes the first part of a conversation."""
+    return lambda wire: wire[: int(len(wire) * share)]
+
+
+def flipped(wire: bytes) -> bytes:
+    """A bit in the middle is another."""
+    middle = len(wire) // 2
+    return wire[:middle] + bytes([wire[middle] ^ 8]) + wire[middle + 1 :]
+
+
+def says(folder: Path, data: bytes) -> str:
+    """Return a shell command that writes these bytes to the UART."""
+    (folder / "wire").write_bytes(data)
+    return f'cat {folder / "wire"} > "$uart"'
 
 
 def test_the_recorded_conversation_is_a_whole_one(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
     """So that the tests that cut it short test the cut."""
-    write, _ = cut(wire, tmp_path, 1.0)
-    fake(f"{write}; exec sleep 1000")
+    fake(f"{says(tmp_path, wire)}; exec sleep 1000")
     assert len(run_fvp(add_image).runs) == 1
 
 
-STOPS = "the FVP ended of its own accord"
-
-
 @pytest.mark.parametrize(
-    ("part", "then", "kind", "words", "hint"),
+    ("change", "then", "kind", "words", "hint"),
     [
-        *((part, "exit 0", "link", STOPS, "") for part in (0.1, 0.5, 0.9, 0.999)),
+        *((part(share), "exit 0", "link", "the FVP ended of its own accord", "") for share in (0.1, 0.5, 0.9, 0.999)),
         *(
-            (part, f"ulimit -c 0; kill -{sent.value} $$", "crashed", sent.name, "")
-            for part in (0, 0.5)
+            (part(share), f"ulimit -c 0; kill -{sent.value} $$", "crashed", sent.name, "")
+            for share in (0, 0.5)
             for sent in (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
         ),
-        (0.5, "echo Fatal: out of patience; exit 3", "crashed", "exited with status 3", "out of patience"),
+        (part(0.5), "echo Fatal: out of patience; exit 3", "crashed", "exited with status 3", "out of patience"),
+        (part(0.5), "exec sleep 1000", "timeout", "bytes of a frame", ""),
+        (flipped, "exec sleep 1000", "link", "", ""),
     ],
 )
-def test_an_end_before_the_end_of_the_conversation(
+def test_what_breaks_a_conversation_is_told(
     fake: Fake,
     add_image: Image,
     wire: bytes,
     tmp_path: Path,
-    part: float,
+    change: Callable[[bytes], bytes],
     then: str,
     kind: str,
     words: str,
     hint: str,
 ) -> None:
-    """What the FVP does after a part of the conversation."""
-    write, _ = cut(wire, tmp_path, part)
-    fake(f"{write}; {then}")
+    """A part of it, or another; and what the FVP does after it."""
+    fake(f"{says(tmp_path, change(wire))}; {then}")
     started = time.monotonic()
-    fails(lambda: run_fvp(add_image), kind, words, hint=hint)
+    fails(lambda: run_fvp(add_image, 1.0 if kind == "timeout" else TIMEOUT), kind, words, hint=hint)
     assert time.monotonic() - started < 10
 
 
-def test_a_uart_that_stops_half_way_for_ever(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
-    write, size = cut(wire, tmp_path, 0.5)
-    fake(f"{write}; exec sleep 1000")
-    left = size - (wire[:size].rindex(b"\n") + 1)
-    assert left > 0
-    fails(lambda: run_fvp(add_image, timeout=0.5), "timeout", f"and {left} bytes of a frame")
-
-
-def test_one_bit_flipped_in_the_uart_is_noticed(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
-    damaged = bytearray(wire)
-    damaged[len(wire) // 2] ^= 8
-    (tmp_path / "wire").write_bytes(damaged)
-    fake(f'cat {tmp_path / "wire"} > "$uart"; exec sleep 1000')
-    fails(lambda: run_fvp(add_image), "link")
-
-
 def test_an_answer_to_another_run_is_stale(fake: Fake, wire: bytes, tmp_path: Path) -> None:
-    write, _ = cut(wire, tmp_path, 1.0)
-    fake(f"{write}; exec sleep 1000")
+    fake(f"{says(tmp_path, wire)}; exec sleep 1000")
     fails(lambda: run_fvp(image_of(load("add", "corstone-300"))), "stale-output")
 
 

@@ -10,47 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.processes import parent_of, processes_with
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.board import BoardPool
-from ethos_hil.harness.virtual.tests.programs import Recorded, load
+from ethos_hil.harness.virtual.tests.programs import DATA, Recorded, load
 
 CORSTONE_300, CORSTONE_310, CORSTONE_320 = map(find_soc, ("corstone-300", "corstone-310", "corstone-320"))
-_LINKER_SCRIPT = """
-MEMORY
-{
-  CODE (rx) : ORIGIN = %d, LENGTH = 128K
-}
-SECTIONS
-{
-  .all : { *(.vectors) *(.text*) *(.rodata*) } > CODE
-}
-"""
-_PROLOGUE = """
-    .syntax unified
-    .thumb
-    .section .vectors, "a"
-    .word 0x30080000
-    .word reset
-    .rept 110
-    .word unexpected
-    .endr
-    .text
-    .thumb_func
-    .type unexpected, %function
-unexpected:
-    b unexpected
-    .size unexpected, . - unexpected
-    .thumb_func
-    .type reset, %function
-reset:
-    ldr r0, ={npu}
-"""
-_EPILOGUE = """
-    .size reset, . - reset
-"""
 
 
 @pytest.fixture(scope="session")
@@ -73,13 +41,14 @@ def make_image(firmware: bytes) -> Callable[..., Image]:
 
 @pytest.fixture(scope="session")
 def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
-    """Build an ELF whose reset handler runs the given instructions, with r0 = the NPU's secure base address."""
+    """Build an ELF whose reset handler runs the given instructions, with what data/start.s has."""
 
     def build(body: str, soc: Soc = CORSTONE_300) -> bytes:
         folder = tmp_path_factory.mktemp("assembled")
-        (folder / "linker.ld").write_text(_LINKER_SCRIPT % soc.boot)
-        (folder / "guest.s").write_text(_PROLOGUE.format(npu=soc.npu_registers.base) + body + _EPILOGUE)
-        command = "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -g -nostdlib -T linker.ld guest.s -o guest.elf"
+        (folder / "guest.s").write_text(f'    .include "start.s"\n{body}\n    .size reset, . - reset\n')
+        values = f"-Wa,--defsym,NPU={soc.npu_registers.base} -Wl,--defsym=CODE={soc.boot} -Wa,-I{DATA}"
+        options = f"-mcpu=cortex-m55 -mthumb -g -nostdlib -T {DATA / 'guest.ld'} {values}"
+        command = f"arm-none-eabi-gcc {options} guest.s -o guest.elf"
         subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
         return (folder / "guest.elf").read_bytes()
 
@@ -112,13 +81,5 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
 
 def qemu_processes(parent: int | None = None) -> set[int]:
     """Return the process ids of virtual boards, of one parent or of all processes."""
-    processes = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes()
-            status = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if b"memory-backend=ddr" in command and (parent is None or int(status[1]) == parent):
-            processes.add(int(folder.name))
-    return processes
+    boards = processes_with(b"memory-backend=ddr")
+    return boards if parent is None else {board for board in boards if parent_of(board) == parent}

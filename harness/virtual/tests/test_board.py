@@ -19,9 +19,9 @@ from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, qemu_processes
+from ethos_hil.harness.virtual.tests.guests import words
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.harness.virtual.tests.state import state_of
-from ethos_hil.harness.virtual.tests.test_machine import PARK, SEND, words
 
 Assemble = Callable[..., bytes]
 U55 = EthosU.parse("ethos-u55-128")
@@ -131,7 +131,7 @@ def test_after_garbage_everywhere_a_board_is_as_new(
 
 # Programs at the same address that say which one they are.
 def teller(number: int) -> str:
-    return f"movs r4, #{number}\n" + SEND + PARK
+    return f"movs r4, #{number}\n" + "send\n park\n"
 
 
 @pytest.mark.parametrize("address", [0x10000000, 0x11000000, 0x31000000, 0x70000000])
@@ -190,7 +190,7 @@ def test_a_board_whose_other_devices_were_used_is_not_kept(
 ) -> None:
     """A reset does not restore these devices. Programs may use them all the same."""
     body = f"ldr r1, =0x{address:08x}\n movs r2, #0x80\n str r2, [r1]\n ldr r4, [r1]\n str r2, [r1, #4]\n"
-    alone, _ = run_for_words(new_board(CORSTONE_300, assemble(body + SEND + PARK)), 1)
-    numbers, board = run_for_words(pool.take(CORSTONE_300, assemble(body + SEND + PARK)), 1)
+    alone, _ = run_for_words(new_board(CORSTONE_300, assemble(body + "send\n park\n")), 1)
+    numbers, board = run_for_words(pool.take(CORSTONE_300, assemble(body + "send\n park\n")), 1)
     assert (numbers, board) == (alone, None)
     assert qemu_processes(os.getpid()) == set()

@@ -16,6 +16,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Execution, Fault, OpRecord
 from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, RegisterLayout, Unmodelled
+from ethos_hil.harness.virtual.plugin import InstructionCounter
 
 U55, U65, U85 = "ethos-u55-128", "ethos-u65-512", "ethos-u85-512"
 TIMING = Timing(
@@ -241,3 +242,44 @@ def test_status_is_laid_out_as_in_velas_description(kind: FailureKind, register:
     assert (status.get_bus_status(), status.get_cmd_parse_error()) == (bus, not bus)
     assert (status.get_faulting_interface(), status.get_faulting_channel()) == (bus, 8 * bus)
     assert (status.get_irq_raised(), status.get_cmd_end_reached(), status.get_state()) == (1, 0, 0)
+
+
+# --- The DWT of a virtual processor: it counts instructions, and only when it is told to.
+
+
+CONTROL, COUNT = 0, 4
+
+
+@pytest.fixture
+def counter() -> InstructionCounter:
+    return InstructionCounter()
+
+
+def execute(counter: InstructionCounter, instructions: int) -> None:
+    """Do what the plug-in does."""
+    counter._map[:8] = (counter.executed + instructions).to_bytes(8, "little")
+
+
+def test_the_counter_stands_still_until_it_is_enabled(counter: InstructionCounter) -> None:
+    execute(counter, 5)
+    assert (counter.read(CONTROL), counter.read(COUNT)) == (0, 0)
+    counter.write(CONTROL, 1)
+    assert (counter.read(CONTROL), counter.read(COUNT)) == (1, 0)
+    execute(counter, 7)
+    counter.write(CONTROL, 1)
+    assert counter.read(COUNT) == 7
+
+
+def test_the_counter_wraps_as_a_register_of_32_bits(counter: InstructionCounter) -> None:
+    counter.write(CONTROL, 1)
+    execute(counter, (1 << 32) + 3)
+    assert counter.read(COUNT) == 3
+
+
+def test_the_counter_can_be_cleared_and_not_be_set(counter: InstructionCounter) -> None:
+    counter.write(CONTROL, 1)
+    execute(counter, 9)
+    counter.write(COUNT, 0)
+    assert counter.read(COUNT) == 0
+    with pytest.raises(Unmodelled, match="DWT_CYCCNT"):
+        counter.write(COUNT, 1)

@@ -7,92 +7,48 @@ from collections.abc import Callable
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import TargetError
-from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.virtual.board import new_board
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
-from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.memory import BusError, GuestMemory, locate
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320
+from ethos_hil.harness.virtual.tests.guests import machine, outcome, words
 
 Assemble = Callable[..., bytes]
-U55 = EthosU.parse("ethos-u55-128")
-U85 = EthosU.parse("ethos-u85-256")
-
-# Sends r4 as four bytes, least significant first, and goes on. Changes r5 to r7.
-SEND = """
-    ldr r5, =0x59303000
-    movs r6, #16
-    str r6, [r5, #16]
-    movs r6, #1
-    str r6, [r5, #8]
-    movs r7, #4
-1:  ldr r6, [r5, #4]
-    lsls r6, r6, #31
-    bne 1b
-    str r4, [r5]
-    lsrs r4, r4, #8
-    subs r7, #1
-    bne 1b
-"""
-PARK = """
-park:
-    b park
-"""
+ENABLE_VECTORS = "ldr r2, =0xE000ED88\n mov r3, #0xF00000\n str r3, [r2]\n dsb\n isb\n"
+START = "str r2, [r0, #0x10]\n movs r1, #4\n str r1, [r0, #0x20]\n movs r1, #1\n str r1, [r0, #8]\n"
+GUESTS = {
+    "words, bytes, both aliases and doubles": (
+        CORSTONE_300,
+        """ldr r4, [r0, #0x28]; send; ldr r1, =0x12345670; str r1, [r0, #0x80]; ldr r2, =0x48102080; ldr r4, [r2]; send
+        ldrb r4, [r0, #0x82]; send; ldrh r4, [r0, #0x28]; send
+        ldr r1, =0x31001000; movs r2, #0; strd r1, r2, [r0, #0x88]; ldrd r3, r4, [r0, #0x84]; send""",
+    ),
+    "a command stream outside of RAM": (CORSTONE_300, f"ldr r2, =0x0FFFFFF0\n {START} ldr r4, [r0, #4]; send"),
+    "an unknown register": (CORSTONE_300, "ldr r1, [r0, #0x148]"),
+    "a read-only register": (CORSTONE_300, "str r0, [r0, #0x28]"),
+    "a byte of a register": (CORSTONE_300, "strb r0, [r0, #0x20]"),
+    "several registers": (CORSTONE_300, "ldm r0, {r1, r2}"),
+    "between two registers": (CORSTONE_300, "ldr r1, [r0, #2]"),
+    "a vector": (CORSTONE_300, f"{ENABLE_VECTORS} .arch_extension mve\n vldrw.u32 q0, [r0]"),
+    "a load of an unknown register of the UART": (CORSTONE_320, "ldr r1, =0x58203000; ldr r2, [r1, #0x24]"),
+    "a store to an unknown register of the UART": (CORSTONE_320, "ldr r1, =0x58203000; str r2, [r1, #0x24]"),
+}
 
 
-def machine(
-    elf: bytes,
-    seconds: float = 10.0,
-    engine: Callable[[Npu, GuestMemory], Engine] = Engine,
-    soc: Soc = CORSTONE_300,
-) -> Machine:
-    return Machine(new_board(soc, elf), U85 if soc is CORSTONE_320 else U55, Deadline(seconds), engine=engine)
-
-
-def words(board: Machine, count: int) -> list[int]:
-    data = b""
-    while len(data) < 4 * count:
-        data += board.output()
-    return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
-
-
-def stops(board: Machine) -> TargetError:
-    with board, pytest.raises(TargetError) as caught:
-        board.output()
-    return caught.value
-
-
-def test_loads_and_stores_reach_the_registers(assemble: Assemble) -> None:
-    body = f"""
-    ldr r4, [r0, #0x28]
-    {SEND}
-    ldr r1, =0x12345670
-    str r1, [r0, #0x80]
-    ldr r2, =0x48102080
-    ldr r4, [r2]
-    {SEND}
-    ldrb r4, [r0, #0x82]
-    {SEND}
-    ldrh r4, [r0, #0x28]
-    {SEND}
-    ldr r1, =0x31001000
-    movs r2, #0
-    strd r1, r2, [r0, #0x88]
-    ldrd r3, r4, [r0, #0x84]
-    {SEND}
-    {PARK}"""
-    with machine(assemble(body)) as board:
-        assert words(board, 5) == [U55.size.config_word, 0x12345670, 0x34, 0x1807, 0x31001000]
-        assert board.accesses == 7
+@pytest.mark.parametrize("name", GUESTS)
+def test_accesses_reach_the_devices_or_stop_with_their_name_and_place(
+    assemble: Assemble, recorded: Recorded, name: str
+) -> None:
+    soc, body = GUESTS[name]
+    recorded.check(outcome(assemble(f"{body}\n finish\n", soc), soc))
 
 
 def test_the_guests_place_is_function_and_line(assemble: Assemble) -> None:
-    with machine(assemble(PARK), seconds=0.3) as board:
+    with machine(assemble("park\n"), seconds=0.3) as board:
         with pytest.raises(TimeoutError):
             board.output()
         where = board.where()
@@ -101,82 +57,17 @@ def test_the_guests_place_is_function_and_line(assemble: Assemble) -> None:
     assert "guest.s:" in where
 
 
-@pytest.mark.parametrize(
-    ("body", "named"),
-    [
-        ("ldr r1, [r0, #0x148]", "offset 0x148 is read"),
-        ("str r0, [r0, #0x28]", "read-only NPU register CONFIG"),
-        ("strb r0, [r0, #0x20]", "1 of the 4 bytes of the register at 0x58102020"),
-        ("ldm r0, {r1, r2}", "r0, {r1, r2} accesses a register"),
-        ("ldr r1, [r0, #2]", "unaligned"),
-        (".arch_extension mve\n vldrw.u32 q0, [r0]", "vector or coprocessor"),
-    ],
-)
-def test_what_is_not_modelled_stops_with_its_name_and_place(assemble: Assemble, body: str, named: str) -> None:
-    enable_vectors = "ldr r2, =0xE000ED88\n mov r3, #0xF00000\n str r3, [r2]\n dsb\n isb\n"
-    error = stops(machine(assemble(enable_vectors + body + PARK)))
-    assert error.kind == "unsupported"
-    assert named in error.message
-    assert "reset at 0x" in error.message
-    assert "guest.s:" in error.message
-
-
-# A job: command stream at 0x70001000 (a lone STOP), run with the interrupt enabled; its handler counts in r8.
-def job(soc: Soc) -> str:
-    return f"""
-    ldr r1, =0xE000ED08      @ vectors into the DTCM, ours for the NPU's interrupt
-    ldr r2, =0x30000000
-    ldr r3, =handler
-    str r3, [r2, #4 * (16 + {soc.npu_irq})]
-    str r2, [r1]
-    ldr r1, =0xE000E100 + {soc.npu_irq // 32 * 4}      @ NVIC_ISER
-    ldr r2, =1 << {soc.npu_irq % 32}
-    str r2, [r1]
-    mov r8, #0
-    ldr r1, =0xFFFF0000
-    ldr r2, =0x70001000
-    str r1, [r2]
-    str r2, [r0, #0x10]
-    movs r1, #4
-    str r1, [r0, #0x20]
-    movs r1, #1
-    str r1, [r0, #8]
-    nop
-    mov r4, r8
-"""
-
-
-def handler(soc: Soc) -> str:
-    return f"""
-    .ltorg
-    .thumb_func
-    .type handler, %function
-handler:
-    ldr r0, ={soc.npu_registers.base}      @ v8.1-M clears the caller-saved registers
-    add r8, r8, #1
-    movs r1, #2
-    str r1, [r0, #8]
-    dsb
-    bx lr
-    .ltorg
-"""
+def job(soc: Soc, more: str = "") -> str:
+    """Return a program that runs a job, sends how often its interrupt came, and does more."""
+    return f"job {soc.npu_irq}\n send\n {more}park\n handle_job {soc.npu_registers.base}"
 
 
 @pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
 def test_the_interrupt_comes_once_and_goes_when_cleared(assemble: Assemble, soc: Soc) -> None:
-    body = job(soc) + SEND + "ldr r4, [r0, #4]\n lsls r4, r4, #16\n" + SEND + PARK + handler(soc)
-    with machine(assemble(body, soc), soc=soc) as board:
+    elf = assemble(job(soc, "ldr r4, [r0, #4]\n lsls r4, r4, #16\n send\n"), soc)
+    with machine(elf, soc=soc) as board:
         assert words(board, 2) == [1, 0x00200000]
         assert not board.device.irq
-
-
-def test_a_command_stream_outside_of_ram_is_a_bus_fault(assemble: Assemble) -> None:
-    body = "ldr r2, =0x0FFFFFF0\n str r2, [r0, #0x10]\n movs r1, #4\n str r1, [r0, #0x20]\n movs r1, #1\n"
-    body += "str r1, [r0, #8]\n ldr r4, [r0, #4]\n" + SEND + PARK
-    with machine(assemble(body)) as board:
-        assert words(board, 1) == [0b110]
-        assert board.device.fault is not None
-        assert "no RAM at 0x0ffffff0" in board.device.fault.message
 
 
 class Probe(Engine):
@@ -215,19 +106,12 @@ class Probe320(Probe):
 
 @pytest.mark.parametrize(("soc", "probe"), [(CORSTONE_300, Probe), (CORSTONE_320, Probe320)])
 def test_the_cpu_sees_what_the_npu_wrote(assemble: Assemble, soc: Soc, probe: type[Probe]) -> None:
-    with machine(assemble(job(soc) + SEND + PARK + handler(soc), soc), engine=probe, soc=soc) as board:
+    with machine(assemble(job(soc), soc), engine=probe, soc=soc) as board:
         assert words(board, 1) == [1]
         engine = board.engine
         assert isinstance(engine, Probe)
         assert len(engine.seen) == 5
         assert all(data == bytes(range(256)) * 5 for _, data in engine.seen.values())
-
-
-@pytest.mark.parametrize(("offset", "access"), [(0x24, "ldr"), (0x24, "str")])
-def test_an_unmodelled_uart_register_stops_with_its_offset(assemble: Assemble, offset: int, access: str) -> None:
-    body = f"ldr r1, =0x58203000\n {access} r2, [r1, #{offset}]\n" + PARK
-    error = stops(machine(assemble(body, CORSTONE_320), soc=CORSTONE_320))
-    assert (error.kind, f"UART register at offset 0x{offset:x}" in error.message) == ("unsupported", True)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +135,6 @@ def test_ram_addresses_know_the_bytes_left() -> None:
 
 def test_a_lockup_is_a_crash_with_qemus_message(assemble: Assemble) -> None:
     # A fault in the HardFault handler: QEMU gives up.
-    body = "ldr r1, =0xE000ED08\n ldr r2, =0x31000000\n str r2, [r1]\n udf #0\n" + PARK
-    error = stops(machine(assemble(body)))
-    assert error.kind == "crashed"
-    assert "ockup" in error.message
+    text = outcome(assemble("ldr r1, =0xE000ED08\n ldr r2, =0x31000000\n str r2, [r1]\n udf #0\n park\n"))
+    assert text.startswith("b'', then crashed: ")
+    assert "ockup" in text

@@ -1,4 +1,5 @@
-"""Boards that wait for their next run: it finds them as if they were new, and no board that failed waits."""
+"""The virtual target with the real firmware, and boards that wait for their next run: it finds them as if they were
+new, and no board that failed waits."""
 
 from __future__ import annotations
 
@@ -12,14 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import TargetError
+from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome
+from ethos_hil.harness.npu import Npu
+from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual import board, machine
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.memory import GuestMemory
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320, qemu_processes
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
 from ethos_hil.harness.virtual.tests.test_board import GARBAGE, run_to_job, teller
@@ -207,3 +211,57 @@ def test_other_threads_start_their_own(make_image: MakeImage, pool: BoardPool) -
     thread.join()
     assert waiting() == before
     assert comparable(outcomes[0]) == comparable(outcomes[1])
+
+
+# --- One run, without a pool. ---
+
+
+def test_every_run_of_the_plan_comes_back_with_its_operations(make_image: MakeImage) -> None:
+    image = make_image("convolutions", input_sets=3, repeat=2)
+    outcome = run(image, None)
+    assert {Capability.OP_EVENTS, Capability.STAYS_UP} <= VirtualTarget(NPU).capabilities()
+    for execution in outcome.runs:
+        (call,) = execution.delegates
+        assert call.op_events
+        assert sum(event.cycles for event in call.op_events) == call.cycles > 0
+        # The default events: idle cycles, AXI0 read and write beats, AXI1 read beats. Weights are behind AXI1. For the
+        # last one, AXI1 write beats, an Ethos-U55 has no counter.
+        assert call.events[0] == 0
+        assert all(count for count in call.events[1:4])
+        assert call.events[4] is None
+    assert outcome.npu_config & 0xF == 7
+    assert outcome.memory["delegates"] == 1
+    assert 0 < outcome.seconds["npu"] < outcome.seconds["total"]
+
+
+def test_delegate_outputs_are_not_sent_unless_asked_for(make_image: MakeImage) -> None:
+    (only,) = run(make_image("add", send_delegate_outputs=False), None).runs
+    assert only.delegates[0].outputs == ()
+    assert only.delegates[0].op_events
+
+
+def test_a_missing_qemu_says_what_to_install(make_image: MakeImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHOS_HIL_QEMU", "/nowhere/qemu-system-arm")
+    with pytest.raises(TargetNotAvailable) as caught:
+        VirtualTarget(NPU).load(make_image("add"))
+    assert "/nowhere/qemu-system-arm" in caught.value.message
+    assert "apt install qemu-system-arm" in str(caught.value.hint)
+
+
+def test_memory_works_without_proc(make_image: MakeImage) -> None:
+    """The NPU's copies of SRAM go through gdb where the kernel denies access to a process's memory."""
+
+    def portable(npu: Npu, memory: GuestMemory) -> Engine:
+        memory.use_gdb_only()
+        return Engine(npu, memory)
+
+    recorded = load("convolutions")
+    (only,) = run(make_image("convolutions"), None, {"engine": portable}).runs
+    for output, expected in zip(only.delegates[0].outputs, recorded.delegate_outputs, strict=True):
+        np.testing.assert_array_equal(output, expected, strict=True)
+
+
+def test_it_is_no_system_that_qemu_has_no_machine_for() -> None:
+    with pytest.raises(UsageError, match="the virtual board cannot be ek-ra8p1") as caught:
+        VirtualTarget("ethos-u55-256", soc="ek-ra8p1")
+    assert "corstone-300" in str(caught.value.hint)

@@ -6,25 +6,24 @@ What becomes of each program is recorded: that it keeps the rules, or which one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
-from ethos_hil.base.errors import TargetError
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.socs.soc import Soc, Window
+from ethos_hil.harness.virtual.fittings import Adapters, Fittings
+from ethos_hil.harness.virtual.mps3_an547 import UART0
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_310, CORSTONE_320
-from ethos_hil.harness.virtual.tests.test_fittings import error_of, machine
+from ethos_hil.harness.virtual.tests.guests import machine, outcome
 
 Assemble = Callable[..., bytes]
 SOCS = (CORSTONE_300, CORSTONE_310, CORSTONE_320)
 TCM = (Rule.TCM_ECC, Rule.MEMORY_PATTERN)
 SET_UP = "ldr r8, =0x59303000\n movs r6, #16\n str r6, [r8, #16]\n movs r6, #1\n str r6, [r8, #8]\n"
 BYTE = "movs r6, #0x41\n str r6, [r8]\n"
-DONE = b"."
-END = f"{SET_UP} ldr r6, [r8, #4]\n movs r6, #{DONE[0]}\n str r6, [r8]\n park: b park\n .ltorg\n"
-"""Sends DONE, which says that the program got here, and parks."""
+END = "finish\n"
+"""Sends a full stop, which says that the program got here, and parks; of data/start.s, as are the other macros."""
 ENABLE_FLOATING_POINT = """
     ldr r1, =0xE001E300
     ldr r2, [r1]
@@ -159,40 +158,86 @@ BUS = """
 PROGRAMS = dict(programs())
 
 
-def outcome(elf: bytes, soc: Soc, rules: tuple[Rule, ...], **more: Any) -> str:
-    """Run a program until it says that it is done, or breaks a rule."""
-    data = b""
-    with machine(elf, soc, rules=frozenset(rules), **more) as board:
-        try:
-            while not data.endswith(DONE):
-                data += board.output()
-            board.check_rules()
-        except TargetError as error:
-            return f"{error.kind}: {error.message}"
-    return f"it keeps the rules, and sends {data!r}"
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_keeps_the_rules_or_is_told_which_it_breaks_and_where(
     assemble: Assemble, recorded: Recorded, name: str
 ) -> None:
     soc, rules, body = PROGRAMS[name]
     elf = assemble(body if END in body else body + "\n" + END, soc)
-    recorded.check(f"{body.replace(END, '')}\n-> {outcome(elf, soc, rules)}")
+    recorded.check(f"{body.replace(END, '')}\n-> {outcome(elf, soc, rules=rules)}")
 
 
 def test_a_breach_comes_before_the_time_limit(assemble: Assemble) -> None:
-    elf = assemble("ldr r1, =0x30000000\n ldr r1, [r1]\n park:\n b park\n .ltorg\n")
-    assert outcome(elf, CORSTONE_300, TCM, seconds=1.0).startswith("board-rule: rule tcm-ecc")
+    elf = assemble("ldr r1, =0x30000000\n ldr r1, [r1]\n park\n")
+    assert outcome(elf, CORSTONE_300, rules=TCM, seconds=1.0).startswith("b'', then board-rule: rule tcm-ecc")
+
+
+# --- Boards that differ in their devices: what a board lacks is an external abort, and its only UART is where it is.
+
+OTHER_UART = Window(0x58203000, 0x1000, 0x48203000)
+"""Where some sources have the UART of a Corstone-320."""
+UARTS = {"UART 0": UART0, "the other UART": OTHER_UART}
+PLACES = (0xFE0, 0xFE4, 0xFE8, 0xFEC, 0xFD0, 0xFF0, 0xFF4, 0xFF8, 0xFFC)
+"""Registers that say what a UART is."""
+SENT_BYTE = "movs r4, #0x41\n str r4, [r8]\n"
+
+
+def load_of(uart: int, *addresses: int) -> str:
+    """Return a program that sends the words at addresses, and of what is absent the address."""
+    loads = "".join(f"ldr r1, ={address}\n ldr r4, [r1]\n send_there\n" for address in addresses)
+    return f"set_up {uart}\n {loads} done\n handle_absent\n"
+
+
+def fitted() -> Iterator[tuple[str, tuple[Soc, Fittings | None, tuple[Rule, ...], str]]]:
+    """Return each program's name, the board, what is on it, the rules, and the body."""
+    lacking = {
+        CORSTONE_300: (0x58103000, 0x48103000),
+        CORSTONE_310: (0x58103000,),
+        # QEMU has a Corstone-300's NPU at the second one.
+        CORSTONE_320: (0x50006000, 0x58102000, OTHER_UART.base, OTHER_UART.base - 0x10000000, OTHER_UART.base + 4),
+    }
+    for soc, addresses in lacking.items():
+        for address in addresses:
+            body = load_of(UART0.base, address)
+            yield f"{soc.name} lacks 0x{address:x}", (soc, None, (Rule.ABSENT_ABORT,), body)
+            if address != 0x58102000:
+                yield f"a lenient {soc.name} has 0x{address:x}", (soc, None, (), body)
+    for name, uart in UARTS.items():
+        other = (OTHER_UART if uart is UART0 else UART0).base + 0xFE0
+        for base in uart.bases:
+            body = load_of(base, *(base + place for place in PLACES), other)
+            yield f"{name} is found at 0x{base:x}", (CORSTONE_320, Fittings((uart,), Adapters.ABORT), (), body)
+        slow = Fittings((uart,), full_polls=3)
+        patient = f"set_up {uart.base}\n ldr r4, =0x44434241\n send_there\n done\n handle_absent\n"
+        yield f"{name} is waited for", (CORSTONE_320, slow, (Rule.UART,), patient)
+        # Every byte but the first is lost; STATE says full, and overrun.
+        hasty = f"set_up {uart.base}\n {SENT_BYTE * 2} ldr r4, [r8, #4]\n send_there\n done\n handle_absent\n"
+        for rules in ((), (Rule.UART,)):
+            yield f"{name} is not waited for, rules {len(rules)}", (CORSTONE_320, slow, rules, hasty)
+    setting = "movs r6, #{}\n str r6, [r8, #8]\n movs r6, #{}\n str r6, [r8, #0x10]\n"
+    for control, divider in ((1, 16), (0, 16), (2, 16), (1, 15)):
+        body = f"ldr r8, ={OTHER_UART.base}\n {setting.format(control, divider)} {SENT_BYTE * 2}"
+        for rules in ((), (Rule.UART,)):
+            name = f"control {control} and divider {divider}, rules {len(rules)}"
+            yield name, (CORSTONE_320, Fittings((OTHER_UART,)), rules, f"{body}{setting.format(1, 16)} done\n")
+
+
+FITTED = dict(fitted())
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_a_board_has_what_it_is_fitted_with(assemble: Assemble, recorded: Recorded, name: str) -> None:
+    soc, fittings, rules, body = FITTED[name]
+    recorded.check(outcome(assemble(body, soc), soc, fittings, rules))
 
 
 @pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
 def test_memory_holds_noise_at_the_start(assemble: Assemble, soc: Soc) -> None:
     """All RAM of QEMU around the image and what follows the image in the DDR; the image itself is whole."""
-    elf = assemble("park:\n b park\n", soc)
+    elf = assemble("park\n", soc)
     contents = []
     for _ in range(2):
-        with machine(elf, soc, rules=frozenset({Rule.MEMORY_PATTERN})) as board:
+        with machine(elf, soc, rules=[Rule.MEMORY_PATTERN]) as board:
             places = ((0x10040000, 256), (0x111FFF00, 256), (0x30000000, 256), (0x3007FF00, 256), (0x31000000, 256),
                       (0x313FFF00, 256), (0x60000000, 256), (0x70000000, 256), (0x703FFF00, 256))  # fmt: skip
             contents.append([board.read(*place) for place in places])
@@ -208,10 +253,9 @@ def test_exceptions_use_the_boot_memorys_vector_table_until_the_program_says_oth
 ) -> None:
     """A program that never writes VTOR. QEMU's machine starts with a Corstone-300's, whatever the system is."""
     elf = assemble("ldr r1, =0xE000ED08\n ldr r4, [r1]\n svc #0\n" + END, soc)
-    with machine(elf, soc, rules=frozenset({Rule.RESET_STATE}), seconds=1.0) as board:
+    with machine(elf, soc, rules=[Rule.RESET_STATE], seconds=1.0) as board:
         with pytest.raises(TimeoutError):
             board.output()
         assert str(board.where()).startswith("unexpected at 0x")
     if soc is not CORSTONE_300:
-        error = error_of(machine(elf, soc))
-        assert error.kind == "crashed"
+        assert outcome(elf, soc).startswith("b'', then crashed: ")

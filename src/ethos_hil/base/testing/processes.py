@@ -82,3 +82,24 @@ def left_of(pids: Iterable[int]) -> list[int]:
     while (left := [pid for pid in left if alive(pid)]) and time.monotonic() < end:
         time.sleep(0.02)
     return left
+
+
+def processes_with(*texts: bytes, file: str = "cmdline") -> set[int]:
+    """Return the processes, without this one, whose file in /proc has all these texts."""
+    processes = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            data = (folder / file).read_bytes()
+        except OSError:
+            continue
+        if all(text in data for text in texts) and int(folder.name) != os.getpid():
+            processes.add(int(folder.name))
+    return processes
+
+
+def parent_of(pid: int) -> int:
+    """Return the process that a process was started by; 0 where it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
