@@ -8,7 +8,8 @@ from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.board_file import read_board
 from ethos_hil.harness.boards.catalogue import SHIPPED
 
-OWN = (Path(__file__).parent / "data/own.toml").read_text()
+DATA = Path(__file__).parent / "data"
+OWN = (DATA / "own.toml").read_text()
 
 
 def none(name: str, path: Path) -> Path:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.base.testing.recorded import Recorded, sections
 from ethos_hil.harness.boards.board import SERVER_COMMANDS, Board, Server
-from ethos_hil.harness.boards.tests.samples import OWN, board
+from ethos_hil.harness.boards.tests.samples import DATA, OWN, board
 from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.testing.snapshot import plain
@@ -35,21 +35,7 @@ def values(board: Board) -> dict[str, str]:
     return {value.key: f"{value} | {value.source} | {value.tried}" for value in board.values}
 
 
-NAMED = 'description = "x"\nnpus = ["ethos-u55-64"]\nsoc = "corstone-300"\n'
-NAMED += '[loading]\nserver = "none"\n[link]\nbaud = 115200\n'
-PROBE = 'server = "pyocd"\ndevice = "cortex_m"\nserial = "0240"\n'
-RUNNING = 'server = "running"\ndialect = "qemu"\naddress = "127.0.0.1:1234"\n'
-MINE = 'extends = "own"\n[soc]\nnumber = 4001\n[soc.npu]\nirq = 13\n'
-BOARDS = {
-    "a whole file": OWN,
-    "without a serial number": changed('serial = "0240"\n', ""),
-    "J-Link": changed('server = "pyocd"', 'server = "jlink"').replace('serial = "0240"\n', ""),
-    "a running server": changed(PROBE, RUNNING),
-    "a declared system": NAMED,
-    "another line and probe": 'extends = "own"\n[link]\nurl = "/dev/ttyUSB7"\n[loading]\nserial = "77"\n',
-    "another system": MINE,
-    "another system with a source": MINE + '[sources]\n"soc.npu" = "page 12"\n',
-}
+BOARDS = {"a whole file": OWN, **sections(DATA / "boards.txt")}
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -74,7 +60,7 @@ def test_a_board_keeps_the_system_that_it_does_not_change(tmp_path: Path) -> Non
     own = board(tmp_path)
     assert own.path == tmp_path / "own.toml"
     assert board(tmp_path, BOARDS["another line and probe"], "mine").soc == own.soc  # its firmware is that of the other
-    assert board(tmp_path, NAMED, "mine").soc is find_soc("corstone-300")
+    assert board(tmp_path, BOARDS["a declared system"], "mine").soc is find_soc("corstone-300")
     with pytest.raises(KeyError, match=r"has no soc\.dma"):
         own.value("soc.dma")
 
@@ -87,48 +73,13 @@ def test_every_server_has_its_port_and_a_dialect() -> None:
     assert {*Server} - {*SERVER_COMMANDS} == {Server.NONE, Server.RUNNING}
 
 
-WRONG = [
-    ("irq = 12", "irq = '12'"),
-    ("irq = 12", "irp = 12"),
-    ("[loading]", "[loadin]"),
-    ("number = 4000", "number = 300"),
-    ('server = "pyocd"', 'server = "gdb"'),
-    ('quirks = ["short-writes"]', 'quirks = ["short"]'),
-    ("ethos-u55-128", "ethos-u55-129"),
-    ('boot = "CODE"', 'boot = "COD"'),
-    ("alias = 0x00000000", "alias = 0x20000000"),
-    ("base = 0x60000000", "base = 0xfff80000"),
-    ("base = 0x40000000", "base = 0x30080000"),
-    ("base = 0x40010000", "base = 0x40010002"),
-    ("secure_bit = 0", "secure_bit = 3"),
-    ('pool = "POOL"', 'pool = "DATA"'),
-    ('data = "DATA"', 'data = "FLASH"'),
-    ("package = { base = 0x30100000", "package = { base = 0x30180000"),
-    ("package = { base = 0x30100000", "package = { base = 0x30000000"),
-    ("base = 0x30100000, size = 0x00100000", "base = 0x30100008, size = 0x00080000"),
-    ("base = 0x30100000, size = 0x00100000", "base = 0x30100000, size = 0x00001000"),
-    ("base = 0x30100000, size = 0x00100000", "base = 0x60000000, size = 0x00100000"),
-    ("base = 0x10000000", "base = 0x10000200"),
-    ("irq = 12", "irq = 128"),
-    ('driver = "u55"', 'driver = "u85"'),
-    ("peripheral_hz = 50_000_000", "peripheral_hz = 3_000_000"),
-    (", FRACTION_BITS = 4", ""),
-    ("fastest_baud = 921600", "fastest_baud = 9600"),
-    ('device = "cortex_m"', 'command = ["gdbserver"]'),
-    ('device = "cortex_m"', 'command = ["x", "{port}", "{probe}"]'),
-    ('device = "cortex_m"', 'address = "localhost:1"'),
-    ('server = "pyocd"', 'server = "running"'),
-    ('server = "pyocd"', 'server = "none"'),
-    ("address = 0x40020000", "address = 0x40020001"),
-    ("cycle = [", "on = ["),
-    ('"soc.npu" = "a better', '"soc.nbu" = "a better'),
-    ('"soc.npu.irq" = "nobody', '"soc.npu.clock" = "nobody'),
-]
+WRONG = [line.split(" =>") for line in (DATA / "wrong.txt").read_text().splitlines()]
+"""What is in the file, and what is wrong in its place."""
 
 
-@pytest.mark.parametrize(("old", "new"), WRONG, ids=[new for _, new in WRONG])
+@pytest.mark.parametrize(("old", "new"), WRONG, ids=[new.strip() for _, new in WRONG])
 def test_what_is_wrong_is_said_with_file_line_and_key(recorded: Recorded, tmp_path: Path, old: str, new: str) -> None:
-    check_error(recorded, tmp_path, changed(old, new))
+    check_error(recorded, tmp_path, changed(old, new.removeprefix(" ")))
 
 
 OTHERS = {
@@ -138,19 +89,15 @@ OTHERS = {
     "half": 'description = "half"\n',
 }
 """Files that are there to be extended."""
+_WRONG_FILES = sections(DATA / "wrong_files.txt")
 WRONG_FILES = {
-    "an npu that the system has not": ("mine", NAMED.replace("ethos-u55-64", "ethos-u85-256")),
-    "a system that is not declared": ("mine", NAMED.replace("corstone-300", "corstone300")),
-    "a baud rate that the UART misses": ("mine", NAMED.replace("115200", "2000000")),
-    "another system without a number of its own": ("mine", 'extends = "own"\n[soc.npu]\nirq = 13\n'),
     "another system with the name of a shipped board": ("ek-ra8p1", OWN),
-    "files that extend one another": ("two", 'extends = "one"\n'),
-    "what an extended file lacks": ("whole", 'extends = "half"\n'),
-    "an error in an extended file": ("mine", 'extends = "late"\n'),
-    "an error in the file that extends": ("mine", 'extends = "own"\n[link]\nbaud = 31\n'),
-    "a capital letter": ("My-board", OWN),
-    "a blank": ("my board", OWN),
-    "a dash": ("-x", OWN),
+    **{f"a board called {name}": (name, OWN) for name in ("My-board", "my board", "-x")},
+    **{
+        name: (file, text)
+        for key, text in sections(DATA / "wrong_files.txt").items()
+        for file, name in [key.split(" | ")]
+    },
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,26 +31,13 @@ def test_numbers_and_names_of_systems_are_ones_own() -> None:
     check_unique([*SOCS, *(board.soc for board in BOARDS.values() if board.soc not in SOCS)])
 
 
-# Typed in a second time, from the sources that the files name: NPU, interrupt, UART, package.
-ADDRESSES = {
-    "mps3-an547": (0x58102000, 56, 0x59303000, 0x70000000),
-    "mps3-an552": (0x58102000, 56, 0x59303000, 0x70000000),
-    "mps3-an555": (0x50004000, 16, 0x59303000, 0x70000000),
-    "mps4-fi101": (0x50004000, 16, 0x59303000, 0x70000000),
-    "alif-e8-hp": (0x400E1000, 55, 0x4901C000, 0x02000000),
-    "alif-e8-he": (0x400E1000, 55, 0x4901A000, 0x02000000),
-    "alif-e8-hp-u85": (0x49042000, 366, 0x4901C000, 0x02000000),
-    "alif-e7-hp": (0x400E1000, 55, 0x4901C000, 0x02000000),
-    "alif-e7-he": (0x400E1000, 55, 0x4901A000, 0x02000000),
-    "numaker-m55m1": (0x40003000, 13, 0x4024D000, 0x20180000),
-    "ek-ra8p1": (0x40140000, 0, 0x40358800, 0x22100000),
-}
+ADDRESSES = tomllib.loads((samples.DATA / "addresses.toml").read_text())
 
 
 @each_board
 def test_addresses_are_those_of_the_sources(board: Board) -> None:
     soc = board.soc
-    addresses = (soc.npu_registers.base, soc.npu_irq, soc.uarts[0].base, soc.firmware.package.base)
+    addresses = [soc.npu_registers.base, soc.npu_irq, soc.uarts[0].base, soc.firmware.package.base]
     assert addresses == ADDRESSES[board.name]
 
 

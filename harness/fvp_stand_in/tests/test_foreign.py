@@ -18,50 +18,29 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.processes import left_of
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.fvp_stand_in.tests.conftest import BOARDS, CORSTONE_300_U55, CORSTONE_320, Board, build, children
-from ethos_hil.harness.fvp_stand_in.tests.jobs import job
+from ethos_hil.harness.fvp_stand_in.tests.conftest import BOARDS, CORSTONE_320, Board, build, children
+from ethos_hil.harness.fvp_stand_in.tests.jobs import DATA, job
 from ethos_hil.harness.socs.registry import FvpModel
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.testing.snapshot import plain
 
-ON_BOTH: dict[str, tuple[str, str, float]] = {
-    "console is one stream in order": ("args a,b --x=1", "", 30),
-    "an instruction that a program wrote is carried out as it is now": ("change", "", 30),
-    "end of transmission": ("uart one two", "-C {board}.uart0.shutdown_on_eot=1", 30),
-    "time limit": ("spin", "", 3),
-    "lockup": ("lockup", "", 50),
-    "a reset by the program": ("reset", "", 50),
-    "a register that is not modelled": ("poke", "", 50),
-}
-ON_ONE: dict[str, tuple[str, str, float]] = {
-    **{f"exit status {status}": (f"exit {status}", "", 30.0) for status in (1, 7, 255)},
-    "output is valid text whatever the program prints": ("raw", "", 30),
-    "a tag": ("uart ab EXIT THE SIM cd spin", "-C {board}.uart0.shutdown_tag=EXITTHE", 20),
-    "simulated time limit": ("spin", "--simlimit 1", 20),
-    "no semihosting": ("args", "-C cpu0.semihosting-enable=0", 1),
-    "data partly in the application": ("args", "--data {folder}/patch.bin@0x700c0004", 30),
-    "no memory to dump": ("args", "--dump out.bin@0x50000000,4", 30),
-    "a dump past the end": ("args", "--dump out.bin@0x313ffffc,8", 30),
-    "a dump into no folder": ("args", "--dump no/out.bin@0x31000000,8", 30),
-    "a dump to a full disk": ("args", "--dump /dev/full@0x31000000,8", 30),
-    "a dump of memory that is gone with QEMU": ("lockup", "--dump {folder}/out.bin@0x31000000,8", 50),
-}
-RUNS = ON_BOTH | ON_ONE
+_LINES = [line.split(" | ") for line in (DATA / "runs.txt").read_text().splitlines() if " | " in line]
+RUNS = {name: (boards, words, options, float(seconds)) for boards, name, words, options, seconds in _LINES}
 
 
 @pytest.mark.parametrize(
     ("board", "name"),
-    [(model, name) for name in RUNS for model in (BOARDS if name in ON_BOTH else [CORSTONE_300_U55])],
+    [(model, name) for name, run in RUNS.items() for model in (BOARDS if run[0] == "both" else BOARDS[:1])],
     ids=lambda value: value.soc.name if isinstance(value, FvpModel) else value,
     indirect=["board"],
 )
 def test_a_run_ends_as_recorded(recorded: Recorded, board: Board, name: str) -> None:
     """Its status, and all that it says: what cannot go on ends at once, with a reason in one line."""
     (board.folder / "patch.bin").write_bytes(bytes(100))
-    words, options, seconds = RUNS[name]
+    _, words, options, seconds = RUNS[name]
     filled = options.format(board=board.model.fvp.board_path, folder=board.folder)
     started = time.monotonic()
-    ended = board.run(words, *filled.split(), seconds=seconds)
+    ended = board.run(words, *([] if options == "-" else filled.split()), seconds=seconds)
     assert time.monotonic() - started < max(15, seconds)
     assert ended.stderr.count("\n") <= 2
     assert not (board.folder / "out.bin").exists()

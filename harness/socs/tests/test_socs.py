@@ -135,7 +135,8 @@ def test_the_two_aliases_of_a_window_are_one_place() -> None:
 
 
 CORSTONE = find_soc("corstone-300")
-PORT, POOL = (dataclasses.replace(CORSTONE.firmware, **{name: "MRAM"}) for name in ("port", "pool"))
+PORT = dataclasses.replace(CORSTONE.firmware, port="MRAM")
+POOL = dataclasses.replace(CORSTONE.firmware, pool="MRAM")
 ERRORS: dict[str, Callable[[], object]] = {
     "an NPU that no system has": lambda: virtual_soc("ethos-u55-48"),
     "an unknown system": lambda: find_soc("corstone-999"),

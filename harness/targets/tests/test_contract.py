@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import EthosHilError, TargetError
-from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import DelegateRun, Ended, Outcome, Progress, Run
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
@@ -41,11 +40,9 @@ class OnLaunchers(Quick):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def surroundings(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-        folder: Path = tmp_path_factory.mktemp("launchers")
-        install(folder)
+    def surroundings(cls, launchers: Path) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(FVP_PATH_VARIABLE, str(folder))
+            patch.setenv(FVP_PATH_VARIABLE, str(launchers))
             yield
 
 

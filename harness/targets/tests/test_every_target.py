@@ -13,7 +13,6 @@ import pytest
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Metric, Record
-from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
@@ -38,18 +37,6 @@ def model() -> TorchModel:
     layers = (torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3))
     inputs = (torch.randn(1, 3, 12, 12),)
     return from_module(torch.nn.Sequential(*layers), inputs, label="net")
-
-
-@pytest.fixture(scope="module")
-def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("launchers")
-    install(folder)
-    return folder
-
-
-@pytest.fixture
-def use_launchers(launchers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FVP_PATH_VARIABLE, str(launchers))
 
 
 def run_on(model: TorchModel, npu: str, target: str, mode: str | None = None, **options: object) -> Report:

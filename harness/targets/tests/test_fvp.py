@@ -29,7 +29,7 @@ from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.fvp import FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import MODELS, U55, Fake, fails, image_of, run_fvp
-from ethos_hil.harness.targets.tests.variants import ARMS_VERSION
+from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, DATA
 from ethos_hil.harness.testing.snapshot import plain
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -151,29 +151,8 @@ def test_what_cannot_be_started_is_named_before_anything_is_lowered(
     recorded.check(plain(shown(caught.value.failure), [tmp_path]))
 
 
-LICENCES = (
-    "No such feature exists.\nFeature: FM_Cortex-M55\nLicense path: 27000@nowhere:\nFlexNet Licensing error:-5,357",
-    "FVP: error: Failed to check out a license.\nThe license file could not be found.",
-    "ERROR: License check failed!",
-    "Cannot connect to license server system. (-15,10)",
-)
-STOPPING = "\nInfo: Simulation is stopping. Reason: {} has been exceeded.\n\n{}\n"
-STOPPED = "Info: /OSCI/SystemC: Simulation stopped by user."
-FAILURES = {
-    **{f"licence {number}": (f"echo {shlex.quote(text)} >&2; exit 1", TIMEOUT) for number, text in enumerate(LICENCES)},
-    "a refused parameter": ("echo \"Error: parameter 'ethosu.num_macs' is unknown\"; exit 1", TIMEOUT),
-    "silence": ("exec sleep 1000", 0.5),
-    "words and silence": ("echo still here; exec sleep 1000", 0.5),
-    "deaf to SIGTERM": ("trap '' TERM; while :; do sleep 0.1; done", 0.3),
-    "a time limit within a frame": ('while :; do printf a >> "$uart"; sleep 0.1; done', 1.0),
-    **{
-        f"its own limit of {limit}, status {status}": (
-            f"printf {shlex.quote(STOPPING.format(limit, STOPPED))}; exit {status}", TIMEOUT,
-        )
-        for limit in ("CPU time", "Simulated time", "Cycle limit", "Wall clock time")
-        for status in (0, 1)
-    },
-}  # fmt: skip
+_LINES = [line.split(" | ", 2) for line in (DATA / "failures.txt").read_text().splitlines() if " | " in line]
+FAILURES = {name: (body, float(timeout)) for timeout, name, body in _LINES}
 
 
 @pytest.mark.parametrize("name", FAILURES)

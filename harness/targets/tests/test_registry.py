@@ -16,7 +16,6 @@ from ethos_hil.harness.targets.registry import (
     TARGETS,
     check_npu,
     check_option,
-    families,
     find_plugin,
     kind_of,
     list_targets,
@@ -126,7 +125,3 @@ def test_a_target_whose_search_fails_hides_no_other(monkeypatch: pytest.MonkeyPa
     problem, good_one = list_targets()
     assert (good_one.name, good_one.npus) == ("virtual", good.npus)
     assert problem.problem == "the target 'bad' of theirs does not say what is missing: ZeroDivisionError: a defect"
-
-
-def test_names_of_npus_are_shortened() -> None:
-    assert families(("ethos-u55-32", "ethos-u55-64", "ethos-u85-128")) == "ethos-u55-32, -64, ethos-u85-128"

@@ -11,6 +11,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.recorded import Recorded, shown
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -20,8 +21,10 @@ from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, r
 from ethos_hil.harness.targets.fvp import FvpTarget
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import NPUS, U55, Fake, fails
+from ethos_hil.harness.targets.tests.variants import DATA
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.virtual.tests.programs import Recorded
+from ethos_hil.harness.testing.snapshot import plain
+from ethos_hil.harness.virtual.tests import programs
 from ethos_hil.lowering.formats.pte_reader import Program
 
 TIMEOUT = 60.0
@@ -30,7 +33,7 @@ I [executorch:arm_perf_monitor.cpp:227 StopMeasurements()] ethosu_pmu_cycle_cntr
 I [executorch:arm_executor_runner.cpp:771 log_mem_status()] method_allocator_planned:  192 bytes"""
 
 
-def job_of(recorded: Recorded, repeat: int = 1) -> RunnerJob:
+def job_of(recorded: programs.Recorded, repeat: int = 1) -> RunnerJob:
     outputs = Program.parse(recorded.pte).plan().output_tensors
     return RunnerJob(recorded.pte, [recorded.inputs], outputs, repeat)
 
@@ -157,45 +160,23 @@ def test_a_number_of_thousands_of_digits_is_none(fake: Fake, tmp_path: Path, wor
     assert outcome.memory == {}
 
 
-WORDS_OF_FAILURE = (
-    "E [executorch:method.cpp:123 init()] Missing operator: [1] aten::foo.out",
-    "F [executorch:arm_executor_runner.cpp:600 main()] Not right number of parameters!",
-    "E: something",
-    "Hard fault. irq=-13, pc=0x10001234, lr=0x1, xpsr=0x1, sp=0x30080000",
-    'Assertion "false" failed',
-)
-FVPS_LIMIT = "echo 'Info: Simulation is stopping. Reason: CPU time has been exceeded.'"
+_LINES = [line.split(" | ", 2) for line in (DATA / "runners.txt").read_text().splitlines() if " | " in line]
+RUNNERS = {name: (outputs, script) for outputs, name, script in _LINES}
 
 
-@pytest.mark.parametrize(
-    ("right", "script", "kind", "words"),
-    [
-        # Even with right outputs, and with words of failure also with status 0.
-        *((True, f"echo {shlex.quote(line)}; exit 0", "fault", [line]) for line in WORDS_OF_FAILURE),
-        (True, "echo so long; exit 255", "fault", ["exited with status 255"]),
-        (True, "touch -d '1 minute ago' out-0.bin", "stale-output", []),
-        (False, "echo 'E [executorch:out_of_memory] needs 9 bytes'; exit 1", "out-of-memory", ["(exit status 1)"]),
-        (False, "exit 0", "missing-output", ["out-0.bin"]),
-        *(
-            (False, f"head -c {size} /dev/zero > out-0.bin", "damaged-output", [f"{size} bytes", "192 bytes"])
-            for size in (0, 191, 193)
-        ),
-        (False, "mkfifo out-0.bin", "damaged-output", ["it is a named pipe"]),
-        (False, "ln -s /dev/zero out-0.bin", "damaged-output", ["it is a device"]),
-        (False, "truncate -s 60G out-0.bin", "damaged-output", ["has 64424509440 bytes"]),
-        (False, FVPS_LIMIT, "timeout", ["its own --timelimit"]),
-        (False, "ulimit -c 0; kill -SEGV $$", "crashed", ["SIGSEGV"]),
-        (False, "echo 'FlexNet Licensing error:-15,10'; exit 1", "licence", []),
-    ],
-)
+@pytest.mark.parametrize("name", RUNNERS)
 def test_what_is_wrong_with_a_run_has_a_kind_of_its_own(
-    fake: Fake, tmp_path: Path, right: bool, script: str, kind: str, words: list[str]
+    recorded: Recorded, fake: Fake, tmp_path: Path, name: str
 ) -> None:
-    """It is seen at once: no output file is waited for, or read without end."""
-    fake(f"{answers(tmp_path)}; {script}" if right else script)
+    """Even with right outputs, and with words of failure also with status 0. It is seen at once: no output file is
+    waited for, or read without end."""
+    outputs, script = RUNNERS[name]
+    fake(f"{answers(tmp_path)}; {script}" if outputs == "right" else script)
     started = time.monotonic()
-    fails(run, kind, *words, hint="so long" if "so long" in script else "")
+    with pytest.raises((TargetError, TargetNotAvailable)) as caught:
+        run()
     assert time.monotonic() - started < 5
+    recorded.check(plain(shown(caught.value.failure), [tmp_path]))
 
 
 def test_every_execution_starts_with_an_empty_folder(fake: Fake, tmp_path: Path) -> None:

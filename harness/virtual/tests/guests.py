@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ethos_hil.base.deadline import Deadline
@@ -14,6 +14,7 @@ from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300
+from ethos_hil.harness.virtual.tests.programs import DATA
 
 NPUS = {"corstone-300": "ethos-u55-128", "corstone-310": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
 
@@ -49,3 +50,13 @@ def outcome(*arguments: Any, **more: Any) -> str:
         except TargetError as error:
             return f"{data!r}, then {error.kind}: {error.message}"
         return f"{data!r}; {board.accesses} accesses to devices that are modelled here"
+
+
+def programs(file: str) -> Iterator[tuple[str, tuple[list[str], str]]]:
+    """Return the programs of a file: the name, the other fields of the line of ===, and the body with its end."""
+    for part in (DATA / file).read_text().split("\n=== ")[1:]:
+        head, *bodies = part.strip().split("\n\n")
+        name, *more = head.split(" | ")
+        for number, body in enumerate(bodies, 1):
+            end = "" if "finish" in body else "\n    finish"
+            yield name if len(bodies) == 1 else f"{name} {number}", (more, f"{body}{end}\n")

@@ -6,6 +6,7 @@ changes and what is refused is recorded whole.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +18,7 @@ from ethos_hil.harness.npu import Execution, Fault, OpRecord
 from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, RegisterLayout, Unmodelled
 from ethos_hil.harness.virtual.plugin import InstructionCounter
+from ethos_hil.harness.virtual.tests.programs import DATA
 
 U55, U65, U85 = "ethos-u55-128", "ethos-u65-512", "ethos-u85-512"
 TIMING = Timing(
@@ -84,88 +86,27 @@ class Bench:
         return ""
 
 
-JOB = "QBASE0=0x70001000 QSIZE=64 CMD=1 "
-COUNT = "PMCCNTR_CFG=0x200023 PMEVTYPER0=130 PMEVTYPER1=32 PMEVTYPER2=0 PMEVTYPER3=17 PMCNTENSET={} PMCR=1 "
-COUNTERS = "PMCCNTR_LO PMCCNTR_HI PMEVCNTR0 PMEVCNTR1 PMEVCNTR2 PMEVCNTR3 "
-SCRIPTS = {
-    "PROT follows the soft reset": (U55, "".join(f"RESET={level} STATUS PROT " for level in range(4))),
-    "a soft reset clears everything else": (
-        U55,
-        "QCONFIG=2 REGIONCFG=0x5553 AXI_LIMIT0=0x0F1F0000 BASEP0=0x31000000 PMEVTYPER0=130 PMCNTENSET=0x8000000F "
-        f"QCONFIG REGIONCFG AXI_LIMIT0 BASEP0 PMEVTYPER0 {JOB} RESET=0 "
-        "QCONFIG REGIONCFG AXI_LIMIT0 BASEP0 PMEVTYPER0 STATUS PMCNTENSET QREAD CMD",
-    ),
-    "a job gets what the registers say": (
-        U55,
-        "REGIONCFG=0xE4 BASEP0=0x70002000 BASEP2=0x31000000 QBASE0=0x70001000 QSIZE=96 CMD=1",
-    ),
-    "the upper bit of REGIONCFG chooses the port of a U65": (U65, f"REGIONCFG=0xE4 {JOB}"),
-    "the end of a job outlives its interrupt": (U55, f"{JOB} STATUS QREAD CMD=0xE STATUS CMD=0xFFFF0000 STATUS CMD"),
-    "the end belongs to one job, and a busy NPU stays busy": (
-        U55,
-        f"{JOB} ends:never CMD=2 {JOB} STATUS CMD=0xFFFF0000 STATUS {JOB}",
-    ),
-    "a fault needs a reset": (U55, f"ends:parse {JOB} STATUS QREAD {JOB} RESET=0 QREAD STATUS"),
-    "limits and errors of the model are no fault for the guest": (
-        U55,
-        "".join(f"ends:{end} {JOB} STATUS " for end in ("unsupported", "hazard", "defect")),
-    ),
-    "counters add up over jobs": (U55, COUNT.format("0x8000000F") + (JOB + COUNTERS) * 2 + "PMCR"),
-    "only enabled counters count": (
-        U55,
-        f"{COUNT.format(8)} {JOB} {COUNTERS} PMCNTENCLR=8 PMCNTENSET PMCNTENCLR {JOB} {COUNTERS}",
-    ),
-    "PMCR stops and resets": (
-        U55,
-        f"{COUNT.format('0x8000000F')} {JOB} PMCR=0 {JOB} {COUNTERS} PMCR=2 {COUNTERS} PMCR=4 {COUNTERS}",
-    ),
-    "counters wrap and say so": (
-        U55,
-        f"{COUNT.format('0x8000000F')} PMCCNTR_LO=0xFFFFFFFF PMCCNTR_HI=0xFFFF PMEVCNTR0=0xFFFFFFFF {JOB} {COUNTERS}"
-        "PMOVSSET PMOVSCLR=1 PMOVSSET PMOVSCLR PMOVSSET=4 PMOVSSET",
-    ),
-    "counters up to their greatest value do not wrap": (
-        U55,
-        f"{COUNT.format('0x80000001')} PMCCNTR_LO={2**32 - 1001} PMCCNTR_HI=0xFFFF PMEVCNTR0={2**32 - 78} {JOB}"
-        f"{COUNTERS} PMOVSSET",
-    ),
-    "the cycle counter carries into its high word": (
-        U55,
-        f"{COUNT.format('0x80000000')} PMCCNTR_LO=0xFFFFFFFF {JOB} {COUNTERS}",
-    ),
-    "what is not known of a U55 stops": (
-        U55,
-        "ID=0 STATUS=0 PROT=3 QREAD=0 CONFIG=1 0x2C=1 0x148=0 CMD=0x10 RESET=4 QBASE1=0x100 REGIONCFG=0x10000 "
-        "PMEVTYPER0=0x400 PMCR=8 PMINTSET=1 PMINTSET=0 PMINTSET PMINTCLR PMCNTENSET=0x10 "
-        "0x2C 0x148 0x400 0xFE0 RESET AXI_LIMIT0=0x1F0F0000 0x38=0 0x50=0 0x1180=0",
-    ),
-    "what is not known of a U65 stops": (U65, "AXI_LIMIT0=0x1F0F0000 AXI_LIMIT0=0x003F00F4 0x38=0 0x50=0"),
-    "what is not known of a U85 stops": (
-        U85,
-        "MEM_ATTR0=8 AXI_SRAM=0xC0000 POWER_CTRL=0x40 0x180=0 0x2C=1 0x60=0 COND_STATUS=0 COND_STATUS PMCNTENSET=0x100",
-    ),
-    "an event that is not modelled stops the count": (U55, f"{COUNT.format(15)} PMEVTYPER0=33 {JOB}"),
-    "a start of the cycle counter that is not modelled stops the job": (
-        U55,
-        f"{COUNT.format('0x80000000')} PMCCNTR_CFG=0x200030 {JOB} PMCCNTR_CFG=0x300023 {JOB} PMCCNTR_CFG=0 {JOB}",
-    ),
-    "memory attributes choose the port of a U85": (
-        U85,
-        f"MEM_ATTR0=4 MEM_ATTR1=0 MEM_ATTR2=0xF3 MEM_ATTR3=0x27 REGIONCFG={0b00_01_10_11_11_10_01_00} QCONFIG=3 {JOB}",
-    ),
-    "addresses of a U85 have 40 bits": (U85, "QBASE1=0xFF BASEP1=0x12 BASEP0=0x2000 QBASE0=0x1000 CMD=1 QBASE1=0x100"),
-    "a U85 has eight counters": (
-        U85,
-        f"PMCR {' '.join(f'PMEVTYPER{at}=130' for at in range(7))} PMEVTYPER7=17 PMCNTENSET=0xFF PMCR=1 {JOB}"
-        + " ".join(f"PMEVCNTR{at}" for at in range(8)),
-    ),
+WORDS = {
+    "job": "QBASE0=0x70001000 QSIZE=64 CMD=1",
+    "counters": "PMCCNTR_LO PMCCNTR_HI PMEVCNTR0 PMEVCNTR1 PMEVCNTR2 PMEVCNTR3",
+    "count": "PMCCNTR_CFG=0x200023 PMEVTYPER0=130 PMEVTYPER1=32 PMEVTYPER2=0 PMEVTYPER3=17 PMCNTENSET={} PMCR=1",
 }
+_FILE = re.findall(r"(?ms)^\[(\S+)\] (.*?)\n(.*?)(?:\n\n|\Z)", (DATA / "registers.txt").read_text())
+SCRIPTS = {name: (npu, script) for npu, name, script in _FILE}
+
+
+def words_of(script: str) -> str:
+    """Return a script of accesses alone."""
+    names = (word.partition(":") for word in script.split())
+    return " ".join(
+        WORDS[name].format(mask) if name in WORDS else f"{name}{colon}{mask}" for name, colon, mask in names
+    )
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_registers_answer_as_recorded(recorded: Recorded, name: str) -> None:
     npu, script = SCRIPTS[name]
-    recorded.check("\n".join(Bench(npu).play(script)))
+    recorded.check("\n".join(Bench(npu).play(words_of(script))))
 
 
 @pytest.mark.parametrize("configuration", EthosU.all(), ids=str)

@@ -9,42 +9,24 @@ import pytest
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.npu import Npu
-from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.memory import BusError, GuestMemory, locate
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320
-from ethos_hil.harness.virtual.tests.guests import machine, outcome, words
+from ethos_hil.harness.virtual.tests.guests import machine, outcome, programs, words
 
 Assemble = Callable[..., bytes]
-ENABLE_VECTORS = "ldr r2, =0xE000ED88\n mov r3, #0xF00000\n str r3, [r2]\n dsb\n isb\n"
-START = "str r2, [r0, #0x10]\n movs r1, #4\n str r1, [r0, #0x20]\n movs r1, #1\n str r1, [r0, #8]\n"
-GUESTS = {
-    "words, bytes, both aliases and doubles": (
-        CORSTONE_300,
-        """ldr r4, [r0, #0x28]; send; ldr r1, =0x12345670; str r1, [r0, #0x80]; ldr r2, =0x48102080; ldr r4, [r2]; send
-        ldrb r4, [r0, #0x82]; send; ldrh r4, [r0, #0x28]; send
-        ldr r1, =0x31001000; movs r2, #0; strd r1, r2, [r0, #0x88]; ldrd r3, r4, [r0, #0x84]; send""",
-    ),
-    "a command stream outside of RAM": (CORSTONE_300, f"ldr r2, =0x0FFFFFF0\n {START} ldr r4, [r0, #4]; send"),
-    "an unknown register": (CORSTONE_300, "ldr r1, [r0, #0x148]"),
-    "a read-only register": (CORSTONE_300, "str r0, [r0, #0x28]"),
-    "a byte of a register": (CORSTONE_300, "strb r0, [r0, #0x20]"),
-    "several registers": (CORSTONE_300, "ldm r0, {r1, r2}"),
-    "between two registers": (CORSTONE_300, "ldr r1, [r0, #2]"),
-    "a vector": (CORSTONE_300, f"{ENABLE_VECTORS} .arch_extension mve\n vldrw.u32 q0, [r0]"),
-    "a load of an unknown register of the UART": (CORSTONE_320, "ldr r1, =0x58203000; ldr r2, [r1, #0x24]"),
-    "a store to an unknown register of the UART": (CORSTONE_320, "ldr r1, =0x58203000; str r2, [r1, #0x24]"),
-}
+GUESTS = dict(programs("guests.s"))
 
 
 @pytest.mark.parametrize("name", GUESTS)
 def test_accesses_reach_the_devices_or_stop_with_their_name_and_place(
     assemble: Assemble, recorded: Recorded, name: str
 ) -> None:
-    soc, body = GUESTS[name]
-    recorded.check(outcome(assemble(f"{body}\n finish\n", soc), soc))
+    (soc,), body = GUESTS[name]
+    recorded.check(f"{body}\n-> {outcome(assemble(body, find_soc(soc)), find_soc(soc))}")
 
 
 def test_the_guests_place_is_function_and_line(assemble: Assemble) -> None:

@@ -88,6 +88,47 @@ handler:
     bne 1b
     .endm
 
+    .macro enable_vectors
+    ldr r2, =0xE000ED88
+    mov r3, #0xF00000
+    str r3, [r2]
+    dsb
+    isb
+    .endm
+
+    .macro start_job            @ whose command stream is at r2
+    str r2, [r0, #0x10]
+    movs r1, #4
+    str r1, [r0, #0x20]
+    movs r1, #1
+    str r1, [r0, #8]
+    .endm
+
+    .macro enable_floating_point
+    ldr r1, =0xE001E300
+    ldr r2, [r1]
+    bic r2, #0x33
+    str r2, [r1]
+    ldr r1, =0xE000ED88
+    ldr r2, =0xF00000
+    str r2, [r1]
+    dsb
+    isb
+    .endm
+
+    .macro set_up_uart          @ QEMU's own
+    ldr r8, =0x59303000
+    movs r6, #16
+    str r6, [r8, #16]
+    movs r6, #1
+    str r6, [r8, #8]
+    .endm
+
+    .macro send_byte            @ to the UART at r8, without a look at its state
+    movs r6, #0x41
+    str r6, [r8]
+    .endm
+
     .macro park
 park:
     b park
