@@ -48,7 +48,7 @@ def outcome(*arguments: Any, **more: Any) -> str:
                 data += board.output()
             board.check_rules()
         except TargetError as error:
-            return f"{data!r}, then {error.kind}: {error.message}"
+            return f"{error.kind}: {error.message}"  # what it sent before may not have come yet
         return f"{data!r}; {board.accesses} accesses to devices that are modelled here"
 
 
