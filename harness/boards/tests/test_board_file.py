@@ -48,9 +48,8 @@ def test_a_board_is_what_its_file_and_those_it_extends_say(recorded: Recorded, t
         shown = {key: text for key, text in values(mine).items() if first.get(key) != text}
     else:
         shown = values(mine)
-        recorded.check(
-            [mine.npus, mine.soc, mine.link, mine.reset, mine.power, mine.quirks, mine.loading], "as a whole"
-        )
+        parts = (mine.npus, mine.soc, mine.link, mine.reset, mine.power, mine.quirks, mine.loading)
+        recorded.check("\n".join(map(repr, parts)), "as a whole")
     words = [mine.name, mine.soc.name, mine.loading.address, mine.loading.dialect, mine.reset.commands]
     command = mine.loading.command_line(3333) if mine.loading.command else ()
     recorded.check({"of": words, "command": " ".join(command), **shown})
