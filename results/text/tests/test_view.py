@@ -10,8 +10,9 @@ from rich.console import Console
 
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.record import JOB, Op, Record, TargetInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.profile_view import By, Group, RuleFacts, Sort, groups
+from ethos_hil.results.profile_view import By, RuleFacts, Sort, groups
 from ethos_hil.results.tests import profiled
 from ethos_hil.results.text.profile import profile, rule_lines
 
@@ -32,30 +33,6 @@ OPS = (
 TOTAL = 212
 
 
-def named(rows: list[Group]) -> list[tuple[str, int, int]]:
-    return [(group.name, group.depth, group.cycles) for group in rows]
-
-
-def test_modules_are_a_tree() -> None:
-    assert named(groups(OPS, By.MODULE, Sort.PROGRAM, 3)) == [
-        ("stem", 0, 100),
-        ("0", 1, 100),
-        ("1", 1, 0),
-        ("body", 0, 100),
-        ("0", 1, 80),
-        ("left", 2, 30),
-        ("right", 2, 50),
-        ("1", 1, 20),
-        ("(itself)", 0, 5),
-        ("job", 0, 7),
-    ]
-
-
-def test_depth_and_order() -> None:
-    rows = named(groups(OPS, By.MODULE, Sort.CYCLES, 1))
-    assert rows == [("stem", 0, 100), ("body", 0, 100), ("job", 0, 7), ("(itself)", 0, 5)]
-
-
 @pytest.mark.parametrize("by", list(By))
 def test_no_cycle_is_lost_or_counted_twice(by: By) -> None:
     outer = [group for group in groups(OPS, by, Sort.CYCLES, 3) if group.depth == 0]
@@ -63,35 +40,41 @@ def test_no_cycle_is_lost_or_counted_twice(by: By) -> None:
     assert sorted(row.id for group in outer for row in group.ops) == sorted(row.id for row in OPS)
 
 
-def shown(by: By, top: int = 25, width: int = 120, ops: tuple[Op, ...] = OPS) -> str:
+SHOWN = {
+    "rows": (By.OP, 25, 120, OPS),
+    "two rows": (By.OP, 2, 120, OPS),
+    "modules": (By.MODULE, 25, 120, OPS),
+    "a module": (By.MODULE, 1, 120, OPS),
+    "lines": (By.LINE, 25, 120, OPS),
+    "narrow": (By.MODULE, 25, 40, OPS),
+    "merged": (By.OP, 25, 80, (Op("npu00009", "Add", "ADD", (), "", "", None, "fvp", merged_with="npu00010"),)),
+}
+"""What rows are, how many, in how many columns, and the operations."""
+
+
+@pytest.mark.parametrize("what", SHOWN)
+def test_a_profile_has_its_groups_and_in_the_last_row_what_is_not_shown(what: str, recorded: Recorded) -> None:
+    by, top, width, ops = SHOWN[what]
     target = TargetInfo("virtual", "virtual", "corstone-300")
     record = Record(Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-128", target=target, ops=ops)
-    written = io.StringIO()
-    Console(file=written, width=width).print(profile(record, by=by, sort=Sort.CYCLES, depth=2, top=top))
-    return written.getvalue()
+    text = printed(record, by, top, width)
+    assert max(map(len, text.splitlines())) <= width
+    recorded.check(text)
 
 
-def test_what_is_not_shown_is_in_the_last_row() -> None:
-    text = shown(By.OP, top=2)
-    assert "and 5 more" in text
-    assert [line.split()[-2:] for line in text.splitlines() if "more" in line] == [["62", "29.2%"]]
+@pytest.mark.parametrize("by", By)
+def test_a_profile_with_costs_and_a_timeline_has_them(by: By, recorded: Recorded) -> None:
+    recorded.check(printed(profiled.record(), by, 25, 160))
 
 
-def test_a_merged_row_names_the_other() -> None:
-    merged = Op("npu00009", "Add", "ADD", (), "", "", None, "fvp", merged_with="npu00010")
-    assert "with npu00010" in shown(By.OP, ops=(merged,))
-
-
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert max(map(len, shown(By.MODULE, width=width).splitlines())) <= width
+def printed(record: Record, by: By, top: int, width: int) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(profile(record, by=by, sort=Sort.CYCLES, depth=3, top=top))
+    return file.getvalue()
 
 
 def test_a_damaged_record_whose_tensors_outlive_its_rows_is_shown() -> None:
-    written = io.StringIO()
-    shown = profile(profiled.large(30, 10), by=By.MEMORY, sort=Sort.CYCLES, depth=2, top=5)
-    Console(file=written, width=200).print(shown)
-    assert "at its peak" in written.getvalue()
+    assert "at its peak" in printed(profiled.large(30, 10), By.MEMORY, 5, 200)
 
 
 RULED_OPS = tuple(Op(f"npu{at}", "Conv2D", "", (), "", "", 1, "modelled") for at in range(3))

@@ -5,12 +5,25 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Divergence, Metric, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.record import (
+    ArtifactInfo,
+    BenchInfo,
+    DelegateInfo,
+    Divergence,
+    Metric,
+    Record,
+    RunInfo,
+    SuiteTest,
+    TargetInfo,
+)
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange, RowDifference
 from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word
+from ethos_hil.results.latency import with_latency
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.subject import Subject
+from ethos_hil.results.store import Skipped
+from ethos_hil.results.subject import Subject, subject_of
+from ethos_hil.results.testing.quarantine import in_quarantine
 
 HOSTILE = (
     "=1+1|2 `a` ``b`` \\| \\` @team #7 <b>x</b> <!-- </testcase>]]>&amp; &lt; :+1: www.example.org a@example.org "
@@ -123,6 +136,53 @@ def comparison(text: str = "another command stream", changes: int = 2) -> RunCom
     missing = Change(Word.MISSING, _subject("gone"), "verdict", "", "", "verified", None, Cause.NONE, "", Effect.WARN)
     counts = {Word.REGRESSED: changes, Word.MISSING: 1, Word.UNCHANGED: 4000}
     return RunComparison("night1", "night2", (*moves, missing), counts, 9, (f"{text}: 5.1.0 became 5.2.0",))
+
+
+def runs() -> dict[str, tuple[RunResults, RunComparison | None]]:
+    """Runs of all kinds with their comparisons, by what is special about them."""
+    sample, artifact = record(), record().artifact
+    assert sample.test is not None
+    assert artifact is not None
+    net = record(test=None, model="net.py:net")
+    wide = dataclasses.replace(net, artifact=dataclasses.replace(artifact, scheme="a16w8"))
+    worse = comparison(changes=1)
+    of_wide = dataclasses.replace(worse.changes[0], subject=subject_of(wide))
+    of_net = dataclasses.replace(worse.changes[0], subject=subject_of(net))
+    lost = failed(FailureKind.NOT_LAUNCHED, "no board", run=RunInfo("run", attempt=1))
+    flaky = run(failed(), record(name="fine"))
+    units = (
+        Metric("a_b", 1, "c", "fvp"), Metric("a", 2, "b_c", "fvp"), Metric("verified", 3, "", "fvp"),
+        Metric("records", 4, "", "fvp"), Metric("run", 5, "", "fvp"), Metric("a", 6, "", "fvp"),
+        Metric("a", 7, "", "vela"),
+    )  # fmt: skip
+    labels = ("test_a.py::TestB::test_add[a::b/c.py-[1]]", "::net", "suites/models/digits.py:digits",
+              "/home/me/net.py:net", "package.module:net", "net.pte", ":net", "net.py:")  # fmt: skip
+    named = (
+        record(test=dataclasses.replace(sample.test, id=label)) if "::" in label else record(test=None, model=label)
+        for label in labels
+    )
+    others = (record(profile="MI", npu=""), record(profile="BI", npu=""), record(case="other"))
+    return {
+        "endings": (run(*endings().values(), *others), comparison()),
+        "changes": (run(sample), comparison("ethos-u-vela 5.1.0 became 5.2.0", changes=40)),
+        "equal": (run(sample), RunComparison("a", "b", (), {Word.UNCHANGED: 7}, 1)),
+        "same question": (run(sample, record(metrics=units)), None),
+        "two schemes": (run(net, wide), dataclasses.replace(worse, changes=(of_net, of_wide))),
+        "two schemes fail": (
+            run(*(failed(test=None, model="net.py:net", artifact=of.artifact) for of in (net, wide))),
+            dataclasses.replace(worse, changes=(of_wide,)),
+        ),
+        "two cases": (run(*(dataclasses.replace(net, bench=BenchInfo("grid", case, "nets")) for case in "ab")), None),
+        "two modes": (run(net, dataclasses.replace(wide, memory_mode="Sram_Only")), None),
+        "times": (run(with_latency(record(clock_hz=500e6))), None),
+        "not read": (run(sample, skipped=(Skipped("records-1.jsonl:2", "not a complete record"),)), None),
+        "repeated": (run(lost, record(run=RunInfo("run", attempt=2))), None),
+        "lost twice": (run(lost, dataclasses.replace(lost, run=RunInfo("run", attempt=2))), None),
+        "labels": (run(*named), None),
+        "quarantined": (in_quarantine(flaky, failed().label), None),
+        "fixed": (in_quarantine(run(record(name="fine")), "*fine*"), None),
+        "of another run": (run(record(run=None), record(name="sub", run=RunInfo("another"))), None),
+    }
 
 
 def _subject(label: str) -> Subject:

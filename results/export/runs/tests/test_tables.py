@@ -46,24 +46,21 @@ def test_the_rows_are_those_of_a_history(tmp_path: Path) -> None:
     assert list(expected[0]) == list(table(results)[0]) == columns
     for row, same in zip(table(results), expected, strict=True):
         for column in columns:
-            value = same[column]
-            text = (
-                " ".join(map(str, value))
-                if isinstance(value, list)
-                else ""
-                if value is None
-                else str(value).lower()
-                if isinstance(value, bool)
-                else str(value)
-            )
-            assert row[column] == text, column
+            assert row[column] == cell(same[column]), column
+
+
+def cell(value: object) -> str:
+    """What CSV has for a value."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
 
 
 def test_a_record_is_of_the_run_that_it_names() -> None:
-    other = samples.record(name="sub", run=RunInfo("another"))
-    assert [row["run"] for row in table(samples.run(samples.record(run=None), other))[::4]] == [
-        "20261125T100247Z-c394cb", "another"
-    ]  # fmt: skip
+    rows = table(samples.run(samples.record(run=None), samples.record(name="sub", run=RunInfo("another"))))
+    assert [row["run"] for row in rows[::4]] == ["20261125T100247Z-c394cb", "another"]
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
