@@ -18,26 +18,21 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import MemoryBehind
 from ethos_hil.base.plain_text import percent
 from ethos_hil.base.record import ArtifactInfo, Record
-from ethos_hil.base.verdict import Failure, FailureKind, Standing, Verdict
+from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.report import bench_page
 from ethos_hil.results.report.bench_page import STEPS, PlottedPoint, heat_maps, heat_step, intensity, pareto
-from ethos_hil.results.report.chart import LogAxis, log_axis
+from ethos_hil.results.report.chart import log_axis
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import bench_samples, samples
-from ethos_hil.results.report.tests.test_report import Reader, make_absurd, stood
+from ethos_hil.results.report.tests.test_report import make_absurd, parts, stood
 
 point = bench_samples.point
 
 
 def plotted(records: Sequence[Record]) -> tuple[PlottedPoint, ...]:
     return bench_page.plot(stood(*records))
-
-
-def section(records: Sequence[Record]) -> str:
-    """All text of a report from the section on, with what pictures say to those who do not see them."""
-    text = Reader(report(bench_samples.results(tuple(records)))).text
-    return text[text.index("Benchmarks grid default") :]
 
 
 # Time against SRAM.
@@ -105,28 +100,6 @@ def replace_sram(record: Record, sram: int) -> Record:
     return replace(record, profile=replace(record.profile, memories=memories))
 
 
-def test_a_clock_that_is_not_known_makes_cycles() -> None:
-    records = [replace(record, clock_hz=0.0) for record in FRONT]
-    chart = pareto("a", plotted(records))
-    assert chart.unit == "cycles"
-    assert [chart.time(point) for point in chart.front] == ["700", "650", "300"]
-    text = section(records)
-    assert "Cycles against SRAM" in text
-    assert "cycles SRAM, KiB NPU Memory mode MHz" in text
-
-
-def test_a_point_is_drawn_where_its_numbers_are() -> None:
-    axis = LogAxis(1.0, 100.0, 50.0, 250.0)
-    assert (axis.at(1), axis.at(10), axis.at(100)) == (50.0, 150.0, 250.0)
-    assert axis.at(0.0) == 50.0
-    assert log_axis([2, 8], 0, 1).at(4) == pytest.approx(0.5)
-    chart = pareto("a", plotted(FRONT[:2]))
-    marks = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', chart.plot)
-    assert len(marks) == 2
-    assert marks[0][0] == marks[1][0]  # as much SRAM
-    assert float(marks[0][1]) < float(marks[1][1])  # the slower one is higher
-
-
 @pytest.mark.parametrize(("low", "high"), [(1, 1.2), (0.003, 900), (1e-9, 1e12), (31, 33)])
 def test_ticks_are_on_the_axis_few_and_in_order(low: float, high: float) -> None:
     axis = log_axis([low, high], 0, 100)
@@ -178,79 +151,50 @@ def test_two_cases_of_one_model_are_two_however_they_end() -> None:
     assert dict(page.facts)["answers"].startswith("1 compiled-only")
 
 
-def test_a_model_at_several_places_is_a_benchmark() -> None:
-    records = [replace(samples.model(npu=npu), target=samples.model().target) for npu in bench_samples.NPUS[:3]]
-    reader = Reader(report(bench_samples.results(tuple(records))))
-    assert "benchmarks" in {attributes.get("id") for _, attributes in reader.elements}
-    two = Reader(report(bench_samples.results(tuple(records[:2]))))
-    assert "benchmarks" not in {attributes.get("id") for _, attributes in two.elements}
+NINE = tuple(replace(FRONT[0].ops[0], id=f"npu{at:05}") for at in range(9))
+REFUSED = [bench_samples.refused(record, "no room" if at % 3 else "no operator") for at, record in enumerate(FRONT)]
+WRONG = replace(REFUSED[0], model="b", verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"),
+                bench=replace(REFUSED[0].bench, case="b"))  # type: ignore[type-var] # fmt: skip
+BENCHMARKS: dict[str, Sequence[Record]] = {
+    "one case": FRONT,
+    "one that is verified": (FRONT[0], replace(FRONT[1], verdict=Verdict.VERIFIED)),
+    "no clock": [replace(record, clock_hz=0.0) for record in FRONT],
+    "no sram": [replace_sram(FRONT[0], 0), *FRONT[1:4]],
+    "all kinds": bench_samples.grid(cases=2)[::4],
+    "refused": [*REFUSED, WRONG],
+    "models": [samples.model(npu=npu) for npu in bench_samples.NPUS[:3]],
+    "two models": [samples.model(npu=npu) for npu in bench_samples.NPUS[:2]],
+}
 
 
-def test_the_section_says_what_its_numbers_are() -> None:
-    text = section(bench_samples.grid(cases=20))
-    assert "20 cases on 11 NPUs; 24 refused, without cycles" in text
-    assert "51 verified, 585 compiled-only: compiled and timed, with answers that no one looked at" in text
-    assert "cycles are modelled (636)" in text
-    assert "500 MHz (Vela's system configuration Ethos_U55_High_End): u55-32, u55-64, u55-128, u55-256" in text
-    assert "unsupported: depthwise is not for Ethos-U55" in text
-    assert "measured" not in text.partition("Environment and files")[0]
-
-
-def test_a_point_that_is_not_verified_is_never_green_and_never_solid() -> None:
-    html = report(bench_samples.results((FRONT[0], replace(FRONT[1], verdict=Verdict.VERIFIED)))).decode()
-    (pareto_plot,) = re.findall(r'<svg class="chart"[^>]*aria-label="a, 2 points: ms against SRAM.*?</svg>', html)
-    marks = re.findall(r'class="(point[^"]*)"><title>(.*?)</title>', pareto_plot)
-    assert [("hollow" in classes, title.endswith("compiled-only, 1,000 B of SRAM")) for classes, title in marks] == [
-        (True, True),
-        (False, False),
-    ]
-    assert '<td class="word tC">modelled, compiled-only</td>' in html
-    assert '<td class="word tV">modelled, verified</td>' in html
-    assert 'class="word tV">modelled, compiled-only' not in html
+@pytest.mark.parametrize("what", BENCHMARKS)
+def test_a_benchmark_is_shown_as_it_was_recorded(what: str, recorded: Recorded) -> None:
+    """A point that is not verified is neither green nor solid; models at three places are a benchmark, at two not."""
+    recorded.check(parts(report(bench_samples.results(tuple(BENCHMARKS[what])))).get("benchmarks", "none"))
 
 
 def test_cycles_of_two_provenances_are_in_no_picture_together() -> None:
-    board = replace(FRONT[0].target, name="my-board", kind="board")
-    fvp = replace(FRONT[0].target, name="fvp", kind="fvp")
-    records = [*FRONT[:3]]
-    for target, provenance in ((board, "measured"), (fvp, "fvp")):
+    records = list(FRONT[:3])
+    for kind, provenance in (("board", "measured"), ("fvp", "fvp")):
         for record in FRONT[:3]:
             counted = replace(record.metrics[0], provenance=provenance)
+            target = replace(record.target, name=f"my-{kind}", kind=kind)
             records.append(replace(record, target=target, metrics=(counted,)))
     html = report(bench_samples.results(tuple(records))).decode()
-    plots = re.findall(r'<svg class="chart".*?</svg>', html)
-    provenances = [set(re.findall(r"cycles \((\w+)\)", plot)) for plot in plots]
-    assert {"modelled"} in provenances
-    assert {"measured"} in provenances
-    assert {"fvp"} in provenances
-    assert not [names for names in provenances if len(names) > 1]
-
-
-def test_what_was_refused_is_grouped_by_reason_with_the_most_first() -> None:
-    records = [bench_samples.refused(record, "no room" if at % 3 else "no operator") for at, record in enumerate(FRONT)]
-    failed = replace(records[0], model="b", verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"),
-                     bench=replace(records[0].bench, case="b"))  # type: ignore[type-var] # fmt: skip
-    page = bench_page.bench_page(stood(*records, failed))
-    assert page is not None
-    assert [(refusal.count, refusal.reason, refusal.standing) for refusal in page.refusals] == [
-        (4, "unsupported: no room", Standing.REFUSED),
-        (3, "unsupported: no operator", Standing.REFUSED),
-        (1, "mismatch: 3 of 8", Standing.FAILED),
+    provenances = [
+        set(re.findall(r"cycles \((\w+)\)", plot)) for plot in re.findall(r'<svg class="chart".*?</svg>', html)
     ]
-    assert page.heat_maps == ()
+    assert [names for names in provenances if names] == [{"modelled"}, {"measured"}, {"fvp"}]
 
 
 def test_points_of_a_benchmark_have_no_pages_but_the_fastest_of_a_model() -> None:
-    plain = report(bench_samples.results(FRONT)).decode()
-    assert 'id="models"' not in plain
-    ops = tuple(replace(FRONT[0].ops[0], id=f"npu{at:05}") for at in range(9))
-    html = report(bench_samples.results(tuple(replace(record, ops=ops) for record in FRONT))).decode()
-    assert re.findall(r'id="model-\d+"', html) == ['id="model-1"']
-    assert "ethos-u55-256 · Sram_Only · virtual</span>" in html
-    timed = replace(FRONT[3], ops=ops, artifact=ArtifactInfo("", 0, 9, (), scheme="a8w8"))
-    page = report(bench_samples.results((timed,))).decode()
-    assert 'id="model-1"' in page
-    assert "0 B, SHA-256" not in page  # there is no .pte
+    """One that is compiled and timed has no .pte, so that its page says nothing of one."""
+    assert "models" not in parts(report(bench_samples.results(FRONT)))
+    page = parts(report(bench_samples.results(tuple(replace(record, ops=NINE) for record in FRONT))))["models"]
+    assert re.findall(r'id="model-\d+"', page) == ['id="model-1"']
+    assert "ethos-u55-256 · Sram_Only · virtual</span>" in page
+    timed = replace(FRONT[3], ops=NINE, artifact=ArtifactInfo("", 0, 9, (), scheme="a8w8"))
+    assert "SHA-256" not in parts(report(bench_samples.results((timed,))))["models"]
 
 
 @pytest.mark.parametrize("npu", ["ethos-u99-1", "a <b>", "", "ethos-u55-0"])
