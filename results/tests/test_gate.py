@@ -11,6 +11,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.gate.compare import compare_runs
@@ -21,6 +22,7 @@ from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_changes import EARLY, EDITS, KEYWORDS, REGRESSIONS, with_models
 from ethos_hil.results.testing.synthetic_year import nights
+from ethos_hil.results.testing.told import told
 
 TESTS = 90
 
@@ -39,11 +41,6 @@ def compared(before: Sequence[Record], after: Sequence[Record], policy: Policy |
 
 def outcomes(comparison: RunComparison) -> dict[tuple[str, str], tuple[Word, Cause]]:
     return {(change.subject.label, change.metric): (change.word, change.cause) for change in comparison.changes}
-
-
-def only(comparison: RunComparison) -> Change:
-    (change,) = comparison.changes
-    return change
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -85,39 +82,6 @@ def test_a_number_that_an_edit_brings_is_part_of_the_edit() -> None:
     assert words == {True: Word.EDITED, False: Word.NEW}, "the model's other scheme was not edited"
 
 
-def edited(record: Record, **changes: object) -> Record:
-    assert record.artifact is not None
-    return replace(record, artifact=replace(record.artifact, question="e" * 64), **changes)  # type: ignore[arg-type]
-
-
-def test_an_edit_explains_no_number_of_another_kind() -> None:
-    """Another provenance, another unit, and a number that differs within the run fail as without the edit."""
-    cycles, *rest = NIGHT[0].metrics
-    for other, word in (
-        (replace(cycles, provenance="vela"), Word.INCOMPARABLE),
-        (replace(cycles, unit="beats"), Word.INCOMPARABLE),
-    ):
-        comparison = compared([NIGHT[0]], [edited(NIGHT[0], metrics=(other, *rest))])
-        assert {change.metric: (change.word, change.effect) for change in comparison.changes} == {
-            VERDICT: (Word.EDITED, Effect.WARN), "npu_cycles": (word, Effect.FAIL)
-        }  # fmt: skip
-    twice = [edited(NIGHT[0], metrics=(replace(cycles, value=cycles.value + at), *rest)) for at in (1, 2)]
-    comparison = compared([NIGHT[0]], twice)
-    assert {change.metric: change.word for change in comparison.failing} == {"npu_cycles": Word.UNSTABLE}
-
-
-def test_numbers_of_an_edit_after_a_wrong_answer_and_of_a_move_that_is_ignored_are_not_shown() -> None:
-    broken = ended(Verdict.FAILED, FailureKind.FAULT)
-    slower = edited(broken, metrics=(Metric("npu_cycles", 1, "cycles", "modelled"),))
-    assert only(compared([broken], [slower])).metric == VERDICT
-    moved = replace(NIGHT[0], memory_mode="Sram_Only", metrics=(Metric("npu_cycles", 1, "cycles", "modelled"),))
-    for effect, count in ((Effect.WARN, 2), (Effect.IGNORE, 0)):
-        comparison = compared([NIGHT[0]], [moved], Policy(effects={**Policy().effects, Word.INCOMPARABLE: effect}))
-        assert (comparison.passed, len(comparison.changes)) == (True, count)
-    wrong = replace(moved, verdict=Verdict.FAILED, failure=Failure(FailureKind.FAULT, "no"))
-    assert only(compared([NIGHT[0]], [wrong])).effect is Effect.FAIL
-
-
 @pytest.mark.parametrize("unknown", ["memory_mode", "system_config", "soc", "target", "runner", "scheme"])
 def test_each_field_that_an_early_failure_does_not_know_fits_anything(unknown: str) -> None:
     """One by one; and a right answer knows all but its scheme."""
@@ -133,70 +97,89 @@ def test_each_field_that_an_early_failure_does_not_know_fits_anything(unknown: s
     assert words == (set() if unknown == "scheme" else {Word.INCOMPARABLE})
 
 
+def edited(record: Record, **changes: object) -> Record:
+    assert record.artifact is not None
+    return replace(record, artifact=replace(record.artifact, question="e" * 64), **changes)  # type: ignore[arg-type]
+
+
+def ended(verdict: Verdict, kind: FailureKind = FailureKind.INTERNAL) -> Record:
+    fine = verdict in (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
+    return replace(ONE, verdict=verdict, failure=None if fine else Failure(kind, "no"))
+
+
+def numbers(of: Record, **changes: object) -> tuple[Metric, ...]:
+    """The numbers of a record; its cycles are another number."""
+    return (replace(of.metrics[0], **changes), *of.metrics[1:])  # type: ignore[arg-type]
+
+
+def accurate(of: Record, decibels: float | None) -> Record:
+    return replace(of, accuracy=tuple(replace(entry, sqnr_db=decibels) for entry in of.accuracy))
+
+
+ONE = NIGHT[0]
+assert ONE.test is not None
+FIRST = (Metric("npu_cycles", 1, "cycles", "modelled"),)
+BROKEN = ended(Verdict.FAILED, FailureKind.FAULT)
+DEFECT = ended(Verdict.FAILED, FailureKind.MISMATCH)
+DECLARED = replace(DEFECT, test=replace(ONE.test, defect="docs/defects/vela-shared-bias.md"))
+MOVED = replace(ONE, memory_mode="Sram_Only", metrics=FIRST)
+SCHEMES = [record for record in NIGHT if record.label == KEYWORDS]
+EARLY_ONE = replace(SCHEMES[0], **EARLY)
+NAMED = replace(ONE, test=replace(ONE.test, id="another"))
+NONE = replace(SCHEMES[0], accuracy=())
+SIDES: dict[str, tuple[list[Record], list[Record]]] = {
+    "an edit and another provenance": ([ONE], [edited(ONE, metrics=numbers(ONE, provenance="vela"))]),
+    "an edit and another unit": ([ONE], [edited(ONE, metrics=numbers(ONE, unit="beats"))]),
+    "an edit that differs within the run":
+        ([ONE], [edited(ONE, metrics=numbers(ONE, value=ONE.metrics[0].value + at)) for at in (1, 2)]),
+    "an edit after a wrong answer": ([BROKEN], [edited(BROKEN, metrics=FIRST)]),
+    "numbers of a wrong answer": ([BROKEN], [replace(BROKEN, metrics=FIRST)]),
+    "a move": ([ONE], [MOVED]),
+    "a move after which the answer is wrong":
+        ([ONE], [replace(MOVED, verdict=Verdict.FAILED, failure=Failure(FailureKind.FAULT, "no"))]),
+    "a defect that is declared": ([DEFECT], [DECLARED]),
+    "a defect that is not declared any more": ([DECLARED], [DEFECT]),
+    "a declared defect after a right answer": ([ONE], [DECLARED]),
+    "a right answer after a declared defect": ([DECLARED], [ONE]),
+    "two schemes after one that failed early": ([EARLY_ONE], SCHEMES),
+    "one that failed early after two schemes": (SCHEMES, [EARLY_ONE]),
+    "the last digits of an accuracy": (SCHEMES[:1], [accurate(SCHEMES[0], 29.996 + 1e-9)]),
+    "a lower accuracy": (SCHEMES[:1], [accurate(SCHEMES[0], 12.0)]),
+    "a higher accuracy": ([accurate(SCHEMES[0], 12.0)], SCHEMES[:1]),
+    "an accuracy that was not there": ([NONE], SCHEMES[:1]),
+    "an edit with an accuracy that was not there": ([edited(NONE)], SCHEMES[:1]),
+    "an accuracy that is lost": (SCHEMES[:1], [NONE]),
+    "an answer that is exact": (SCHEMES[:1], [accurate(SCHEMES[0], float("inf"))]),
+    "another name": ([ONE], [NAMED]),
+    "another name, and slower": ([ONE], [replace(NAMED, metrics=numbers(ONE, value=ONE.metrics[0].value * 2))]),
+    "another name, and wrong":
+        ([ONE], [replace(NAMED, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "no"))]),
+    "a part of the tests": (NIGHT[:3], NIGHT[:2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SIDES)
+def test_a_change_has_its_word_cause_and_effect(what: str, recorded: Recorded) -> None:
+    """An edit explains no number of another kind; a declared defect is worse than a right answer; what failed early and
+    may be any of several is paired with none; an accuracy warns; a renamed test has the changes of its numbers.
+    """
+    recorded.check(told(compared(*SIDES[what])))
+
+
+def test_a_move_warns_or_is_not_shown_where_a_policy_says_so() -> None:
+    for effect, count in ((Effect.WARN, 2), (Effect.IGNORE, 0)):
+        comparison = compared(*SIDES["a move"], Policy(effects={**Policy().effects, Word.INCOMPARABLE: effect}))
+        assert (comparison.passed, len(comparison.changes)) == (True, count)
+
+
 WORST_FIRST = (Verdict.FAILED, Verdict.SKIPPED, Verdict.COMPILED_ONLY, Verdict.UNVERIFIED, Verdict.VERIFIED)
 
 
 @pytest.mark.parametrize("old", WORST_FIRST)
-@pytest.mark.parametrize("new", WORST_FIRST)
-def test_a_verdict_that_gets_worse_has_regressed_whatever_it_was(old: Verdict, new: Verdict) -> None:
-    before, after = (ended(verdict, FailureKind.INTERNAL) for verdict in (old, new))
-    comparison = compared([before], [after])
-    if old is new:
-        assert comparison.changes == ()
-        return
-    worse = WORST_FIRST.index(new) < WORST_FIRST.index(old)
-    assert only(comparison).word is (Word.REGRESSED if worse else Word.IMPROVED)
-    assert comparison.passed is not worse
-    kind = ended(old, FailureKind.FAULT)
-    if before.failure is not None:
-        assert only(compared([before], [kind])).word is Word.CHANGED
-
-
-def ended(verdict: Verdict, kind: FailureKind) -> Record:
-    fine = verdict in (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
-    return replace(NIGHT[0], verdict=verdict, failure=None if fine else Failure(kind, "no"))
-
-
-def test_a_declared_defect_is_worse_than_an_answer_that_is_right_and_than_nothing_else() -> None:
-    assert NIGHT[0].test is not None
-    failed = ended(Verdict.FAILED, FailureKind.MISMATCH)
-    declared = replace(failed, test=replace(NIGHT[0].test, defect="docs/defects/vela-shared-bias.md"))
-    assert only(compared([NIGHT[0]], [declared])).word is Word.REGRESSED
-    assert only(compared([declared], [NIGHT[0]])).word is Word.IMPROVED
-    assert compared([failed], [declared]).changes == compared([declared], [failed]).changes == ()
-    for verdict in WORST_FIRST[1:-1]:
-        other = ended(verdict, FailureKind.CAPABILITY)
-        assert only(compared([other], [declared])).word is Word.CHANGED
-        assert only(compared([declared], [other])).word is Word.CHANGED
-
-
-def test_what_failed_early_and_may_be_one_of_several_is_paired_with_none() -> None:
-    """A model in two schemes could not be exported: its failures are one, and the repair is not a lost test."""
-    schemes = [record for record in NIGHT if record.label == KEYWORDS]
-    early = replace(schemes[0], **EARLY)
-    comparison = compared([early], schemes)
-    assert sorted(change.word for change in comparison.changes) == [Word.MISSING, Word.NEW, Word.NEW]
-    assert comparison.passed
-    broken = compared(schemes, [early])
-    assert sorted(change.word for change in broken.changes) == [Word.MISSING, Word.MISSING, Word.NEW]
-    assert not broken.passed
-
-
-def test_the_accuracy_of_an_unedited_model_warns_and_its_last_digits_do_not_count() -> None:
-    (model, *_) = (record for record in NIGHT if record.label == KEYWORDS)
-    digits = replace(model, accuracy=tuple(replace(entry, sqnr_db=entry.sqnr_db + 1e-9) for entry in model.accuracy))  # type: ignore[operator]
-    assert compared([model], [digits]).changes == ()
-    lower = replace(model, accuracy=tuple(replace(entry, sqnr_db=12.0) for entry in model.accuracy))
-    change = only(compared([model], [lower]))
-    assert (change.word, change.effect, change.before, change.after) == (Word.REGRESSED, Effect.WARN, 30.0, 12.0)
-    assert only(compared([lower], [model])).word is Word.IMPROVED
-    none = replace(model, accuracy=())
-    assert compared([none], [model]).changes == ()  # runs of earlier versions do not have it
-    edited = replace(none, artifact=replace(none.artifact, question="e" * 64))  # type: ignore[type-var]
-    assert only(compared([edited], [model])).metric == VERDICT
-    assert only(compared([model], [none])).effect is Effect.WARN
-    equal = replace(model, accuracy=tuple(replace(entry, sqnr_db=float("inf")) for entry in model.accuracy))
-    assert only(compared([model], [equal])).sentence == "sqnr_db 30 became inf"
+def test_a_verdict_that_gets_worse_has_regressed_whatever_it_was(old: Verdict, recorded: Recorded) -> None:
+    """And another failure than before is a change; so is a declared defect after what was neither right nor wrong."""
+    after = [*map(ended, WORST_FIRST), ended(old, FailureKind.FAULT), DECLARED]
+    recorded.check("\n".join(told(compared([ended(old)], [new])) for new in after))
 
 
 @pytest.mark.parametrize(
@@ -246,26 +229,6 @@ def test_a_subject_is_called_by_what_tells_it_from_others() -> None:
     names = [replace(subject, label="net", case=case, scheme=scheme).name
              for case, scheme in (("", ""), ("wide", ""), ("wide", "a16w8"))]  # fmt: skip
     assert names == ["net", "net (wide)", "net (wide, a16w8)"]
-
-
-def test_numbers_of_a_wrong_answer_do_not_count() -> None:
-    broken = replace(NIGHT[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.FAULT, "a fault"))
-    slower = replace(broken, metrics=(Metric("npu_cycles", 1, "cycles", "modelled"),))
-    assert compared([broken], [slower]).changes == ()
-
-
-def test_a_renamed_test_has_its_own_change_and_those_of_its_numbers() -> None:
-    assert NIGHT[0].test is not None
-    cycles, *rest = NIGHT[0].metrics
-    another = replace(NIGHT[0], test=replace(NIGHT[0].test, id="another"))
-    quiet = compared([NIGHT[0]], [another])
-    assert [(change.word, change.metric) for change in quiet.changes] == [(Word.CHANGED, VERDICT)]
-    numbers = len(observations([NIGHT[0]])[0].numbers) - sum(metric.provenance == "host" for metric in NIGHT[0].metrics)
-    assert quiet.counts == {Word.CHANGED: 1, Word.UNCHANGED: numbers}
-    slower = compared([NIGHT[0]], [replace(another, metrics=(replace(cycles, value=cycles.value * 2), *rest))])
-    assert {change.metric for change in slower.changes} == {VERDICT, "npu_cycles"}
-    failed = replace(another, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "no"))
-    assert [change.word for change in compared([NIGHT[0]], [failed]).changes] == [Word.REGRESSED, Word.CHANGED]
 
 
 def test_notes_say_what_is_different_of_both_sides_where_both_know_it() -> None:
