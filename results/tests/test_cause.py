@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.compare import can_move, compare_runs, first_cause, is_known, words
@@ -69,44 +70,28 @@ def test_what_pytorch_answers_in_floating_point_depends_on_the_machine_too() -> 
     assert not is_known(ONE, ONE, "computed")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "detail"),
-    [
-        ("", "--x", "nothing became --x"),
-        ("--x", "", "--x became nothing"),
-        ("--a --b", "--a --c", "--b became --c"),
-        ("--a --b --b", "--b --a", "--b became nothing"),
-        ("--a --b", "--b --a", None),
-    ],
-)
-def test_only_the_arguments_that_differ_are_told(before: str, after: str, detail: str | None) -> None:
-    sides = [replace(ONE, flags=tuple(flags.split()), lowering=f"of {flags}") for flags in (before, after)]
-    why = f"Vela's arguments: {detail}" if detail else "our lowering is another one"
-    for cause, head in (
-        (Cause.WEIGHTS, "other encoded weights"),
-        (Cause.STREAM, "another command stream"),
-        (Cause.PROGRAM, "another program around the delegates"),
-    ):
-        assert words(cause, *sides) == f"{head}: {why}"
-    assert words(Cause.TOSA, *sides) == "another TOSA program: our lowering is another one", "Vela reads it"
+OLD = {"executorch": "1.0", "torch": "2.9", "ethos-u-vela": "5.0", "qemu": "9"}
+NEW = {"executorch": "1.1", "torch": "2.10", "ethos-u-vela": "5.1", "qemu": "10", "ethos-hil": "0.9"}
+ARGUMENTS = (("", "--x"), ("--x", ""), ("--a --b", "--a --c"), ("--a --b --b", "--b --a"), ("--a --b", "--b --a"))
+TOLD: dict[str, tuple[Observation, ...]] = {
+    **{
+        f"Vela's arguments, {old!r} and {new!r}": tuple(
+            replace(ONE, flags=tuple(flags.split()), lowering=f"of {flags}") for flags in (old, new)
+        )
+        for old, new in ARGUMENTS
+    },
+    "other tools": (replace(ONE, versions=OLD), replace(ONE, versions=NEW)),
+    "other tools and arguments": (replace(ONE, versions=OLD), replace(ONE, versions=NEW, flags=("--x",))),
+    "the same": (ONE, ONE),
+    "another lowering": (ONE, replace(ONE, lowering="b")),
+    "another firmware and timing model": (ONE, with_facts(FIRMWARE="b", TIMING_MODEL="c")),
+}  # fmt: skip
 
 
-def test_a_cause_names_the_tools_that_decide_it_where_both_sides_know_them() -> None:
-    old = {"executorch": "1.0", "torch": "2.9", "ethos-u-vela": "5.0", "qemu": "9"}
-    new = {"executorch": "1.1", "torch": "2.10", "ethos-u-vela": "5.1", "qemu": "10", "ethos-hil": "0.9"}
-    sides = replace(ONE, versions=old), replace(ONE, versions=new)
-    tools = "executorch 1.0 became 1.1; torch 2.9 became 2.10"
-    assert words(Cause.TOSA, *sides) == f"another TOSA program: {tools}"
-    assert words(Cause.PROGRAM, *sides) == f"another program around the delegates: {tools}"
-    assert words(Cause.WEIGHTS, *sides) == "other encoded weights: ethos-u-vela 5.0 became 5.1"
-    other = replace(sides[1], flags=("--x",))
-    detail = "ethos-u-vela 5.0 became 5.1; Vela's arguments: nothing became --x"
-    assert words(Cause.STREAM, sides[0], other) == f"another command stream: {detail}"
-    same = "another TOSA program: versions, arguments and lowering are the same"
-    assert words(Cause.TOSA, ONE, ONE) == words(Cause.TOSA, ONE, replace(ONE, lowering="b")) == same
-    moved = with_facts(FIRMWARE="b", TIMING_MODEL="c")
-    assert words(Cause.FIRMWARE, ONE, moved) == "another firmware: firmware 1 became b"
-    assert words(Cause.TIMING_MODEL, ONE, moved) == "another timing model: timing-model 1 became c"
+@pytest.mark.parametrize("what", TOLD)
+def test_a_cause_names_what_decides_it_where_both_sides_know_it(what: str, recorded: Recorded) -> None:
+    """Tools, the arguments of Vela that differ, or our lowering."""
+    recorded.check("\n".join(words(cause, *TOLD[what]) for cause in FACTS))
 
 
 @pytest.mark.parametrize("more", [0, 1])

@@ -12,9 +12,10 @@ import pytest
 
 from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
 from ethos_hil.base.record import JOB, ArtifactInfo, Op, Record, TargetInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results import comparison
-from ethos_hil.results.comparison import Incomparable, RowChange, compare
+from ethos_hil.results.comparison import Incomparable, compare
 
 
 def row(number: int, cycles: int | None, module: str, *aten: str, lines: Sequence[int] = (), **other: Any) -> Op:
@@ -36,74 +37,55 @@ RELU = row(1, 30, "act", "relu", lines=[2])
 HEAD = row(2, 70, "head", "mm", lines=[3])
 
 
-def changes(before: Record, after: Record) -> list[tuple[RowChange, tuple[str, ...], tuple[str, ...], int]]:
-    """Return the rows of a comparison, after a check that all rows of both sides are in it, once."""
+JOB_OP = Op(JOB, JOB, "", (), "", "", 12, "modelled", instruction=1)
+MERGED = dataclasses.replace(RELU, cycles=None, merged_with=HEAD.id)
+LATER = (
+    row(0, 5, "pre", "pad", lines=[9], instruction=4),
+    dataclasses.replace(STEM, id="npu00001", instruction=4),
+    dataclasses.replace(HEAD, id="npu00002", instruction=4, cycles=60),
+)
+FUSED = row(0, 110, "stem", "conv", "relu", lines=[1, 2])
+HALVES = (row(0, 55, "stem", "conv", lines=[1]), row(1, 55, "stem", "conv", lines=[1]))
+
+
+def with_cpu(count: int, unit: str) -> Record:
+    kernel = CpuRow("cpu00000.kernel", 0, "kernel", "q::quantize", count, unit, "instructions")
+    return record(STEM, profile=InferenceProfile(cpu=(kernel,)))
+
+
+def asked(question: str) -> Record:
+    return record(STEM, artifact=ArtifactInfo("ab", 1, 1, (), question=question))
+
+
+SIDES: dict[str, tuple[Record, Record]] = {
+    "equal": (record(STEM, RELU, HEAD), record(STEM, RELU, HEAD)),
+    "a new row before others": (record(STEM, HEAD), record(*LATER)),
+    "fused": (record(STEM, RELU, HEAD), record(FUSED, HEAD)),
+    "split": (record(FUSED, HEAD), record(STEM, RELU, HEAD)),
+    "cut into two alike": (record(STEM), record(*HALVES)),
+    "the same operator elsewhere": (record(STEM), record(row(0, 9, "other", "conv", lines=[7]))),
+    "cycles elsewhere": (record(MERGED, HEAD), record(MERGED, HEAD)),
+    "a job": (record(STEM), record(JOB_OP, STEM)),
+    "a job that costs nothing": (record(STEM), record(dataclasses.replace(JOB_OP, cycles=0), STEM)),
+    "slower on the CPU": (with_cpu(10, "instructions"), with_cpu(13, "instructions")),
+    "counted otherwise on the CPU": (with_cpu(10, "instructions"), with_cpu(13, "cycles")),
+    "another question": (asked("one"), asked("two")),
+    "the same question": (asked("one"), asked("one")),
+    "no question": (asked("one"), asked("")),
+    "no timing model": (record(STEM), record(STEM, timing_model="one")),
+}
+
+
+@pytest.mark.parametrize("what", SIDES)
+def test_all_rows_of_both_sides_are_in_a_comparison_once(what: str, recorded: Recorded) -> None:
+    """None is moved by a new one, and none is aligned by its number."""
+    before, after = SIDES[what]
     result = compare(before, after)
-    total = sum(op.cycles or 0 for op in after.ops) - sum(op.cycles or 0 for op in before.ops)
-    assert sum(row.delta for row in result.npu) == total
-    assert sorted(name for row in result.npu for name in row.before) == sorted(op.id for op in before.ops)
-    assert sorted(name for row in result.npu for name in row.after) == sorted(op.id for op in after.ops)
-    return [(row.change, row.before, row.after, row.delta) for row in result.npu]
-
-
-def test_equal_records_are_equal() -> None:
-    result = compare(record(STEM, RELU, HEAD), record(STEM, RELU, HEAD))
-    assert result.equal
-    assert {row.change for row in result.npu} == {RowChange.UNCHANGED}
-
-
-def test_a_new_row_before_others_moves_none_of_them() -> None:
-    later = [
-        row(0, 5, "pre", "pad", lines=[9], instruction=4),
-        dataclasses.replace(STEM, id="npu00001", instruction=4),
-        dataclasses.replace(HEAD, id="npu00002", instruction=4, cycles=60),
-    ]
-    assert changes(record(STEM, HEAD), record(*later)) == [
-        (RowChange.NEW, (), ("npu00000",), 5),
-        (RowChange.UNCHANGED, ("npu00000",), ("npu00001",), 0),
-        (RowChange.FASTER, ("npu00002",), ("npu00002",), -10),
-    ]
-
-
-def test_an_operation_that_is_fused_or_split_stands_against_its_parts() -> None:
-    apart, together = record(STEM, RELU, HEAD), record(row(0, 110, "stem", "conv", "relu", lines=[1, 2]), HEAD)
-    ids = ("npu00000", "npu00001")
-    assert changes(apart, together) == [
-        (RowChange.FUSED, ids, ("npu00000",), -20),
-        (RowChange.UNCHANGED, ("npu00002",), ("npu00002",), 0),
-    ]
-    assert changes(together, apart)[0] == (RowChange.SPLIT, ("npu00000",), ids, 20)
-
-
-def test_one_operation_cut_into_two_alike_is_split() -> None:
-    halves = (row(0, 55, "stem", "conv", lines=[1]), row(1, 55, "stem", "conv", lines=[1]))
-    assert changes(record(STEM), record(*halves)) == [(RowChange.SPLIT, ("npu00000",), ("npu00000", "npu00001"), 10)]
-
-
-def test_the_same_operator_elsewhere_is_another_one() -> None:
-    rows = changes(record(STEM), record(row(0, 9, "other", "conv", lines=[7])))
-    assert {row[0] for row in rows} == {RowChange.NEW, RowChange.VANISHED}
-
-
-def test_rows_with_their_cycles_elsewhere_count_once() -> None:
-    merged = dataclasses.replace(RELU, cycles=None, merged_with=HEAD.id)
-    assert changes(record(merged, HEAD), record(merged, HEAD))[0][3] == 0
-
-
-def test_jobs_are_rows_but_not_where_they_cost_nothing() -> None:
-    job = Op(JOB, JOB, "", (), "", "", 12, "modelled", instruction=1)
-    assert changes(record(STEM), record(job, STEM))[0] == (RowChange.NEW, (), (JOB,), 12)
-    assert compare(record(STEM), record(dataclasses.replace(job, cycles=0), STEM)).equal
-
-
-def test_the_cpus_rows_are_compared_where_both_are_counted_alike() -> None:
-    def with_cpu(count: int, unit: str) -> Record:
-        kernel = CpuRow("cpu00000.kernel", 0, "kernel", "q::quantize", count, unit, "instructions")
-        return record(STEM, profile=InferenceProfile(cpu=(kernel,)))
-
-    (row,) = compare(with_cpu(10, "instructions"), with_cpu(13, "instructions")).cpu
-    assert (row.change, row.delta) == (RowChange.SLOWER, 3)
-    assert compare(with_cpu(10, "instructions"), with_cpu(13, "cycles")).cpu == ()
+    assert sum(row.delta for row in result.npu) == sum(op.cycles or 0 for op in after.ops) - sum(
+        op.cycles or 0 for op in before.ops
+    )
+    rows = [f"{row.change}: {row.before} {row.old} -> {row.after} {row.new}" for row in (*result.npu, *result.cpu)]
+    recorded.check("\n".join(["equal" if result.equal else "not equal", *rows, *result.notes]))
 
 
 REFUSED = {
@@ -120,24 +102,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("code", REFUSED)
-def test_what_may_not_be_compared_is_refused(code: str) -> None:
+def test_what_may_not_be_compared_is_refused(code: str, recorded: Recorded) -> None:
     with pytest.raises(Incomparable) as caught:
         compare(record(STEM, timing_model="one"), REFUSED[code])
     assert caught.value.code == code
-
-
-def test_another_question_is_a_note() -> None:
-    """Who follows an advice compares the model with what it was before."""
-    artifacts = [ArtifactInfo("ab", 1, 1, (), question=question) for question in ("one", "two", "")]
-    notes = compare(record(STEM, artifact=artifacts[0]), record(STEM, artifact=artifacts[1])).notes
-    assert any(note.startswith("what was asked differs") for note in notes)
-    for other in (artifacts[0], artifacts[2]):
-        notes = compare(record(STEM, artifact=artifacts[0]), record(STEM, artifact=other)).notes
-        assert not any(note.startswith("what was asked differs") for note in notes)
-
-
-def test_a_timing_model_that_is_not_known_is_no_other_one() -> None:
-    assert compare(record(STEM), record(STEM, timing_model="one")).equal
+    recorded.check(f"{caught.value.message}\n{caught.value.hint}")
 
 
 def test_a_row_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,39 +5,37 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from ethos_hil.base.record import Metric, Record, TargetInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.gate.change import Effect, Word
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import Policy, PolicyRule
 from ethos_hil.results.testing.seeded_changes import EDITS, REGRESSIONS
+from ethos_hil.results.testing.told import told
 from ethos_hil.results.tests.test_gate import NIGHT, compared, outcomes
 
+BEFORE, AFTER, _ = EDITS["edited weights"](list(NIGHT), random.Random(0))
+ACCEPTING = Policy(effects={**Policy().effects, Word.EDITED: Effect.ACCEPT})
+BASELINES = {"none": None, "the one before": BEFORE, "one that accepts it": AFTER}
 
-def test_a_policy_asks_to_accept_edits() -> None:
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_a_policy_asks_to_accept_edits(baseline: str, recorded: Recorded) -> None:
     """It fails until the baseline has the edited model as it is now."""
-    before, after, _ = EDITS["edited weights"](list(NIGHT), random.Random(0))
-    sides = observations(before), observations(after)
-    for effect, passes, shown in ((Effect.FAIL, False, True), (Effect.WARN, True, True), (Effect.IGNORE, True, False)):
-        comparison = compare_runs(*sides, policy=Policy(effects={**Policy().effects, Word.EDITED: effect}))
-        assert (comparison.passed, bool(comparison.changes)) == (passes, shown)
-    accepting = Policy(effects={**Policy().effects, Word.EDITED: Effect.ACCEPT})
-    for baseline in (None, sides[0]):
-        comparison = compare_runs(*sides, policy=accepting, baseline=baseline)
-        assert {change.effect for change in comparison.changes} == {Effect.FAIL}
-        assert comparison.notes == (
-            "3 of the changes fail because the policy asks to accept them: `ethos-hil accept RUN --baseline FILE`, "
-            "then compare with --baseline FILE",
-        )
-    comparison = compare_runs(*sides, policy=accepting, baseline=sides[1])
-    assert ({change.word for change in comparison.changes}, comparison.passed, comparison.notes) == (
-        {Word.ACCEPTED},
-        True,
-        (),
-    )
+    accepted = BASELINES[baseline]
+    kept = None if accepted is None else observations(accepted)
+    recorded.check(told(compare_runs(observations(BEFORE), observations(AFTER), policy=ACCEPTING, baseline=kept)))
 
 
-def test_a_rule_that_fits_nothing_is_told() -> None:
+@pytest.mark.parametrize("effect", [Effect.FAIL, Effect.WARN, Effect.IGNORE])
+def test_a_policy_says_what_edits_do_to_the_gate(effect: Effect, recorded: Recorded) -> None:
+    recorded.check(told(compared(BEFORE, AFTER, Policy(effects={**Policy().effects, Word.EDITED: effect}))))
+
+
+def test_a_rule_that_fits_nothing_is_told(recorded: Recorded) -> None:
     rules = (
         PolicyRule(metric="npu_*"),
         PolicyRule(metric="npu_cycels", allowed_percent=5),
@@ -45,16 +43,10 @@ def test_a_rule_that_fits_nothing_is_told() -> None:
         PolicyRule(metric="npu_cycles", npu="ethos-u55-12"),
         PolicyRule(metric="npu_cycles", provenance="host"),
     )
-    comparison = compared(NIGHT, NIGHT, Policy(rules=(*Policy().rules, *rules)))
-    assert comparison.notes == (
-        'the policy\'s rule 2 (metric = "npu_cycels") fits nothing: did you mean "npu_cycles"?',
-        'the policy\'s rule 3 (label = "*mobilenet*") fits nothing',
-        'the policy\'s rule 4 (metric = "npu_cycles", npu = "ethos-u55-12") fits nothing: '
-        'did you mean "ethos-u55-128"?',
-        'the policy\'s rule 5 (metric = "npu_cycles", provenance = "host") fits nothing',
-    )
+    policy = Policy(rules=(*Policy().rules, *rules))
+    recorded.check(told(compared(NIGHT, NIGHT, policy)))
     sides = observations(NIGHT), observations(NIGHT[:1])  # a part of the tests need not fit all rules
-    assert compare_runs(*sides, policy=Policy(rules=(*Policy().rules, *rules)), partial=True).notes == ()
+    assert compare_runs(*sides, policy=policy, partial=True).notes == ()
 
 
 def on_a_board(*samples: float) -> Record:
@@ -90,14 +82,9 @@ def test_what_the_baseline_has_is_accepted() -> None:
         assert outcomes(compare_runs(*sides, baseline=sides[0])) == expected, what
 
 
-def test_one_number_is_accepted_and_another_is_not() -> None:
+def test_one_number_is_accepted_and_another_is_not(recorded: Recorded) -> None:
     _, bad, _ = REGRESSIONS["a Vela flag makes another stream, faster, in more SRAM"](list(NIGHT), random.Random(5))
-    half = [replace(record, metrics=tuple(replace(m, value=m.value + 1) if m.name == "sram_used" else m
-                                        for m in record.metrics)) for record in bad]  # fmt: skip
-    comparison = compare_runs(observations(NIGHT), observations(half), baseline=observations(bad))
-    words = {change.metric: change.word for change in comparison.changes if change.metric != "sram_used"}
-    assert words == {"npu_cycles": Word.ACCEPTED}
-    assert {change.word for change in comparison.changes if change.metric == "sram_used"} == {
-        Word.REGRESSED,
-        Word.UNSTABLE,
-    }
+    before, after = next(pair for pair in zip(NIGHT, bad, strict=True) if pair[0] != pair[1])
+    metrics = (replace(metric, value=metric.value + (metric.name == "sram_used")) for metric in after.metrics)
+    half = replace(after, metrics=tuple(metrics))
+    recorded.check(told(compare_runs(observations([before]), observations([half]), baseline=observations([after]))))

@@ -9,11 +9,12 @@ import pytest
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.record import Metric, Record, TargetInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
-from ethos_hil.results.latency import DERIVED, latency_of, with_latency
+from ethos_hil.results.latency import latency_of, with_latency
 from ethos_hil.results.store import StoredRecord
 
 CYCLES = Metric("npu_cycles", 1_000_000, "cycles", "fvp")
@@ -29,60 +30,32 @@ RECORD = Record(
 INSTRUCTIONS = Metric("cpu_instructions", 250_000, "instructions", "instructions")
 
 
-def values(record: Record) -> dict[str, float]:
-    return {metric.name: metric.value for metric in record.metrics if metric.name in DERIVED}
+MEASURED = dataclasses.replace(RECORD, metrics=(dataclasses.replace(CYCLES, provenance="measured"),))
+ONCE = with_latency(RECORD)
+TWICE = with_latency(ONCE, StatedClock(1e9, "--clock 1GHz"))
+BOTH = StatedClock(250e6, "--clock 250MHz/1GHz", 1e9)
+TIMED: dict[str, tuple[Record, StatedClock | None]] = {
+    "both clocks": (RECORD, BOTH),
+    "the compiler's clock": (RECORD, None),
+    "a board at the compiler's clock": (MEASURED, None),
+    "a board at its own clock": (MEASURED, StatedClock(400e6, "the clock of board:x")),
+    "instructions": (dataclasses.replace(RECORD, metrics=(CYCLES, INSTRUCTIONS)), BOTH),
+    "another clock": (ONCE, StatedClock(1e9, "--clock 1GHz")),
+    "the clock that was stated": (TWICE, None),
+    "a third clock": (TWICE, StatedClock(250e6, "x")),
+    "no cycles": (dataclasses.replace(RECORD, metrics=()), None),
+    "no clock": (dataclasses.replace(RECORD, clock_hz=0.0), None),
+    "no time": (dataclasses.replace(RECORD, metrics=(dataclasses.replace(CYCLES, value=0),)), None),
+}
 
 
-def test_npu_cpu_and_total_are_apart() -> None:
-    record = with_latency(RECORD, StatedClock(250e6, "--clock 250MHz/1GHz", 1e9))
-    assert values(record) == {
-        "npu_latency_seconds": 0.004,
-        "cpu_latency_seconds": 0.00025,
-        "latency_seconds": 0.00425,
-        "inferences_per_second": pytest.approx(1 / 0.00425),
-    }
-    assert record.clock == StatedClock(250e6, "--clock 250MHz/1GHz", 1e9)
-    assert {metric.provenance for metric in record.metrics} == {"fvp"}
-    assert Record.from_json(json.loads(record.dumps())) == record
-
-
-def test_without_a_clock_of_its_own_the_cpu_has_no_time() -> None:
-    assert values(with_latency(RECORD)) == {"npu_latency_seconds": 0.002, "inferences_per_second": 500.0}
-    latency = latency_of(RECORD)
-    assert latency is not None
-    assert (latency.total, latency.counted, latency.unit) == (None, 250_000, "cycles")
-    assert latency.clock.of == "Vela's system configuration Ethos_U55_High_End_Embedded"
-
-
-def test_the_compilers_clock_is_none_of_a_board() -> None:
-    """What a board measured is no time at the clock that Vela was told."""
-    measured = dataclasses.replace(RECORD, metrics=(dataclasses.replace(CYCLES, provenance="measured"),))
-    assert values(with_latency(measured)) == {}
-    assert values(with_latency(measured, StatedClock(400e6, "the clock of board:x"))) == {
-        "npu_latency_seconds": 0.0025, "inferences_per_second": 400.0,
-    }  # fmt: skip
-
-
-def test_instructions_are_never_time() -> None:
-    record = dataclasses.replace(RECORD, metrics=(CYCLES, INSTRUCTIONS))
-    latency = latency_of(record, StatedClock(1e9, "--clock 1GHz/1GHz", 1e9))
-    assert latency is not None
-    assert (latency.cpu, latency.total, latency.counted, latency.unit) == (None, None, 250_000, "instructions")
-
-
-def test_another_clock_replaces_the_times_and_no_cycles_have_none() -> None:
-    once = with_latency(RECORD)
-    twice = with_latency(once, StatedClock(1e9, "--clock 1GHz"))
-    assert values(twice) == {"npu_latency_seconds": 0.001, "inferences_per_second": 1000.0}
-    assert with_latency(twice) == twice  # it keeps the clock that was stated
-    assert (
-        values(with_latency(twice, StatedClock(250e6, "x")))["npu_latency_seconds"] == 0.004
-    )  # unless there is another
-    assert with_latency(dataclasses.replace(RECORD, metrics=())).metrics == ()
-    assert with_latency(dataclasses.replace(RECORD, clock_hz=0.0)).metrics == RECORD.metrics
-    assert values(with_latency(dataclasses.replace(RECORD, metrics=(dataclasses.replace(CYCLES, value=0),)))) == {
-        "npu_latency_seconds": 0.0
-    }
+@pytest.mark.parametrize("what", TIMED)
+def test_times_follow_from_cycles_and_the_clock_that_is_known_best(what: str, recorded: Recorded) -> None:
+    """NPU, CPU and total are apart, and instructions are never time."""
+    record, clock = TIMED[what]
+    timed = with_latency(record, clock)
+    assert Record.from_json(json.loads(timed.dumps())) == timed
+    recorded.check([list(timed.metrics), latency_of(record, clock), timed.clock])
 
 
 def test_a_slower_program_alarms_once_and_another_clock_never() -> None:
