@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
-import math
 import os
 import random
 import signal
@@ -23,6 +22,7 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.testing.processes import wait_for_work, wait_until
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.compaction.columns import COLUMNS
@@ -35,14 +35,11 @@ LABEL = "suites/ops/test_a.py::test_add_same_BI"
 
 
 def record(cycles: float = 1234, *, day: int = 1, provenance: str = "modelled", **changes: object) -> Record:
+    metrics = Metric("npu_cycles", cycles, "cycles", provenance, (cycles,)), Metric("sram_used", 77, "bytes", "fvp")
     return dataclasses.replace(
         RECORD,
-        metrics=(
-            Metric("npu_cycles", cycles, "cycles", provenance, (cycles,)),
-            Metric("sram_used", 77, "bytes", "fvp"),
-        ),
         created=f"2026-01-{day:02}T02:00:00+00:00",
-        **{"bench": None, **changes},  # type: ignore[arg-type]
+        **{"bench": None, "metrics": metrics, **changes},  # type: ignore[arg-type]
     )
 
 
@@ -53,40 +50,19 @@ def history(folder: Path, *records: Record) -> History:
     return History(folder)
 
 
-def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
+def test_what_is_compacted_is_found_again(tmp_path: Path, recorded: Recorded) -> None:
     folder = RunFolder(tmp_path / "runs", shard="2/4")
     folder.append(record())
     folder.append(record(2.0**53 - 1, npu="ethos-u85-256"))
     result = compact(folder.path, tmp_path / "history")
     assert (result.records, result.fresh, result.skipped) == (2, True, ())
     archive = History(tmp_path / "history")
-    (row,) = archive.rows(
-        "SELECT * EXCLUDE (subject, numbers, metrics, created) FROM records WHERE npu = 'ethos-u55-128'"
-    )
-    expected = {
-        "run": folder.path.name, "number": 0, "job": folder.info.job, "commit": folder.info.commit, "shard": "2/4",
-        "label": LABEL, "operator": "add",
-        "test_case": "same", "profile": "BI", "npu": "ethos-u55-128", "memory_mode": "Shared_Sram", "system_config": "",
-        "target_kind": "virtual", "target": "virtual", "soc": "corstone-300", "runner": "cd" * 8,
-        "method": "forward", "bench_case": "", "scheme": "", "question": "12" * 8,
-        "inputs": "de" * 8, "verdict": "failed", "failure": "mismatch", "executions": 1, "clock_hz": 500e6,
-        "npu_ops": 1, "delegated": None, "cpu_ops": 1, "pte_bytes": 4096, "pte": "ab" * 8, "lowering": "ef" * 8,
-        "timing_model": "bc" * 8, "timing_adapters": "reset", "firmware": "9a" * 8, "fvp": "", "rules": "bus, uart",
-        "versions": '{"torch": "2.13.0"}', "vela_flags": [],
-        "plan": "", "branch": "", "whole": False, "counts": True,
-    }  # fmt: skip
-    assert {name: row.pop(name) for name in expected} == expected
-    assert row.keys() == {"tosa", "weights", "stream"}
-    assert all(len(digest) == 16 for digest in row.values())
+    rows = archive.rows("SELECT * EXCLUDE (created, run, job, commit, metrics, subject, numbers) FROM records ORDER BY npu")
+    recorded.check("\n".join(f"{name}: {', '.join(repr(row[name]) for row in rows)}" for name in rows[0]))
     points = archive.rows("SELECT npu, metric, value, unit, provenance, samples FROM points ORDER BY npu, metric")
-    assert [tuple(point.values()) for point in points] == [
-        ("ethos-u55-128", "npu_cycles", 1234, "cycles", "modelled", [1234]),
-        ("ethos-u55-128", "sqnr_db", -math.inf, "dB", "computed", []),
-        ("ethos-u55-128", "sram_used", 77, "bytes", "fvp", []),
-        ("ethos-u85-256", "npu_cycles", 2**53 - 1, "cycles", "modelled", [2**53 - 1]),
-        ("ethos-u85-256", "sqnr_db", -math.inf, "dB", "computed", []),
-        ("ethos-u85-256", "sram_used", 77, "bytes", "fvp", []),
-    ]
+    recorded.check("\n".join(repr(tuple(point.values())) for point in points), "points")
+    of_run = {(row["run"], row["job"], row["commit"]) for row in archive.rows("FROM records")}
+    assert of_run == {(folder.path.name, folder.info.job, folder.info.commit)}
 
 
 def test_another_reader_of_parquet_finds_the_same(tmp_path: Path) -> None:
@@ -164,41 +140,32 @@ def test_a_folder_has_any_name_and_is_never_taken_for_a_pattern(tmp_path: Path, 
     assert archive.rows(query) == [{"run": "run0", "value": 7.0}]
 
 
-def test_a_folder_that_duckdb_cannot_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadHistory, match="has a backslash beside one of"):
-        history(tmp_path / "a\\[b]", record())
+def parquet(marks: str = "") -> Callable[[Path], object]:
+    """Return what writes a Parquet file that is none of a history."""
+    return lambda path: duckdb.sql(f"COPY (SELECT 1 AS one) TO '{path}' (FORMAT parquet{marks})")
 
 
-def foreign(path: Path) -> None:
-    duckdb.sql(f"COPY (SELECT 1 AS one) TO '{path}' (FORMAT parquet)")
+STRANGERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "foreign": (parquet(), "is a Parquet file, but not of a history"),
+    "another version": (
+        parquet(", KV_METADATA {ethos_hil_history: '2'}"), "has version 2 of a history; this program reads 1"
+    ),
+    "cut short": (
+        lambda path: path.write_bytes((path.parent / "run0.parquet").read_bytes()[:-20]), "is not a Parquet file"
+    ),
+    "empty": (lambda path: path.write_bytes(b""), "is not a Parquet file"),
+}  # fmt: skip
 
 
-def other_version(path: Path) -> None:
-    duckdb.sql(f"COPY (SELECT 1 AS one) TO '{path}' (FORMAT parquet, KV_METADATA {{ethos_hil_history: '2'}})")
-
-
-def truncated(path: Path) -> None:
-    path.write_bytes((path.parent / "run0.parquet").read_bytes()[:-20])
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (foreign, "is a Parquet file, but not of a history"),
-        (other_version, "has version 2 of a history; this program reads 1"),
-        (truncated, "is not a Parquet file"),
-        (lambda path: path.write_bytes(b""), "is not a Parquet file"),
-    ],
-    ids=["foreign", "version", "truncated", "empty"],
-)
-def test_a_file_that_is_none_of_a_history_is_refused_by_name(
-    tmp_path: Path, make: Callable[[Path], object], words: str
-) -> None:
+@pytest.mark.parametrize("what", STRANGERS)
+def test_a_file_that_is_none_of_a_history_is_refused_by_name(tmp_path: Path, what: str) -> None:
+    """Nor is it overwritten."""
+    make, words = STRANGERS[what]
     history(tmp_path, record())
     make(tmp_path / "stranger.parquet")
     with pytest.raises(BadHistory, match=rf"stranger\.parquet {words}"):
         History(tmp_path)
-    with pytest.raises(BadHistory, match=words):  # nor is it overwritten
+    with pytest.raises(BadHistory, match=words):
         compact_records([StoredRecord("stranger", "", record())], tmp_path)
 
 
@@ -209,6 +176,8 @@ def test_a_folder_without_runs_and_a_run_without_records_are_refused(tmp_path: P
         compact(tmp_path, tmp_path / "history")
     with pytest.raises(FileNotFoundError):
         History(tmp_path / "absent")
+    with pytest.raises(BadHistory, match="has a backslash beside one of"):
+        history(tmp_path / "a\\[b]", record())
 
 
 def test_a_full_disk_leaves_the_history_as_it_was(tmp_path: Path) -> None:

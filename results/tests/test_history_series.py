@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from ethos_hil.base.record import BenchInfo, Metric, Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.results.compaction.columns import ADDED, CAUSES, COLUMNS, EDITED
 from ethos_hil.results.compaction.run_file import compact_records
@@ -21,15 +22,6 @@ from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.tests.test_history import LABEL, history, record
 
 SCHEMA_1 = Path(__file__).parent / "data/schema-1"
-
-
-def test_a_series_is_in_the_order_of_time_whatever_its_runs_are_called(tmp_path: Path) -> None:
-    """A clock that went backwards gives a run an earlier name; a record says when it was made."""
-    archive = history(tmp_path, record(3, day=3), record(1, day=1), record(2, day=2))
-    assert [point.value for point in archive.points("test_add")] == [1, 2, 3]
-    assert [(change.old, change.new) for change in archive.changes()] == [(2, 3), (1, 2)]
-    assert [change.new for change in archive.changes(since=datetime(2026, 1, 3))] == [3]
-    assert archive.changes("test_sub") == []
 
 
 def artifact(**changes: object) -> dict[str, object]:
@@ -58,11 +50,6 @@ def test_a_change_has_the_first_thing_that_differs_as_its_cause(tmp_path: Path, 
     assert (change.label, change.metric, change.old, change.new) == (LABEL, "npu_cycles", 1, 2)
     assert (change.before, change.run, change.cause) == ("run0", "run1", cause)
     assert set(CHANGED) == {EDITED, *CAUSES, ""}
-
-
-def test_edited_inputs_are_a_change_in_the_series_and_unknown_ones_are_not(tmp_path: Path) -> None:
-    archive = history(tmp_path, record(1), record(2, day=2, inputs_sha256="other"), record(3, day=3, inputs_sha256=""))
-    assert [(change.new, change.cause) for change in archive.changes()] == [(3, ""), (2, EDITED)]
 
 
 def model(cycles: float, day: int, *, scheme: str = "a8w8", case: str = "", question: str = "1") -> Record:
@@ -103,29 +90,43 @@ def test_files_of_a_later_version_have_more_columns(tmp_path: Path) -> None:
     assert [change[:3] for change in changes_in(tmp_path)] == [("night2", 1, 2)]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"npu": "ethos-u65-256"}, {"memory_mode": "Sram_Only"}, {"system_config": "other"}, {"method": "other"},
-        {"runner": None}, {"test": None},
-        {"target": dataclasses.replace(RECORD.target, name="other")}, {"provenance": "vela"},
+OTHER_TARGET = dataclasses.replace(RECORD.target, name="other")
+SRAM = (Metric("sram_used", 78, "bytes", "fvp"),)
+SERIES: dict[str, list[Record]] = {
+    "in the order of time": [record(3, day=3), record(1, day=1), record(2, day=2)],
+    "edited inputs": [record(1), record(2, day=2, inputs_sha256="other"), record(3, day=3, inputs_sha256="")],
+    "another NPU": [record(1), record(2, day=2, npu="ethos-u65-256")],
+    "another memory mode": [record(1), record(2, day=2, memory_mode="Sram_Only")],
+    "another system": [record(1), record(2, day=2, system_config="other")],
+    "another method": [record(1), record(2, day=2, method="other")],
+    "no runner": [record(1), record(2, day=2, runner=None)],
+    "no test": [record(1), record(2, day=2, test=None)],
+    "another target": [record(1), record(2, day=2, target=OTHER_TARGET)],
+    "another provenance": [record(1), record(2, day=2, provenance="vela")],
+    "nights without the number": [
+        record(1), record(1, day=2), record(day=3, metrics=()), record(day=4, metrics=SRAM), record(2, day=5),
+        record(2, day=6),
     ],
-    ids=lambda other: next(iter(other)),
-)  # fmt: skip
-def test_what_is_no_answer_to_the_same_question_is_another_series(tmp_path: Path, other: dict[str, object]) -> None:
-    assert history(tmp_path, record(1), record(2, day=2, **other)).changes() == []  # type: ignore[arg-type]
+    "wall times": [record(1, provenance="host"), record(2, day=2, provenance="host")],
+}  # fmt: skip
 
 
-def test_a_change_is_seen_across_nights_without_the_number(tmp_path: Path) -> None:
-    """A run that failed has no cycles; and its other numbers may have moved at another time."""
-    failed = dataclasses.replace(record(day=3), metrics=())
-    partly = dataclasses.replace(record(day=4), metrics=(Metric("sram_used", 78, "bytes", "fvp"),))
-    archive = history(tmp_path, record(1), record(1, day=2), failed, partly, record(2, day=5), record(2, day=6))
-    assert [(change.before, change.run, change.metric, change.old, change.new) for change in archive.changes()] == [
-        ("run1", "run4", "npu_cycles", 1, 2),
-        ("run3", "run4", "sram_used", 78, 77),
-        ("run1", "run3", "sram_used", 77, 78),
-    ]
+@pytest.mark.parametrize("what", SERIES)
+def test_a_change_is_within_one_series_and_in_the_order_of_time(tmp_path: Path, what: str, recorded: Recorded) -> None:
+    """Whatever runs are called; and wall times are changes only when asked for."""
+    archive = history(tmp_path, *SERIES[what])
+    lines = []
+    for change in archive.changes(noisy=True):
+        quiet = "" if change in archive.changes() else ", noisy"
+        lines.append(f"{change.before} {change.run} {change.metric} {change.old} {change.new} {change.cause!r}{quiet}")
+    recorded.check("\n".join(lines) or "no change")
+    assert archive.changes("test_sub") == []
+
+
+def test_changes_are_those_since_a_day(tmp_path: Path) -> None:
+    archive = history(tmp_path, *SERIES["in the order of time"])
+    assert [point.value for point in archive.points("test_add")] == [1, 2, 3]
+    assert [change.new for change in archive.changes(since=datetime(2026, 1, 3))] == [3]
 
 
 def test_two_records_of_one_run_and_moment_are_in_their_order(tmp_path: Path) -> None:
@@ -155,12 +156,6 @@ def test_changes_are_those_that_a_loop_over_all_points_finds(tmp_path: Path, see
         expected, key=lambda row: (-int(row[0][3:]), *row[1:3])
     )
     assert expected
-
-
-def test_wall_times_and_counts_of_boards_are_changes_only_when_asked_for(tmp_path: Path) -> None:
-    archive = history(tmp_path, record(1, provenance="host"), record(2, day=2, provenance="host"))
-    assert archive.changes() == []
-    assert len(archive.changes(noisy=True)) == 1
 
 
 def test_series_of_a_history_that_the_version_before_wrote_go_on(tmp_path: Path) -> None:

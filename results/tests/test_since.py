@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,14 +28,15 @@ def failed(record: Record, kind: FailureKind = FailureKind.MISMATCH) -> Record:
     return replace(record, verdict=Verdict.FAILED, failure=Failure(kind, "wrong"))
 
 
-def counting(cycles: float) -> Callable[[Record], list[Record]]:
+Change = Callable[[Record], list[Record]]
+
+
+def counting(cycles: float) -> Change:
     """What a night has of a test that takes so many cycles."""
 
     def night(record: Record) -> list[Record]:
-        metrics = tuple(
-            replace(metric, value=cycles) if metric.name == "npu_cycles" else metric for metric in record.metrics
-        )
-        return [replace(record, metrics=metrics)]
+        return [replace(record, metrics=tuple(replace(metric, value=cycles) if metric.name == "npu_cycles" else metric
+                                              for metric in record.metrics))]  # fmt: skip
 
     return night
 
@@ -57,10 +58,10 @@ def lost(record: Record) -> list[Record]:
 
 
 def lost_and_repeated(record: Record) -> list[Record]:
-    return [failed(record, FailureKind.TIMEOUT), record]
+    return [*lost(record), record]
 
 
-def kept(folder: Path, *changes: Callable[[Record], list[Record]]) -> tuple[History, RunResults]:
+def kept(folder: Path, *changes: Change) -> tuple[History, RunResults]:
     """A history of nights, a day apart, and the results of the last of them."""
     other = replace(one_test(), model="other", test=None)  # so that no night is empty
     return followed(folder, *([other, *change(one_test())] for change in changes))
@@ -74,24 +75,24 @@ def names(since: Since) -> tuple[str, str, int]:
     return (since.first.run if since.first else "", since.last.run if since.last else "", since.runs)
 
 
-def red(folder: Path, *changes: Callable[[Record], list[Record]]) -> Since:
-    history, tonight = kept(folder, *changes)
-    return red_since(history, tonight, [place()])[place()]
-
-
-def test_a_failure_of_tonight_is_new_and_names_the_last_good_run(tmp_path: Path) -> None:
-    since = red(tmp_path, bad, good, bad)
-    assert since.new
-    assert names(since) == ("", "night1", 0)
-    assert since.facts["versions"] == '{"ethos-u-vela": "5.0.0", "executorch": "1.4.1", "torch": "2.13.0"}'
-
-
-def test_a_stretch_begins_after_the_last_good_run_and_goes_over_nights_without_the_test(tmp_path: Path) -> None:
-    assert names(red(tmp_path, bad, good, bad, gone, bad, bad)) == ("night2", "night1", 2)
-
-
-def test_what_never_was_good_has_no_last_good_run(tmp_path: Path) -> None:
-    assert names(red(tmp_path, bad, bad, bad)) == ("night0", "", 2)
+@pytest.mark.parametrize(
+    ("nights_of", "expected"),
+    [
+        ((bad, good, bad), ("", "night1", 0)),
+        ((bad, good, bad, gone, bad, bad), ("night2", "night1", 2)),
+        ((bad, bad, bad), ("night0", "", 2)),
+        ((bad, lost_and_repeated, lost, bad), ("night2", "night1", 1)),
+    ],
+    ids=["tonight", "over nights without the test", "never good", "what could not be made does not count"],
+)
+def test_a_stretch_begins_after_the_last_good_run(
+    tmp_path: Path, nights_of: Sequence[Change], expected: tuple[str, str, int]
+) -> None:
+    history, tonight = kept(tmp_path, *nights_of)
+    since = red_since(history, tonight, [place()])[place()]
+    assert (names(since), since.new) == (expected, not expected[2])
+    versions = '{"ethos-u-vela": "5.0.0", "executorch": "1.4.1", "torch": "2.13.0"}'
+    assert not since.new or since.facts["versions"] == versions
 
 
 def test_what_the_history_does_not_have_is_left_out(tmp_path: Path) -> None:
@@ -99,10 +100,6 @@ def test_what_the_history_does_not_have_is_left_out(tmp_path: Path) -> None:
     other = replace(place(), npu="ethos-u85-512")
     assert red_since(history, tonight, [other, place()]).keys() == {place()}
     assert red_since(history, tonight, []) == {}
-
-
-def test_an_attempt_that_could_not_be_made_does_not_count_beside_one_that_could(tmp_path: Path) -> None:
-    assert names(red(tmp_path, bad, lost_and_repeated, lost, bad)) == ("night2", "night1", 1)
 
 
 def test_a_failure_before_a_mode_was_known_is_the_same_test(tmp_path: Path) -> None:
@@ -120,7 +117,7 @@ def number(value: float) -> NumberNow:
 
 def test_a_number_is_followed_to_the_run_that_brought_it(tmp_path: Path) -> None:
     history, tonight = kept(tmp_path, counting(10), counting(9), counting(9), counting(10), counting(10), counting(10))
-    since: Mapping[NumberNow, Since] = value_since(history, tonight, [number(10), number(11)])
+    since = value_since(history, tonight, [number(10), number(11)])
     assert names(since[number(10)]) == ("night3", "night2", 2)
     assert names(since[number(11)]) == ("", "night4", 0)
 
