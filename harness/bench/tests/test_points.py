@@ -10,8 +10,9 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
-from ethos_hil.harness.bench.order import BenchOrder
+from ethos_hil.harness.bench.order import BenchOrder, select
 from ethos_hil.harness.bench.points import ALL, PointSettings, points_of, refusal_of
 
 CASE = BenchCase("relu_8", "relu", (BenchStep("ReLU"),), (BenchInput((1, 8)),))
@@ -65,26 +66,29 @@ def test_a_system_of_arms_is_for_its_family() -> None:
     assert len(points) == 4
 
 
-@pytest.mark.parametrize(
-    ("order", "message"),
-    [
-        (BenchOrder(npus=("ethos-u55-128",), memory_modes=("Dedicated_Sram",)), "not for ethos-u55-128"),
-        (BenchOrder(npus=("ethos-u55-129",)), "'ethos-u55-129' is not an Ethos-U configuration"),
-        (BenchOrder(memory_modes=("Shared",)), "'Shared' is not a memory mode"),
-        (BenchOrder(npus=("ethos-u55-128",), system_configs=("Ethos_U65_Embedded",)), "is for none of ethos-u55-128"),
-        (BenchOrder(system_configs=("Nothing",)), "Nothing"),
-        (BenchOrder(cases=("no_such_*",)), "no case of the grid default has the name or group 'no_such_\\*'"),
-        (BenchOrder(targets=("nowhere",)), "nowhere"),
-        (BenchOrder(settings=PointSettings(repeat=0)), "--repeat is 0"),
-        (BenchOrder(settings=PointSettings(timeout=0)), "--timeout is 0"),
-        (BenchOrder(scheme="a4w4"), "a4w4"),
-        (BenchOrder(models=("net.pte",)), "net.pte is a compiled program"),
-        (BenchOrder(models=("net.py:net",), grid=Path("grid.toml")), "a model and --grid are both given"),
-    ],
+ORDERS = (
+    BenchOrder(npus=("ethos-u55-128",), memory_modes=("Dedicated_Sram",)),
+    BenchOrder(npus=("ethos-u55-129",)),
+    BenchOrder(memory_modes=("Shared",)),
+    BenchOrder(npus=("ethos-u55-128",), system_configs=("Ethos_U65_Embedded",)),
+    BenchOrder(system_configs=("Nothing",)),
+    BenchOrder(cases=("no_such_*",)),
+    BenchOrder(targets=("nowhere",)),
+    BenchOrder(settings=PointSettings(repeat=0)),
+    BenchOrder(settings=PointSettings(timeout=0)),
+    BenchOrder(scheme="a4w4"),
+    BenchOrder(models=("net.pte",)),
+    BenchOrder(models=("net.py:net",), grid=Path("grid.toml")),
 )
-def test_bad_orders(order: BenchOrder, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        order.plan()
+
+
+def test_bad_orders_are_refused_with_what_there_is(recorded: Recorded) -> None:
+    lines = []
+    for order in ORDERS:
+        with pytest.raises(UsageError) as error:
+            order.plan()
+        lines.append(f"{error.value.message} ({error.value.hint})")
+    recorded.check("\n".join(lines))
 
 
 def test_what_is_booted() -> None:
@@ -119,3 +123,39 @@ def test_two_targets_that_records_cannot_tell_apart(tmp_path: Path) -> None:
         path.write_text('extends = "mps3-an547"\n')
     with pytest.raises(UsageError, match="are both called board:mine in records"):
         points_of(GRID, [f"board:{path}" for path in files], SETTINGS)
+
+
+MINE = BenchGrid(
+    "mine",
+    (
+        BenchCase("conv3x3_8x8x64", "conv3x3", (), (), tags=("short",)),
+        BenchCase("conv3x3_56x56x64", "conv3x3", (), ()),
+        BenchCase("add_14x14x96", "elementwise", (), (), tags=("short", "camera")),
+    ),
+    ("ethos-u55-128",),
+)
+CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "all": ((), ()),
+    "a tag": (("short",), ()),
+    "two tags": (("long", "camera"), ()),
+    "a group": ((), ("conv3x3",)),
+    "a pattern": ((), ("*x64",)),
+    "a group and a pattern": ((), ("elementwise", "conv3x3_8*")),
+    "a tag and a pattern": (("short",), ("conv*",)),
+    "no such tag": (("shor",), ()),
+    "no such name": ((), ("conv3x3", "conv3x4_8x8x64")),
+    "no such pattern": ((), ("*zzz*",)),
+    "nothing with both": (("camera",), ("conv*",)),
+}
+
+
+@pytest.mark.parametrize("what", CHOICES)
+def test_cases_are_chosen_by_tag_name_and_group(what: str, recorded: Recorded) -> None:
+    """What takes none is refused."""
+    try:
+        grid = select(MINE, *CHOICES[what])
+    except UsageError as error:
+        recorded.check(f"{error.message} ({error.hint})")
+    else:
+        assert (grid.name, grid.npus) == (MINE.name, MINE.npus)
+        recorded.check(" ".join(case.name for case in grid.cases))
