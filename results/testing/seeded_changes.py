@@ -7,7 +7,7 @@ night after, and every change that is to be found, by test and metric. Whatever 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from types import MappingProxyType
@@ -90,16 +90,50 @@ def _replaced(night: Night, old: Record, *new: Record) -> Night:
     return [record for at in night for record in (new if at is old else (at,))]
 
 
-def _one(change: Callable[[Record], RecordChange], expected: Mapping[str, tuple[Word, Cause]]) -> Seeded:
+Pick = Callable[[Night, Random], Record]
+Causes = Mapping[str, tuple[Word, Cause]]
+
+
+def _a_test(night: Night, chance: Random) -> Record:
+    return chance.choice(_tests(night))
+
+
+def _a_scheme(night: Night, chance: Random) -> Record:
+    scheme = chance.choice(("a8w8", "a16w8"))
+    return next(record for record in night if record.label == KEYWORDS and artifact_of(record).scheme == scheme)
+
+
+def _a_case(*cases: str) -> Pick:
+    def pick(night: Night, chance: Random) -> Record:
+        case = chance.choice(cases)
+        return next(record for record in night if record.bench is not None and record.bench.case == case)
+
+    return pick
+
+
+def _a_mode(*modes: str) -> Pick:
+    def pick(night: Night, chance: Random) -> Record:
+        mode = chance.choice(modes)
+        return next(record for record in night if record.label == SWEPT and record.memory_mode == mode)
+
+    return pick
+
+
+def _changed(pick: Pick, change: Callable[[Record], Sequence[Record]], expected: Causes) -> Seeded:
+    """Return what puts other records in the place of one; the last of them has the changes, or the one that is gone."""
+
+    def seeded(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
+        old = pick(night, chance)
+        new = change(old)
+        label = (new[-1] if new else old).label
+        return night, _replaced(night, old, *new), {(label, metric): what for metric, what in expected.items()}
+
+    return seeded
+
+
+def _one(change: Callable[[Record], RecordChange], expected: Causes) -> Seeded:
     """Return a regression of one test, chosen by chance."""
-
-    def regression(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-        tests = _tests(night)
-        hit = tests[chance.randrange(len(tests))]
-        bad = _replaced(night, hit, change(hit).of(hit))
-        return night, bad, {(hit.label, metric): what for metric, what in expected.items()}
-
-    return regression
+    return _changed(_a_test, lambda record: [change(record).of(record)], expected)
 
 
 def _all(change: RecordChange, metric: str, what: tuple[Word, Cause], least: RecordChange) -> Seeded:
@@ -115,34 +149,11 @@ def _all(change: RecordChange, metric: str, what: tuple[Word, Cause], least: Rec
     return regression
 
 
-def _missing(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    gone = chance.choice(_tests(night))
-    return night, _replaced(night, gone), {(gone.label, VERDICT): (Word.MISSING, Cause.NONE)}
-
-
-def _new(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    added = _relabelled(chance.choice(_tests(night)), "an_added_one", artifact={"question": "ab" * 32})
-    return night, [*night, added], {(added.label, VERDICT): (Word.NEW, Cause.NONE)}
-
-
-def _renamed(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    old = chance.choice(_tests(night))
-    new = _relabelled(old, "another_name")
-    return night, _replaced(night, old, new), {(new.label, VERDICT): (Word.CHANGED, Cause.NAME)}
-
-
 def _relabelled(record: Record, case: str, artifact: Mapping[str, Any] = MappingProxyType({})) -> Record:
     assert record.test is not None
     test = record.test
     name = test.id.replace(test.case, case)
     return replace(record, test=replace(test, id=name, case=case), artifact=replace(artifact_of(record), **artifact))
-
-
-def _audit(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    """A test runs twice in a night, and counts otherwise."""
-    twice = chance.choice(_tests(night))
-    other = RecordChange(metrics={"npu_cycles": 1.01}).of(twice)
-    return night, [*night, other], {(twice.label, "npu_cycles"): (Word.UNSTABLE, Cause.NONE)}
 
 
 def _wall_times(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
@@ -194,9 +205,12 @@ REGRESSIONS: Mapping[str, Seeded] = MappingProxyType({
     "a firmware that needs more stack":
         _all(RecordChange(metrics={"stack_used": 1.1}, record={"firmware_sha256": "4" * 64}), "stack_used",
              (Word.REGRESSED, Cause.FIRMWARE), RecordChange(record={"firmware_sha256": "4" * 64})),
-    "a missing test": _missing,
-    "a new test": _new,
-    "a renamed test": _renamed,
+    "a missing test": _changed(_a_test, lambda _: [], {VERDICT: (Word.MISSING, Cause.NONE)}),
+    "a new test":
+        _changed(_a_test, lambda record: [record, _relabelled(record, "an_added_one", {"question": "ab" * 32})],
+                 {VERDICT: (Word.NEW, Cause.NONE)}),
+    "a renamed test":
+        _changed(_a_test, lambda record: [_relabelled(record, "another_name")], {VERDICT: (Word.CHANGED, Cause.NAME)}),
     "a lost delegation":
         _one(lambda _: RecordChange(("tosa", "weights", "stream"), {"npu_cycles": 0.5},
                                {"delegated": 2, "cpu_ops": ("aten::sort.values",)}),
@@ -229,7 +243,9 @@ REGRESSIONS: Mapping[str, Seeded] = MappingProxyType({
              {"flash_reads": (Word.NEW, Cause.NONE)}),
     "cycles that differ by themselves":
         _one(lambda _: RecordChange(metrics={"npu_cycles": 1.02}), {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}),
-    "a test that differs within one night": _audit,
+    "a test that differs within one night":
+        _changed(_a_test, lambda record: [record, RecordChange(metrics={"npu_cycles": 1.01}).of(record)],
+                 {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}),
     "a busy machine": _wall_times,
     "a newer executorch, less SRAM":
         _all(RecordChange(("tosa", "stream"), {"sram_used": 0.8}, record={"versions": {"executorch": "1.5.1"}}),
@@ -261,23 +277,6 @@ def _sqnr(value: float | None) -> Accuracy:
     return Accuracy("output 0", "PyTorch, float64", value, 0.999, 0.1, (0,), 1.0, 0.9)
 
 
-def _chosen(night: Night, model: str, **fields: object) -> Record:
-    """Return the record of a model, of a scheme, case or memory mode."""
-    (record,) = (
-        record for record in night
-        if record.label == model and all(getattr(record, name) == value for name, value in fields.items())
-    )  # fmt: skip
-    return record
-
-
-def _of_scheme(night: Night, scheme: str) -> Record:
-    return next(record for record in night if record.label == KEYWORDS and artifact_of(record).scheme == scheme)
-
-
-def _of_case(night: Night, case: str) -> Record:
-    return next(record for record in night if record.bench is not None and record.bench.case == case)
-
-
 def _edited(
     facts: tuple[str, ...] = (), metrics: Mapping[str, float] = MappingProxyType({}), **changes: Any
 ) -> Callable[[Record], Record]:
@@ -297,52 +296,14 @@ _ALL = ("tosa", "weights", "stream")
 
 def _edit(edit: Callable[[Record], Record], *metrics: str, word: tuple[Word, Cause] = _EDITED) -> Seeded:
     """Return an edit of a model in one of its two schemes, after which these numbers are other ones."""
-
-    def change(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-        old = _of_scheme(night, chance.choice(("a8w8", "a16w8")))
-        return night, _replaced(night, old, edit(old)), {(KEYWORDS, name): word for name in (VERDICT, *metrics)}
-
-    return change
+    return _changed(_a_scheme, lambda record: [edit(record)], dict.fromkeys((VERDICT, *metrics), word))
 
 
-def _case_edited(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    old = _of_case(night, chance.choice(("net8", "wide8")))
-    new = _edited(_ALL, {"sram_used": 1.2})(old)
-    return night, _replaced(night, old, new), dict.fromkeys([(NET, VERDICT), (NET, "sram_used")], _EDITED)
-
-
-def _case_renamed(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    old = _of_case(night, "net8")
-    new = replace(old, bench=BenchInfo("grid", "narrow8", "net"))
-    return night, _replaced(night, old, new), {(NET, VERDICT): (Word.CHANGED, Cause.NAME)}
-
-
-def _test_edited(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    """A test's scheme is a part of what it asks."""
-    old = chance.choice(_tests(night))
-    new = _edited(_ALL, {"npu_cycles": 2}, artifact={"scheme": "a16w8"})(old)
-    return night, _replaced(night, old, new), dict.fromkeys([(old.label, VERDICT), (old.label, "npu_cycles")], _EDITED)
-
-
-def _scheme_moved(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    old = _of_scheme(night, "a16w8")
-    new = _edited(_ALL, {"npu_cycles": 1.5}, artifact={"scheme": "a16w8, a8w8 in head"})(old)
-    moved = (Word.INCOMPARABLE, Cause.SCHEME)
-    return night, _replaced(night, old, new), {(KEYWORDS, VERDICT): moved, (KEYWORDS, "npu_cycles"): moved}
-
-
-def _mode_moved(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    old = _chosen(night, SWEPT, memory_mode="Sram_Only")
-    new = RecordChange(("stream",), {"npu_cycles": 0.35}, record={"memory_mode": "Dedicated_Sram"}).of(old)
-    moved = (Word.INCOMPARABLE, Cause.MEMORY_MODE)
-    return night, _replaced(night, old, new), {(SWEPT, VERDICT): moved, (SWEPT, "npu_cycles"): moved}
-
-
-def _repaired(broken: Callable[[Record], Mapping[str, Any]], cause: Cause = Cause.NONE) -> Seeded:
-    """Return the repair of a test that was broken in the night before."""
+def _repaired(pick: Pick, broken: Callable[[Record], Mapping[str, Any]], cause: Cause = Cause.NONE) -> Seeded:
+    """Return the repair of a record that was broken in the night before."""
 
     def repair(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-        whole = chance.choice(_tests(night))
+        whole = pick(night, chance)
         before = _replaced(night, whole, replace(whole, **broken(whole)))
         return before, night, {(whole.label, VERDICT): (Word.IMPROVED, cause)}
 
@@ -354,26 +315,9 @@ def _broken_question(record: Record) -> dict[str, Any]:
     return {**mismatch(record), "artifact": artifact}
 
 
-def _model_repaired(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    """It failed early in one memory mode, which it knew, and not in the other."""
-    whole = _chosen(night, SWEPT, memory_mode=chance.choice(("Shared_Sram", "Sram_Only")))
-    broken = replace(whole, **{**EARLY, "memory_mode": whole.memory_mode})
-    return _replaced(night, whole, broken), night, {(SWEPT, VERDICT): (Word.IMPROVED, Cause.NONE)}
-
-
-def _scheme_repaired(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    """One of two schemes failed before it knew its scheme."""
-    whole = _of_scheme(night, chance.choice(("a8w8", "a16w8")))
-    return _replaced(night, whole, replace(whole, **EARLY)), night, {(KEYWORDS, VERDICT): (Word.IMPROVED, Cause.NONE)}
-
-
-def _point_lost(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    """A program that could be made cannot be made any more, and knows for what."""
-    old = _of_case(night, "wide8")
-    new = replace(old, **{name: EARLY[name] for name in ("verdict", "failure", "metrics", "ops", "artifact")})
-    return night, _replaced(night, old, new), {(NET, VERDICT): (Word.REGRESSED, Cause.NONE)}
-
-
+_DEDICATED = {"memory_mode": "Dedicated_Sram"}
+_NOT_MADE = {name: EARLY[name] for name in ("verdict", "failure", "metrics", "ops", "artifact")}
+"""What a record says of a program that cannot be made any more, and knows for what."""
 EDITS: Mapping[str, Seeded] = MappingProxyType({
     "edited weights":
         _edit(_edited(("weights", "stream"), {"npu_cycles": 0.99}, accuracy=(_sqnr(30.5),)), "npu_cycles", "sqnr_db"),
@@ -389,17 +333,31 @@ EDITS: Mapping[str, Seeded] = MappingProxyType({
     "an edit after which the answer is wrong": _edit(
         lambda record: replace(_edited(_ALL, {"npu_cycles": 0.5})(record), **mismatch(record)),
         word=(Word.REGRESSED, Cause.QUESTION)),
-    "an edit of one of two cases": _case_edited,
-    "a renamed case": _case_renamed,
-    "an edited test, in another scheme": _test_edited,
-    "another scheme of a model": _scheme_moved,
-    "another memory mode of a model": _mode_moved,
-    "a test that failed before it was lowered is repaired": _repaired(lambda _: EARLY),
+    "an edit of one of two cases":
+        _changed(_a_case("net8", "wide8"), lambda record: [_edited(_ALL, {"sram_used": 1.2})(record)],
+                 dict.fromkeys((VERDICT, "sram_used"), _EDITED)),
+    "a renamed case":
+        _changed(_a_case("net8"), lambda record: [replace(record, bench=BenchInfo("grid", "narrow8", "net"))],
+                 {VERDICT: (Word.CHANGED, Cause.NAME)}),
+    "an edited test, in another scheme":  # a test's scheme is a part of what it asks
+        _changed(_a_test, lambda record: [_edited(_ALL, {"npu_cycles": 2}, artifact={"scheme": "a16w8"})(record)],
+                 dict.fromkeys((VERDICT, "npu_cycles"), _EDITED)),
+    "another scheme of a model":
+        _changed(_a_scheme, lambda record: [_edited(_ALL, {"npu_cycles": 1.5}, artifact={"scheme": "w2"})(record)],
+                 dict.fromkeys((VERDICT, "npu_cycles"), (Word.INCOMPARABLE, Cause.SCHEME))),
+    "another memory mode of a model":
+        _changed(_a_mode("Sram_Only"),
+                 lambda record: [RecordChange(("stream",), {"npu_cycles": 0.35}, record=_DEDICATED).of(record)],
+                 dict.fromkeys((VERDICT, "npu_cycles"), (Word.INCOMPARABLE, Cause.MEMORY_MODE))),
+    "a test that failed before it was lowered is repaired": _repaired(_a_test, lambda _: EARLY),
     "a test that failed early, but knew its target, is repaired":
-        _repaired(lambda record: {**EARLY, "target": record.target, "memory_mode": record.memory_mode}),
-    "a mismatch is repaired by an edit": _repaired(_broken_question, Cause.QUESTION),
-    "a model in one of two memory modes is repaired": _model_repaired,
-    "a model in one of two schemes is repaired": _scheme_repaired,
-    "a program that cannot be made any more": _point_lost,
+        _repaired(_a_test, lambda record: {**EARLY, "target": record.target, "memory_mode": record.memory_mode}),
+    "a mismatch is repaired by an edit": _repaired(_a_test, _broken_question, Cause.QUESTION),
+    "a model in one of two memory modes, which it knew, is repaired":
+        _repaired(_a_mode("Shared_Sram", "Sram_Only"), lambda record: {**EARLY, "memory_mode": record.memory_mode}),
+    "a model in one of two schemes is repaired": _repaired(_a_scheme, lambda _: EARLY),
+    "a program that cannot be made any more":
+        _changed(_a_case("wide8"), lambda record: [replace(record, **_NOT_MADE)],
+                 {VERDICT: (Word.REGRESSED, Cause.NONE)}),
 })  # fmt: skip
 """What was edited or repaired in the night after."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.record import BenchInfo, Metric, Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.gate.baseline import accept, dumps
@@ -111,28 +112,28 @@ def test_what_ran_once_is_as_its_record_says() -> None:
     assert replace(observation, record=None) == observation, "whether its record is at hand is not what it says"
 
 
-def test_of_several_executions_samples_are_put_together_and_the_last_says_the_rest() -> None:
-    cycles, wall, decibels = ("npu_cycles", "modelled"), ("wall", "host"), ("sqnr_db", "computed")
+CYCLES, WALL, DECIBELS = ("npu_cycles", "modelled"), ("wall", "host"), ("sqnr_db", "computed")
 
-    def ran(count: float, *walls: float, version: str) -> Observation:
-        numbers = {
-            cycles: Number(count, "cycles", (count,)),
-            wall: Number(walls[0], "s", walls),
-            decibels: Number(count, "dB", (count,)),
-        }
-        return replace(of_record(ONE), numbers=numbers, versions={"qemu": version})
 
-    (observation,) = merge([ran(10, 5.0, 1.0, version="1"), ran(10, 3.0, version="2")])
-    assert observation.numbers[wall] == Number(3.0, "s", (5.0, 1.0, 3.0))
-    assert (observation.numbers[cycles].value, observation.unstable, observation.versions) == (
-        10,
-        frozenset(),
-        {"qemu": "2"},
+def ran(count: float, *walls: float, version: str) -> Observation:
+    numbers = {CYCLES: Number(count, "cycles", (count,)), WALL: Number(walls[0], "s", walls),
+               DECIBELS: Number(count, "dB", (count,))}  # fmt: skip
+    return replace(of_record(ONE), numbers=numbers, versions={"qemu": version})
+
+
+ONCE = replace(ran(10, 5.0, version="1"), numbers={CYCLES: Number(10, "cycles", (10,))})
+EXECUTIONS = {
+    "equal counts": [ran(10, 5.0, 1.0, version="1"), ran(10, 3.0, version="2")],
+    "one in floating point may differ": [ran(10, 5.0, version="1"), ran(11, 5.0, version="2")],
+    "one number of the first": [ONCE, ran(10, 7.0, version="2")],
+}
+
+
+@pytest.mark.parametrize("what", EXECUTIONS)
+def test_of_several_executions_samples_are_put_together_and_the_last_says_the_rest(
+    what: str, recorded: Recorded
+) -> None:
+    (observation,) = merge(EXECUTIONS[what])
+    recorded.check(
+        f"{observation.numbers}\n{sorted(observation.unstable)}\n{observation.versions}".replace("), (", "),\n(")
     )
-    (observation,) = merge([ran(10, 5.0, version="1"), ran(11, 5.0, version="2")])
-    assert (observation.numbers[cycles].value, observation.unstable) == (11, {cycles}), (
-        "one in floating point may differ"
-    )
-    once = replace(ran(10, 5.0, version="1"), numbers={cycles: Number(10, "cycles", (10,))})
-    (observation,) = merge([once, ran(10, 7.0, version="2")])
-    assert (set(observation.numbers), observation.unstable) == ({cycles, wall, decibels}, frozenset())

@@ -1,4 +1,4 @@
-"""Points that are booted: verified, with the rows of a profile."""
+"""Points of a benchmark: booted ones are verified, and timed ones have the numbers of a profile."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.inference_profile import OpCost
 from ethos_hil.base.judge import is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.bench import is_settled
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
-from ethos_hil.harness.bench.case_work import CaseWork
+from ethos_hil.harness.bench.case_work import CaseWork, case_model
 from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.results.latency import NPU_SECONDS
 
@@ -109,3 +112,110 @@ def test_a_file_that_is_gone_is_no_property_of_the_point(pool: BoardPool, settin
     assert record.failure is not None
     assert (record.verdict, record.failure.kind) == (Verdict.FAILED, FailureKind.NOT_AVAILABLE)
     assert not is_settled(record)
+
+
+# A point that is compiled and timed has the numbers of a profile, to the cycle: in total, and in every row.
+
+
+CONV = BenchCase(
+    "conv_16x16x16",
+    "conv",
+    (BenchStep("Conv2d", args=(16, 24, 3), options={"stride": 2, "padding": 1}), BenchStep("Hardswish")),
+    (BenchInput((1, 16, 16, 16)),),
+)
+NORM = BenchCase("norm_8x64", "norm", (BenchStep("LayerNorm", args=(64,)),), (BenchInput((1, 8, 64)),))
+LINEAR = BenchCase("linear_640", "linear", (BenchStep("Linear", args=(640, 128)),), (BenchInput((1, 640)),))
+WIDE = replace(CONV, name="conv_wide", scheme="a16w8")
+POINTS = (
+    (CONV, "ethos-u55-128", "Shared_Sram"),
+    (CONV, "ethos-u65-256", "Dedicated_Sram_384KB"),
+    (CONV, "ethos-u85-512", "Dedicated_Sram_384KB"),
+    (WIDE, "ethos-u55-32", "Sram_Only"),
+    (NORM, "ethos-u65-512", "Sram_Only"),
+    (NORM, "ethos-u85-256", "Shared_Sram"),
+    (LINEAR, "ethos-u55-256", "Shared_Sram"),
+    (LINEAR, "ethos-u85-2048", "Sram_Only"),
+)
+
+
+def point(case: BenchCase, npu: str, mode: str, system: str = "") -> BenchPoint:
+    return BenchPoint(case, npu, mode, system or EthosU.parse(npu).family.system.name, "virtual")
+
+
+def timed(wanted: BenchPoint, pool: BoardPool) -> Record:
+    """Return the record of a point that is compiled from the TOSA of another NPU of its kind."""
+    other = "ethos-u85-128" if "u85" in wanted.npu else "ethos-u55-64"
+    if "u55-32" in wanted.npu:
+        other = "ethos-u55-256"
+    before = point(wanted.case, other, "Shared_Sram")
+    work = CaseWork(wanted.case, SETTINGS, pool)
+    return list(work.records([before, wanted]))[1]
+
+
+def profiled(wanted: BenchPoint, pool: BoardPool) -> Record:
+    """Return the record of `ethos-hil profile` for the same question."""
+    question = Question(
+        case_model(wanted.case),
+        npu=wanted.npu,
+        target="virtual",
+        memory_mode=wanted.memory_mode,
+        system_config=wanted.system_config,
+        scheme=wanted.case.scheme,
+        profile=True,
+    )
+    return run(question, pool=pool).record
+
+
+def rows(record: Record) -> list[tuple[object, ...]]:
+    return [(op.id, op.npu_op, op.tosa_op, op.aten_ops, op.source, op.cycles, op.provenance) for op in record.ops]
+
+
+def costs(record: Record) -> dict[str, OpCost]:
+    assert record.profile is not None
+    return dict(record.profile.costs)
+
+
+@pytest.mark.parametrize(("case", "npu", "mode"), POINTS, ids=lambda value: getattr(value, "name", value))
+def test_agrees_with_profile(case: BenchCase, npu: str, mode: str, pool: BoardPool) -> None:
+    record, right = timed(point(case, npu, mode), pool), profiled(point(case, npu, mode), pool)
+    assert right.verdict == Verdict.VERIFIED
+    assert record.verdict == Verdict.COMPILED_ONLY
+    assert record.metric("npu_cycles") == right.metric("npu_cycles")
+    assert record.metric("npu_cycles_estimate") == right.metric("npu_cycles_estimate")
+    assert rows(record) == rows(right)
+    assert sum(op.cycles or 0 for op in record.ops) == right.metric("npu_cycles").value  # type: ignore[union-attr]
+    assert costs(record) == costs(right)
+    for name in ("npu", "memory_mode", "system_config", "clock_hz", "timing_model", "versions", "target", "method"):
+        assert getattr(record, name) == getattr(right, name), name
+    assert record.artifact is not None
+    assert right.artifact is not None
+    for name in ("delegates", "question", "vela_flags", "cpu_calls", "scheme", "lowering", "npu_ops"):
+        assert getattr(record.artifact, name) == getattr(right.artifact, name), name
+
+
+def test_the_comparison_sees_another_memory_system(pool: BoardPool) -> None:
+    """A guard of the guard: with another system, neither the total nor the rows are the profile's."""
+    wanted = point(LINEAR, "ethos-u55-256", "Shared_Sram")
+    other = point(LINEAR, "ethos-u55-256", "Shared_Sram", "Ethos_U55_Deep_Embedded")
+    right = profiled(wanted, pool)
+    record = timed(other, pool)
+    assert record.metric("npu_cycles") != right.metric("npu_cycles")
+    assert rows(record) != rows(right)
+    assert costs(record) != costs(right)
+
+
+def test_what_a_device_would_report_of_its_memory(pool: BoardPool) -> None:
+    wanted = point(CONV, "ethos-u85-512", "Dedicated_Sram_384KB")
+    record, right = timed(wanted, pool), profiled(wanted, pool)
+    for name in ("scratch_bytes", "fast_scratch_bytes"):
+        metric, reported = record.metric(name), right.metric(name)
+        assert metric is not None
+        assert reported is not None
+        assert metric.provenance == "vela"
+        assert metric.value <= reported.value <= metric.value + 31, name  # a device rounds up to 32
+    encoded = record.metric("weights_encoded_bytes")
+    assert encoded is not None
+    assert encoded.value > 0
+    assert record.artifact is not None
+    assert (record.artifact.sha256, record.artifact.pte_bytes) == ("", 0)  # there is no .pte
+    assert record.metric("weights_bytes").value == 16 * 24 * 9  # type: ignore[union-attr]

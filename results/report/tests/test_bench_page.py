@@ -9,9 +9,9 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from markupsafe import escape
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
@@ -22,7 +22,7 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.report import bench_page
-from ethos_hil.results.report.bench_page import STEPS, PlottedPoint, heat_maps, heat_step, intensity, pareto
+from ethos_hil.results.report.bench_page import STEPS, PlottedPoint, heat_maps, heat_step, pareto
 from ethos_hil.results.report.chart import log_axis
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import bench_samples, samples
@@ -86,14 +86,6 @@ def test_the_ladder_names_the_smallest_npu_within_every_time_and_sram() -> None:
         )
 
 
-def test_a_point_without_sram_is_left_of_all_that_need_some() -> None:
-    """A logarithm has no place for 0: it is at the edge, which must not be among the others."""
-    chart = pareto("a", plotted([replace_sram(FRONT[0], 0), *FRONT[1:4]]))
-    places = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', chart.plot)]
-    assert len(places) == 4
-    assert all(places[0] + 50 < other for other in places[1:])
-
-
 def replace_sram(record: Record, sram: int) -> Record:
     assert record.profile is not None
     memories = {**record.profile.memories, "Sram": MemoryBehind(16.0, sram)}
@@ -132,29 +124,14 @@ def test_cells_of_the_heat_map_are_the_figures() -> None:
     assert cells > 400
 
 
-def test_intensity_is_of_the_memory_that_is_used_most_of_what_it_can_do() -> None:
-    (mine,) = plotted([point("a", "ethos-u55-32", "Sram_Only", 10_000, macs=160_000, moved=80_000)])
-    assert intensity(mine) == 2.0  # half of SRAM's 16 bytes a cycle, a twentieth of DRAM's 4
-
-
 # The section.
-
-
-def test_two_cases_of_one_model_are_two_however_they_end() -> None:
-    """A grid has net.py:net with a8w8 and with a16w8: the wrong answer of one is not hidden by the other."""
-    cases = [replace(FRONT[0], model="net.py:net", bench=replace(FRONT[0].bench, case=name))  # type: ignore[type-var]
-             for name in ("net8", "net16")]  # fmt: skip
-    wrong = replace(cases[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"))
-    page = bench_page.bench_page(stood(wrong, cases[1]))
-    assert page is not None
-    assert "1 failed, without cycles" in dict(page.facts)["points"]
-    assert dict(page.facts)["answers"].startswith("1 compiled-only")
 
 
 NINE = tuple(replace(FRONT[0].ops[0], id=f"npu{at:05}") for at in range(9))
 REFUSED = [bench_samples.refused(record, "no room" if at % 3 else "no operator") for at, record in enumerate(FRONT)]
 WRONG = replace(REFUSED[0], model="b", verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"),
                 bench=replace(REFUSED[0].bench, case="b"))  # type: ignore[type-var] # fmt: skip
+MISMATCH: dict[str, Any] = {"verdict": Verdict.FAILED, "failure": Failure(FailureKind.MISMATCH, "3 of 8")}
 BENCHMARKS: dict[str, Sequence[Record]] = {
     "one case": FRONT,
     "one that is verified": (FRONT[0], replace(FRONT[1], verdict=Verdict.VERIFIED)),
@@ -162,6 +139,14 @@ BENCHMARKS: dict[str, Sequence[Record]] = {
     "no sram": [replace_sram(FRONT[0], 0), *FRONT[1:4]],
     "all kinds": bench_samples.grid(cases=2)[::4],
     "refused": [*REFUSED, WRONG],
+    "two cases of one model, one of them wrong": [
+        replace(record, model="net.py:net", bench=replace(FRONT[0].bench, case=name), **end)  # type: ignore[type-var]
+        for record, name, end in ((FRONT[0], "net8", {}), (FRONT[0], "net16", MISMATCH))
+    ],
+    "NPUs of other names": [
+        replace(record, npu=npu)
+        for record, npu in zip(FRONT, ("ethos-u99-1", "a <b>", "", "ethos-u55-0"), strict=False)
+    ],
     "models": [samples.model(npu=npu) for npu in bench_samples.NPUS[:3]],
     "two models": [samples.model(npu=npu) for npu in bench_samples.NPUS[:2]],
 }
@@ -195,13 +180,6 @@ def test_points_of_a_benchmark_have_no_pages_but_the_fastest_of_a_model() -> Non
     assert "ethos-u55-256 · Sram_Only · virtual</span>" in page
     timed = replace(FRONT[3], ops=NINE, artifact=ArtifactInfo("", 0, 9, (), scheme="a8w8"))
     assert "SHA-256" not in parts(report(bench_samples.results((timed,))))["models"]
-
-
-@pytest.mark.parametrize("npu", ["ethos-u99-1", "a <b>", "", "ethos-u55-0"])
-def test_an_npu_of_another_name_is_shown_all_the_same(npu: str) -> None:
-    html = report(bench_samples.results(tuple(replace(record, npu=npu) for record in FRONT[:3]))).decode()
-    section = html[html.index('id="benchmarks"') : html.index('id="environment"')]
-    assert f"{escape(npu.removeprefix('ethos-'))} Sram_Only".strip() in section
 
 
 def false_marks(html: str) -> list[str]:

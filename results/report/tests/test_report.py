@@ -19,19 +19,22 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.base.record import BenchInfo, Record, TargetInfo
+from ethos_hil.base.record import BenchInfo, Record, RunInfo, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect, Word
 from ethos_hil.results.history import History
+from ethos_hil.results.report.failures import of_failure
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import summary
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults, read_results
-from ethos_hil.results.store import RunFolder
+from ethos_hil.results.since import FACTS, PastNight, Since
+from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.subject import Names, subject_of
 from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.testing.synthetic_year import keep
@@ -348,3 +351,22 @@ def test_a_record_with_absurd_values_is_shown_or_refused(seed: int) -> None:
             continue
         shown += len(html) > 10_000
     assert shown > 10
+
+
+def test_a_failure_is_of_what_differs_from_the_last_good_run(recorded: Recorded) -> None:
+    """Whose change it is, as far as the records say; a target that did not start is no one's code."""
+    good = replace(samples.suite_of(1)[0], run=RunInfo("n1", "c" * 40))
+    assert good.artifact is not None
+    row = row_of(0, StoredRecord("n1", "", good))
+    since = Since(None, PastNight("n1", datetime(2026, 11, 1)), 0, {name: str(row[name]) for name in FACTS})
+    changes: dict[str, dict[str, Any]] = {
+        "question": {"artifact": replace(good.artifact, question="e" * 64)},
+        "versions": {"versions": {**good.versions, "ethos-u-vela": "5.2.0"}},
+        "firmware": {"firmware_sha256": "7" * 64},
+        "commit": {"run": RunInfo("n2", "d" * 40)},
+        "nothing": {},
+    }
+    bad = (samples.failed(replace(good, **now), FailureKind.MISMATCH, "wrong") for now in changes.values())
+    lines = [f"{what}: {of_failure(record, since)}" for what, record in zip(changes, bad, strict=True)]
+    not_started = of_failure(samples.failed(good, FailureKind.NOT_LAUNCHED, "no"), Since(None, None, 0))
+    recorded.check("\n".join([*lines, f"not started: {not_started}"]))

@@ -174,6 +174,8 @@ def runs() -> dict[str, tuple[RunResults, RunComparison | None]]:
         ),
         "two cases": (run(*(dataclasses.replace(net, bench=BenchInfo("grid", case, "nets")) for case in "ab")), None),
         "two modes": (run(net, dataclasses.replace(wide, memory_mode="Sram_Only")), None),
+        "edited scheme": (run(net, dataclasses.replace(wide, inputs_sha256="ef" * 32)), None),
+        "other inputs": (run(net, dataclasses.replace(net, inputs_sha256="ef" * 32)), None),
         "times": (run(with_latency(record(clock_hz=500e6))), None),
         "not read": (run(sample, skipped=(Skipped("records-1.jsonl:2", "not a complete record"),)), None),
         "repeated": (run(lost, record(run=RunInfo("run", attempt=2))), None),

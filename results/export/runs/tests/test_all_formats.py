@@ -64,6 +64,9 @@ def test_a_run_without_numbers_is_refused_where_only_numbers_are_shown(name: str
 
 
 RUNS = samples.runs()
+OF_NUMBERS = ("endings", "equal", "same question", "two schemes", "two cases", "two modes", "times", "quarantined",
+              "fixed")  # fmt: skip
+"""Runs of which OpenMetrics says something else than of others."""
 
 
 @pytest.mark.parametrize("name", ["junit", "openmetrics", "summary"])
@@ -72,4 +75,5 @@ def test_a_run_is_written_as_it_was_recorded(what: str, name: str, recorded: Rec
     """What the formats say; that it is XML, OpenMetrics or Markdown is for the tests with the readers of others."""
     content = RUN_EXPORTERS.get(name).write(*RUNS[what])
     text = content if isinstance(content, str) else content.decode()
-    recorded.check(text.replace("<testcase", "\n<testcase"))
+    if name != "openmetrics" or what in OF_NUMBERS:
+        recorded.check(text.replace("<testcase", "\n<testcase"))
