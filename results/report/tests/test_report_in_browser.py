@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.report.report import report
-from ethos_hil.results.report.tests import samples
+from ethos_hil.results.report.tests import bench_samples, samples
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.testing.browser import visited
+from ethos_hil.results.testing.browser import MISSING, browser_path, started, visited
 from ethos_hil.results.testing.quarantine import in_quarantine
 
 if TYPE_CHECKING:
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 OPEN_ALL = "for (const each of document.querySelectorAll('details')) each.open = true"
 PAYLOAD = """<script>window.hit = 1</script><img src=x onerror="window.hit = 1"><svg onload='window.hit=1'></svg>
 </style></title></textarea><a href="javascript:window.hit=1">x</a>' autofocus onfocus=window.hit=1 x='"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = browser_path()
+    if path is None:
+        pytest.skip(MISSING)
+    with started(path) as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -259,3 +269,59 @@ def test_a_night_of_the_whole_suite_opens_at_once(browser: Browser, folder: Path
         page.fill("#filter-text", "case03")
         assert page.inner_text("#filter-count")
         assert time.monotonic() - began < 10
+
+
+# A benchmark's section.
+
+
+def written(folder: Path, name: str, records: tuple[Record, ...]) -> Path:
+    file = folder / f"{name}.html"
+    file.write_bytes(report(bench_samples.results(records)))
+    return file
+
+
+@pytest.fixture(scope="module")
+def bench(folder: Path) -> Path:
+    return written(folder, "bench", bench_samples.grid(cases=12))
+
+
+@pytest.mark.parametrize(
+    ("cases", "scheme"),
+    [
+        (("000",), "dark"),
+        pytest.param(("000",), "light", marks=pytest.mark.proof),
+        *(pytest.param(("001", "002", "003", "011"), scheme, marks=pytest.mark.proof) for scheme in ("light", "dark")),
+    ],
+)
+def test_everybody_can_use_a_benchmark(browser: Browser, folder: Path, scheme: str, cases: tuple[str, ...]) -> None:
+    records = tuple(record for record in bench_samples.grid(cases=12) if record.model.endswith(cases))
+    file = written(folder, f"grid-{len(cases)}", records)
+    with visited(browser, file, color_scheme=scheme, bypass_csp=True) as visit:  # axe is a script that is not ours
+        visit.page.evaluate(OPEN_ALL)
+        assert visit.page.locator("#benchmarks .heat td").count() > 30
+        assert violations(visit.page) == []
+        assert visit.complaints == []
+
+
+def test_axe_sees_a_heat_map_that_cannot_be_read(browser: Browser, bench: Path, folder: Path) -> None:
+    damaged = bench.read_text()
+    for step in range(1, 7):
+        damaged = damaged.replace(f".h{step} {{ background: var(--h{step}); }}", f".h{step} {{ background: #555; }}")
+    (folder / "damaged.html").write_text(damaged)
+    with visited(browser, folder / "damaged.html", color_scheme="light", bypass_csp=True) as visit:
+        assert any(
+            violation.startswith("color-contrast") and 'class="h' in violation for violation in violations(visit.page)
+        )
+
+
+def test_the_default_grid_opens_at_once(browser: Browser, folder: Path) -> None:
+    records = bench_samples.grid()
+    assert len(records) == 3300
+    began = time.process_time()
+    file = written(folder, "whole", records)
+    assert time.process_time() - began < 10  # 0.6 s on a quiet machine
+    assert file.stat().st_size < 5_000_000
+    with opened(browser, file) as page:
+        assert page.evaluate("document.querySelectorAll('*').length") <= 80_000
+        timing = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
+        assert page.evaluate(timing) < 15_000
