@@ -16,7 +16,7 @@ from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.profile.options import EVENTS, ProfileMethod
 from ethos_hil.harness.profile.prefix import prefix_rows
-from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target
@@ -84,10 +84,10 @@ def again(outcome: Outcome, report: Report) -> tuple[Op, ...]:
 def test_a_lost_prefix_is_noticed() -> None:
     report = profiled("ethos-u55-128", ProfileMethod.PREFIX, events=("npu_active",))
     assert again(report.outcome, report) == report.record.ops
-    (run,) = report.outcome.runs
-    (call,) = run.delegates
+    (only,) = report.outcome.runs
+    (call,) = only.delegates
     less = dataclasses.replace(call, prefixes=call.prefixes[:-1])
-    lost = dataclasses.replace(report.outcome, runs=(dataclasses.replace(run, delegates=(less,)),))
+    lost = dataclasses.replace(report.outcome, runs=(dataclasses.replace(only, delegates=(less,)),))
     with pytest.raises(TargetError, match="has none"):
         again(lost, report)
 
@@ -95,3 +95,44 @@ def test_a_lost_prefix_is_noticed() -> None:
 def test_what_cannot_be_profiled_is_refused() -> None:
     with pytest.raises(UsageError, match="--events is 'mac'"):
         profiled("ethos-u55-128", ProfileMethod.PREFIX, events=("mac",))
+
+
+MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
+PLACES = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
+
+
+def digits(npu: str, target: str, method: ProfileMethod) -> Record:
+    """Run the digits model with a profile."""
+    return run(Question(MODEL, npu=npu, target=target, profile=True, found_by=method)).record
+
+
+def on_the_cpu(record: Record) -> list[tuple[str, int | None, str, str]]:
+    """Return the rows of the CPU without waiting."""
+    assert record.profile is not None
+    rows = [(row.id, row.count, row.unit, row.provenance) for row in record.profile.cpu if row.part != "wait"]
+    assert rows
+    assert {(unit, provenance) for _, _, unit, provenance in rows} == {("instructions", "instructions")}
+    assert all(count for _, count, _, _ in rows)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("launchers")
+    install(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.parametrize("soc", PLACES)
+def test_the_rows_are_those_of_the_virtual_board(monkeypatch: pytest.MonkeyPatch, launchers: Path, soc: str) -> None:
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(launchers))
+    record = digits(PLACES[soc], soc, ProfileMethod.PREFIX)
+    expected = digits(PLACES[soc], "virtual", ProfileMethod.SHARES)
+    assert record.verdict == "verified"
+    assert operations(record) == operations(expected)
+    assert {op.method for op in record.ops} == {"prefix"}
+    assert {op.provenance for op in record.ops} == {"modelled"}, "a launcher is not an FVP of Arm's"
+    assert on_the_cpu(record) == on_the_cpu(expected), "the firmware is the same, and so is what it executes"
+    assert sum(op.cycles or 0 for op in record.ops) == total(record)
