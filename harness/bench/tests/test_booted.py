@@ -13,6 +13,7 @@ from ethos_hil.base.judge import is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.bench import is_settled
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
@@ -70,30 +71,23 @@ def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:
     assert seconds.value == pytest.approx(cycles.value / 100e6)
 
 
-@pytest.mark.parametrize(
-    ("case", "npu", "mode", "target", "kind", "message"),
-    [
-        (CASE, "ethos-u55-128", "Dedicated_Sram", "virtual", FailureKind.CAPABILITY, "not for ethos-u55-128"),
-        (CASE, "ethos-u85-256", "Sram_Only", "corstone-300", FailureKind.CAPABILITY, "cannot have an ethos-u85-256"),
-        (
-            replace(CASE, steps=(BenchStep("Upsample", options={"scale_factor": 2}),)),
-            "ethos-u55-128", "Shared_Sram", "virtual", FailureKind.DELEGATION, "an Ethos-U55 does not have it",
-        ),
-        (replace(CASE, steps=(BenchStep("NoLayer"),)), "ethos-u55-128", "Shared_Sram", "virtual", FailureKind.USAGE,
-         "grid.toml:3"),
-    ],
-    ids=["mode", "target", "not-on-the-npu", "no-layer"],
-)  # fmt: skip
-def test_refusals_are_records_with_a_reason(
-    pool: BoardPool, case: BenchCase, npu: str, mode: str, target: str, kind: FailureKind, message: str
-) -> None:
-    record = measure(pool, case=case, npu=npu, mode=mode, target=target)
-    assert record.failure is not None
-    assert record.failure.kind == kind
-    assert message in record.failure.message
+UPSAMPLE, NO_LAYER = BenchStep("Upsample", options={"scale_factor": 2}), BenchStep("NoLayer")
+REFUSALS = {
+    "mode": (CASE, "ethos-u55-128", "Dedicated_Sram", "virtual"),
+    "target": (CASE, "ethos-u85-256", "Sram_Only", "corstone-300"),
+    "not-on-the-npu": (replace(CASE, steps=(UPSAMPLE,)), "ethos-u55-128", "Shared_Sram", "virtual"),
+    "no-layer": (replace(CASE, steps=(NO_LAYER,)), "ethos-u55-128", "Shared_Sram", "virtual"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_refusals_are_records_with_a_reason(pool: BoardPool, what: str, recorded: Recorded) -> None:
+    case, *place = REFUSALS[what]
+    record = measure(pool, SETTINGS, case, *place)
     assert is_refusal(record)
     assert record.bench is not None
-    assert (record.npu, record.memory_mode, record.target.name) == (npu, mode, target)
+    assert [record.npu, record.memory_mode, record.target.name] == place
+    recorded.check(record.failure)
 
 
 def test_a_wrong_answer_is_no_refusal(pool: BoardPool) -> None:
