@@ -14,8 +14,9 @@ from ethos_hil.base.record import ArtifactInfo, Metric, Record, RunInfo, SuiteTe
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Start, opened
 from ethos_hil.harness.campaign.shard import Shard
+from ethos_hil.harness.nightly.nightly import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
-from ethos_hil.results.gate.account import part_of
+from ethos_hil.results.gate.account import Account, part_of
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
 
@@ -132,3 +133,18 @@ def write_shard(into: Path, plan: NightlyPlan, shard: Shard, *records: Record) -
             end.write(run.folder)
         run.finish({"down": {}, "problems": {}})
     return run.folder
+
+
+def told(account: Account) -> str:
+    """Return all that a night's account says, line by line."""
+    outcome = NightOutcome("r", "", (), False, account, (), {})
+    assert outcome.red == tuple(account.red)
+    tests = [f"{test.standing.letter} {test.name}" + (f": {test.red}" if test.red else "") for test in account.tests]
+    return "\n".join(
+        [
+            f"status {outcome.status}, {'whole' if account.whole else 'not whole'}, {outcome.sentence}",
+            *(f"test {line}" for line in tests),
+            *(f"red {line}" for line in account.red),
+            *(f"note {line}" for line in account.notes),
+        ]
+    )

@@ -11,17 +11,18 @@ import pytest
 
 from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.record import BenchInfo, Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.preparation import today
-from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
+from ethos_hil.harness.nightly.tests.plans import ended, night, record, told, write
 from ethos_hil.results.gate.account import AUDIT, Account, Accounted
 from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected
+from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected, Selection
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import Subject
 
@@ -52,6 +53,11 @@ def audited(results: RunResults) -> RunResults:
     selections = [replace(selection, part=PART + AUDIT) for selection in results.selections]
     sessions = [replace(session, part=PART + AUDIT) for session in results.sessions]
     return replace(results, selections=(*results.selections, *selections), sessions=(*results.sessions, *sessions))
+
+
+def with_audit(results: RunResults) -> RunResults:
+    """Return a night that has chosen a test for the audit, too."""
+    return replace(results, selections=(*results.selections, Selection(PART + AUDIT, tests=(Selected("a"),))))
 
 
 RED: dict[str, Attack] = {
@@ -117,6 +123,16 @@ RED: dict[str, Attack] = {
         audited(night(p, record("a"))), record("a", PART + AUDIT, FailureKind.TIMEOUT)
     ),
     "unverified": lambda p: night(p, record("a", verdict=Verdict.UNVERIFIED, kind=FailureKind.NO_REFERENCE)),
+    "a function of the name of a verified test": lambda p: ended(
+        night(p, record("a.py::t")), status=1, complaints=failures("b.py::t")
+    ),
+    "one of two records lost": lambda p: replace(night(p, record("a"), record("b")), records=(record("a"),)),
+    "a test that a mark skipped": lambda p: ended(
+        replace(night(p, record("a"), record("b")), records=(record("a"),)), ran=frozenset({"b"})
+    ),
+    "a record of what was not chosen": lambda p: chosen(night(p, record("a"), record("b")), tests=(Selected("a"),)),
+    "an audit of which all is lost": lambda p: with_audit(night(p, record("a"))),
+    "an audit without an end": lambda p: more(with_audit(night(p, record("a"))), record("a", PART + AUDIT)),
 }
 
 
@@ -132,8 +148,10 @@ def test_a_night_with_an_audit_is_green(plan: NightlyPlan) -> None:
 
 
 @pytest.mark.parametrize("attack", RED.values(), ids=RED)
-def test_it_is_red(plan: NightlyPlan, attack: Attack) -> None:
-    assert not account_of_night(plan, attack(plan), Conducted(), (), today()).green
+def test_it_is_red(plan: NightlyPlan, attack: Attack, recorded: Recorded) -> None:
+    account = account_of_night(plan, attack(plan), Conducted(), (), today())
+    assert not account.green
+    recorded.check(told(account))
 
 
 QUARANTINED = {
