@@ -11,6 +11,7 @@ import pytest
 
 from ethos_hil.base.judge import Evidence, decide
 from ethos_hil.base.record import Record, TargetInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
@@ -48,44 +49,39 @@ def problem(artifact: Artifact, operator: Operator, what: Case) -> str:
     return declared_in("MI", operator, what).problem(artifact) or ""
 
 
-def test_what_is_delegated_must_be_what_is_declared(lowered: Callable[[Case], Artifact]) -> None:
-    artifact = lowered(SUM)
-    assert problem(artifact, ADD, SUM) == ""
-    assert problem(artifact, replace(ADD, fp=("MUL",)), SUM).startswith("the delegate has no MUL, it has ADD")
-    assert problem(artifact, replace(ADD, aten=("mul.Tensor",)), SUM).startswith("the delegate has no mul.Tensor")
+NOTHING: dict[str, Any] = {"delegates": (), "delegated": ()}
+SORTS = {"aten::sort.values": "TOSA cannot sort"}
+LEFT = replace(SORTED, on_cpu={"MI": "TOSA cannot sort"})
+DECLARED: dict[str, tuple[dict[str, Any], Operator, Case]] = {
+    "as it is": ({}, ADD, SUM),
+    "another operator of TOSA": ({}, replace(ADD, fp=("MUL",)), SUM),
+    "another operator": ({}, replace(ADD, aten=("mul.Tensor",)), SUM),
     # The names of a run's table are taken, where they say which operator it is.
-    for name, edge in (("conv2d.default", "convolution"), ("slice.Tensor", "slice_copy"), ("permute.default", "cat")):
-        delegated = replace(artifact, delegated=(f"aten.{edge}.{name.partition('.')[2]}",))
-        message = problem(delegated, replace(ADD, aten=(name,)), SUM)
-        assert bool(message) == (edge == "cat"), message
-    assert "`aten` takes these names; the table of a run has those before" in message
-    # Declarations for quantised programs do not apply to a float one.
-    assert problem(artifact, replace(ADD, int=("MUL",), aten_int=("mul.Tensor",)), SUM) == ""
-    assert "nothing was delegated" in problem(replace(artifact, delegates=(), delegated=()), ADD, SUM)
+    "convolution": ({"delegated": ("aten.convolution.default",)}, replace(ADD, aten=("conv2d.default",)), SUM),
+    "slice": ({"delegated": ("aten.slice_copy.Tensor",)}, replace(ADD, aten=("slice.Tensor",)), SUM),
+    "permutation": ({"delegated": ("aten.cat.default",)}, replace(ADD, aten=("permute.default",)), SUM),
+    "for quantised programs alone": ({}, replace(ADD, int=("MUL",), aten_int=("mul.Tensor",)), SUM),
+    "of nothing that is delegated": (NOTHING, ADD, SUM),
+    "without what is left to the CPU": ({}, ADD, SORTED),
+    "with what a case leaves": ({}, ADD, replace(SORTED, leaves={"MI": SORTS})),
+    "with what an operator leaves": ({}, replace(ADD, leaves={"MI": SORTS}), SORTED),
+    "with more than it leaves": ({}, ADD, replace(SORTED, leaves={"MI": {**SORTS, "aten::topk.values": "nor choose"}})),
+    "without what is delegated beside": ({}, ADD, LEFT),
+    "with what is delegated beside": ({}, ADD, replace(LEFT, beside={"MI": ("add.Tensor",)})),
+    "with more beside": ({}, ADD, replace(LEFT, beside={"MI": ("add.Tensor", "mul.Tensor")})),
+    "with nothing beside": (NOTHING, ADD, LEFT),
+    "with something beside that is not": (NOTHING, ADD, replace(LEFT, beside={"MI": ("add.Tensor",)})),
+}
 
 
-def test_what_is_left_to_the_cpu_must_be_what_is_declared(lowered: Callable[[Case], Artifact]) -> None:
-    artifact = lowered(SORTED)
-    assert problem(artifact, ADD, SORTED) == "left to the CPU, and not declared to be: aten::sort.values"
-    leaves = {"aten::sort.values": "TOSA cannot sort"}
-    assert problem(artifact, ADD, replace(SORTED, leaves={"MI": leaves})) == ""
-    assert problem(artifact, replace(ADD, leaves={"MI": leaves}), SORTED) == ""
-    more = {**leaves, "aten::topk.values": "nor choose"}
-    text = problem(artifact, ADD, replace(SORTED, leaves={"MI": more}))
-    assert text == "declared to be left to the CPU, and is not: aten::topk.values"
-
-
-def test_what_is_delegated_beside_must_be_all_that_is(lowered: Callable[[Case], Artifact]) -> None:
-    artifact = lowered(SORTED)
-    left = replace(SORTED, on_cpu={"MI": "TOSA cannot sort"})
-    assert "(TOSA cannot sort), but delegated: add.Tensor, and `beside` declares nothing" in problem(
-        artifact, ADD, left
-    )
-    assert problem(artifact, ADD, replace(left, beside={"MI": ("add.Tensor",)})) == ""
-    assert problem(artifact, ADD, replace(left, beside={"MI": ("add.Tensor", "mul.Tensor")})) != ""
-    nothing = replace(artifact, delegates=(), delegated=())
-    assert problem(nothing, ADD, left) == ""
-    assert problem(nothing, ADD, replace(left, beside={"MI": ("add.Tensor",)})) != ""
+def test_what_is_computed_where_must_be_what_is_declared(
+    lowered: Callable[[Case], Artifact], recorded: Recorded
+) -> None:
+    programs = {SUM.name: lowered(SUM), SORTED.name: lowered(SORTED)}
+    recorded.check({
+        what: problem(replace(programs[case.name], **changes), operator, case)
+        for what, (changes, operator, case) in DECLARED.items()
+    })  # fmt: skip
 
 
 def lacking(*kernels: str) -> DeclaredCase:

@@ -10,6 +10,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
@@ -49,53 +50,34 @@ def came_of(change: Change) -> Record:
     return Trial(Remapped(parse("U55_BI"), SAMPLE, sample.plus, case, change), ANY_TEST).run()
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (lambda ops: tuple(dataclasses.replace(op, aten_ops=()) for op in ops), "npu00000"),
-        (lambda ops: ops[:-1], "unmapped ELEMENTWISE ADD"),
-    ],
-    ids=["without an operator", "without a row"],
-)
-def test_every_npu_op_must_be_mapped(change: Change, named: str) -> None:
+class Left(Remapped):
+    """A test of whose program nothing is delegated."""
+
+    def lower(self, memory_mode: str | None, cache: Cache) -> Found:
+        result = super().lower(memory_mode, cache)
+        return Found(dataclasses.replace(result.artifact, delegates=()), result.made_from)
+
+
+def broken(*_: object, **__: object) -> None:
+    raise TargetError("the NPU stopped", kind=FailureKind.FAULT, console=("last words",))
+
+
+def test_what_is_not_right_in_every_respect_fails(monkeypatch: pytest.MonkeyPatch, recorded: Recorded) -> None:
+    """Every NPU operation must be mapped; that nothing is delegated must be declared; and a verdict is on something."""
     assert came_of(tuple).verdict == "verified"
-    record = came_of(change)
-    assert record.verdict == "failed"
-    assert record.failure is not None
-    assert record.failure.kind == "unmapped"
-    assert named in record.failure.message
-
-
-def test_a_program_that_computes_nothing_on_the_npu_is_not_verified() -> None:
-    """That nothing is delegated must be declared."""
-
-    class Left(Remapped):
-        def lower(self, memory_mode: str | None, cache: Cache) -> Found:
-            result = super().lower(memory_mode, cache)
-            return Found(dataclasses.replace(result.artifact, delegates=()), result.made_from)
-
-    record = Trial(Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1]), ANY_TEST).run()
-    assert record.verdict == "failed"
-    assert record.failure is not None
-    assert record.failure.kind == "delegation"
-
-
-def test_a_verdict_on_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ethos_hil.harness.verdict.findings.verify", lambda *_, **__: Comparison(()))
-    record = came_of(tuple)
-    assert (record.verdict, record.failure and record.failure.kind) == ("failed", "no-reference")
-
-
-def test_a_failure_on_the_target_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise TargetError("the NPU stopped", kind=FailureKind.FAULT, console=("last words",))
-
+    left = Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1])
+    records = {
+        "without an operator": came_of(lambda ops: tuple(dataclasses.replace(op, aten_ops=()) for op in ops)),
+        "without a row": came_of(lambda ops: ops[:-1]),
+        "without a delegate": Trial(left, ANY_TEST).run(),
+    }
+    with monkeypatch.context() as nothing:
+        nothing.setattr("ethos_hil.harness.verdict.findings.verify", lambda *_, **__: Comparison(()))
+        records["nothing compared"] = came_of(tuple)
     monkeypatch.setattr(VirtualTarget, "run", broken)
-    record = came_of(tuple)
-    assert (record.verdict, record.failure and record.failure.kind) == ("failed", "fault")
-    assert record.target.name == "virtual"
-    assert record.console == ("last words",)
-    assert record.artifact is not None
+    records["a target that fails"] = record = came_of(tuple)
+    assert (record.target.name, record.console, record.artifact is None) == ("virtual", ("last words",), False)
+    recorded.check({name: (record.verdict.value, record.failure) for name, record in records.items()})
 
 
 @pytest.mark.parametrize(

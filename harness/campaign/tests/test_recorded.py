@@ -51,11 +51,12 @@ def test_a_record_that_others_made_does_not(tmp_path: Path, what: str) -> None:
 
 
 def test_a_record_of_another_part_or_an_earlier_attempt_does_not(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, today("a"))
-    assert settled_names(folder, "suite 2: virtual") == frozenset()
-    assert settled_names(folder, PART, attempt=2) == frozenset()
-    write_run(tmp_path, today("a"), attempt=2)
-    assert settled_names(folder, PART, attempt=2) == {"a"}
+    """Of two attempts the later one says it, whatever the clock said."""
+    folder = write_run(tmp_path, replace(today("a"), verdict=Verdict.FAILED, created="02"))
+    assert settled_names(folder, PART) == settled_names(folder, "suite 2: virtual") == frozenset()
+    write_run(tmp_path, replace(today("a"), created="01"), attempt=2)
+    assert settled_names(folder, PART) == settled_names(folder, PART, attempt=2) == {"a"}
+    assert settled_names(folder, PART, attempt=3) == frozenset()
 
 
 def test_a_line_that_was_cut_does_not(tmp_path: Path) -> None:
@@ -67,51 +68,35 @@ def test_a_line_that_was_cut_does_not(tmp_path: Path) -> None:
         assert settled_names(folder, PART) == ({"a", "b"} if lost == 1 else {"a"})
 
 
+@pytest.mark.parametrize("compile_only", [False, True])
 @pytest.mark.parametrize(
-    ("verdict", "defect", "compile_only", "again"),
+    ("verdict", "defect", "settled"),
     [
-        (Verdict.VERIFIED, "", False, False),
-        (Verdict.SKIPPED, "", False, True),
-        (Verdict.FAILED, "https://example.org/1", False, False),
-        (Verdict.COMPILED_ONLY, "", True, False),
-        (Verdict.COMPILED_ONLY, "", False, True),
-        (Verdict.FAILED, "", False, True),
-        (Verdict.UNVERIFIED, "", False, True),
+        *((Verdict.VERIFIED, "", (True, True)), (Verdict.FAILED, "https://example.org/1", (True, True))),
+        *((verdict, "", (False, False)) for verdict in (Verdict.SKIPPED, Verdict.FAILED, Verdict.UNVERIFIED)),
+        (Verdict.COMPILED_ONLY, "", (False, True)),
     ],
 )
 def test_only_what_ended_well_is_not_run_again(
-    tmp_path: Path, verdict: Verdict, defect: str, compile_only: bool, again: bool
+    tmp_path: Path, verdict: Verdict, defect: str, settled: tuple[bool, bool], compile_only: bool
 ) -> None:
     """A session that is resumed must not forget that its first part failed."""
     row = replace(today("a"), verdict=verdict, test=SuiteTest("a", "plus", "same", "U55_BI", "", defect))
     folder = write_run(tmp_path, row)
-    assert settled_names(folder, PART, compile_only=compile_only) == (frozenset() if again else {"a"})
+    assert settled_names(folder, PART, compile_only=compile_only) == ({"a"} if settled[compile_only] else frozenset())
     SessionEnd(PART, 1, 0).write(folder)
     assert is_audited(folder, PART, ["a"]), "it was tried, however it ended"
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "again"),
-    [
-        ((Verdict.FAILED, "01"), (Verdict.VERIFIED, "02"), False),
-        ((Verdict.VERIFIED, "01"), (Verdict.FAILED, "02"), True),
-        ((Verdict.FAILED, "02"), (Verdict.VERIFIED, "01"), True),
-        ((Verdict.FAILED, "01"), (Verdict.VERIFIED, "01"), True),
-    ],
-)
-def test_of_several_records_the_last_one_says_it(
-    tmp_path: Path, first: tuple[Verdict, str], second: tuple[Verdict, str], again: bool
-) -> None:
+def test_of_several_records_the_last_one_says_it(tmp_path: Path) -> None:
     """The order of time counts, not that of files; of two in one second, the worse."""
-    both = [replace(today("a"), verdict=verdict, created=created) for verdict, created in (first, second)]
-    assert settled_names(write_run(tmp_path, *both), PART) == (frozenset() if again else {"a"})
-
-
-def test_of_two_attempts_the_later_one_says_it_whatever_the_clock_said(tmp_path: Path) -> None:
-    failed = replace(today("a"), verdict=Verdict.FAILED, created="02")
-    write_run(tmp_path, failed, attempt=1)
-    folder = write_run(tmp_path, replace(today("a"), created="01"), attempt=2)
-    assert settled_names(folder, PART) == {"a"}
+    good, bad = Verdict.VERIFIED, Verdict.FAILED
+    for number, (first, second, settled) in enumerate(
+        (((bad, "01"), (good, "02"), True), ((good, "01"), (bad, "02"), False),
+         ((bad, "02"), (good, "01"), False), ((bad, "01"), (good, "01"), False))
+    ):  # fmt: skip
+        both = [replace(today("a"), verdict=verdict, created=created) for verdict, created in (first, second)]
+        assert bool(settled_names(write_run(tmp_path / str(number), *both), PART)) == settled
 
 
 def test_an_audit_is_over_when_its_session_has_said_how_it_ended(tmp_path: Path) -> None:

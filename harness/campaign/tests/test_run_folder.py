@@ -18,6 +18,7 @@ import pytest
 from ethos_hil.base.crew import error_of_line, line_of_error
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.file_lock import Writing, wait_for_writers
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.campaign.run_folder import (
     NIGHTLY,
     STATE,
@@ -74,20 +75,19 @@ def test_a_night_of_another_plan_shard_or_tool_is_not_gone_on_with(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ({"plan": "q"}, "it is the night of another plan"),
-        ({"tools": {"torch version": "2.14.0", "commit": "a"}}, "torch version was 2.13.0 and is 2.14.0"),
-        ({"shard": "1/2"}, "has no night of shard 1/2 of nightly.toml to resume"),
-    ],
+    "other",
+    [{"plan": "q"}, {"tools": {"torch version": "2.14.0", "commit": "a"}}, {"shard": "1/2"}],
+    ids=["plan", "tools", "shard"],
 )
-def test_to_resume_another_one_is_refused_with_a_hint(tmp_path: Path, other: dict[str, object], message: str) -> None:
-    with night(tmp_path):
+def test_to_resume_another_one_is_refused_with_a_hint(
+    tmp_path: Path, other: dict[str, object], recorded: Recorded
+) -> None:
+    with night(tmp_path) as first:
         pass
     with pytest.raises(UsageError) as error, night(tmp_path, Start.RESUME, **other):  # type: ignore[arg-type]
         pass
-    assert message in error.value.message
-    assert error.value.hint
+    text = f"{error.value.message} ({error.value.hint})"
+    recorded.check(text.replace(str(tmp_path), "[folder]").replace(first.name, "[night]"))
     assert len(nights(tmp_path)) == 1
 
 
@@ -120,11 +120,15 @@ def test_a_writer_that_is_killed_holds_nothing(tmp_path: Path) -> None:
         assert wait_for_writers(tmp_path, 10)
 
 
+def change_state(folder: Path, **changes: object) -> None:
+    state = json.loads((folder / STATE).read_text())
+    (folder / STATE).write_text(json.dumps({**state, **changes}))
+
+
 def test_a_clock_that_went_backwards_is_said(tmp_path: Path) -> None:
     with night(tmp_path) as first:
         first.finish({})
-    path = first.folder / STATE
-    path.write_text(json.dumps({**json.loads(path.read_text()), "created": "2999-01-01T00:00:00+00:00"}))
+    change_state(first.folder, created="2999-01-01T00:00:00+00:00")
     with pytest.raises(UsageError, match="a night started at 2999-01-01") as error, night(tmp_path):
         pass
     assert error.value.hint == "set the clock, or move that night's run folder away"
@@ -144,51 +148,37 @@ def test_a_full_disk_leaves_no_half_night(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 2}', '{"schema_version": 1}'])
-def test_a_damaged_night_is_named(tmp_path: Path, text: str) -> None:
+DAMAGED: list[str | dict[str, object]] = [
+    *("", "{", "[]", '{"schema_version": 2}', '{"schema_version": 1}'),
+    *({"shard": 7}, {"conducted": ["x"]}, {"conducted": {"down": 1}}, {"made_with": "a"}),
+    *({"created": "soon"}, {"created": "2026-11-28T00:00:00"}),
+]
+"""Texts of a night's state, and changes of it: each was status 70, on the machine that merges."""
+
+
+@pytest.mark.parametrize("damage", DAMAGED, ids=str)
+def test_a_damaged_night_is_named(tmp_path: Path, damage: str | dict[str, object]) -> None:
     with night(tmp_path) as first:
         pass
-    (first.folder / STATE).write_text(text)
+    if isinstance(damage, str):
+        (first.folder / STATE).write_text(damage)
+    else:
+        change_state(first.folder, **damage)
     with pytest.raises(UsageError, match=f"{STATE} says of no campaign"), night(tmp_path):
         pass
-
-
-def test_what_a_process_cannot_write_is_named_once(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as error, night(tmp_path):
-        raise error_of_line(line_of_error(OSError(errno.ENOSPC, "No space left on device"), tmp_path / "run"))
-    assert str(error.value) == f"{tmp_path}/run cannot be read or written: No space left on device"
-
-
-def test_too_few_descriptors_are_not_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="too many open files: somewhere"), night(tmp_path):
-        raise OSError(errno.EMFILE, "Too many open files", "somewhere")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"shard": 7},
-        {"conducted": ["x"]},
-        {"conducted": {"down": 1}},
-        {"made_with": "a"},
-        {"created": "soon"},
-        {"created": "2026-11-28T00:00:00"},
-    ],
-)
-def test_a_state_of_another_kind_is_named(tmp_path: Path, change: dict[str, object]) -> None:
-    """Each was status 70, on the machine that merges."""
-    with night(tmp_path) as first:
-        pass
-    path = first.folder / STATE
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(UsageError, match=f"{STATE} says of no campaign"):
         read_state(first.folder)
 
 
-def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be read or written: Not a directory"), night(tmp_path / "file"):
         pass
+    with pytest.raises(UsageError) as error, night(tmp_path):
+        raise error_of_line(line_of_error(OSError(errno.ENOSPC, "No space left on device"), tmp_path / "run"))
+    assert str(error.value) == f"{tmp_path}/run cannot be read or written: No space left on device"
+    with pytest.raises(ToolError, match="too many open files: somewhere"), night(tmp_path):
+        raise OSError(errno.EMFILE, "Too many open files", "somewhere")
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -149,6 +149,7 @@ def test_a_delegates_output_that_is_the_methods_is_sent_once() -> None:
 
 RIGHT: dict[str, tuple[Image, list[Message]]] = {
     "eight event counters of an Ethos-U85": (ONE, [hello(npu_config=0x20000000), loaded(), *execution(0, 0)]),
+    "four event counters of an Ethos-U65": (ONE, [hello(npu_config=0x10000000), loaded(), *execution(0, 0)]),
     "event counters that have wrapped": (ONE, [hello(), loaded(), BEGIN, counters(overflows=0b1001), *REST]),
     "a cycle counter that has wrapped": (ONE, [hello(), loaded(), BEGIN, counters(overflows=1 << 31), *REST]),
     "the jobs of prefixes before the whole one": (
@@ -290,6 +291,21 @@ def test_a_conversation_that_is_not_whole_or_in_order_is_refused(recorded: Recor
 
 def test_an_execution_that_is_not_the_plans_is_refused(recorded: Recorded) -> None:
     recorded.check({what: said(conversation(*body), image) for what, (image, body) in NOT_THE_PLAN.items()})
+
+
+def test_a_run_without_an_end_says_what_was_reported_or_how_far_it_got(recorded: Recorded) -> None:
+    silent, failing = Collector(IMAGE), Collector(IMAGE)
+    silent.feed(b"".join(wire(complete()[:9])))
+    failing.feed(b"".join(wire([hello(), log("a last word"), error(ErrorKind.KERNEL, "because")])))
+    errors = [
+        *(
+            silent.timeout_error(2.5),
+            silent.timeout_error(2.5, "it sleeps", "look"),
+            failing.timeout_error(2.5, "it sleeps"),
+        ),
+        *(Collector(IMAGE).timeout_error(2.5), Collector(IMAGE).timeout_error(2.5, "it sleeps", "look")),
+    ]
+    recorded.check([(error.failure, error.console) for error in errors])
 
 
 def test_an_empty_tensor_may_be_as_large_as_the_memory() -> None:

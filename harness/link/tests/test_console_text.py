@@ -40,6 +40,10 @@ def test_lines_are_those_of_splitlines_however_the_bytes_are_cut(text: str) -> N
     assert written(*(data[i : i + 1] for i in range(len(data)))) == tuple(text.splitlines())
 
 
+def test_the_end_of_a_longest_line_may_come_in_pieces() -> None:
+    assert written(b"x" * LINE + b"\r", b"\nnext") == ("x" * LINE, "next")
+
+
 def test_a_long_line_is_cut_and_says_how_many_bytes_are_missing() -> None:
     lines = written(b"x" * LINE, b"y" * 4_800_000, b"\nnext\n", b"z" * (LINE + 1))
     assert lines == ("x" * LINE + " ... (4,800,000 bytes left out)", "next", "z" * LINE + " ... (1 bytes left out)")
@@ -62,6 +66,8 @@ def test_a_telling_line_is_never_left_out() -> None:
     many = b"x\n" * (3 * LINES)
     assert "E: broken" not in written(many, b"E: broken\n", many)
     assert "E: broken" in written(many, b"E: broken\n", many, telling=re.compile(r"^E: "))
+    lines = written(many, b"E: broken\n" * (LINES + 1), many, telling=re.compile(r"^E: "))
+    assert lines.count("E: broken") == LINES
 
 
 @pytest.mark.parametrize(
