@@ -114,21 +114,16 @@ def test_of_seeded_regressions_each_is_red_once(tmp_path: Path, seed: int, sourc
     assert len(account.red) == len(bad)
 
 
-def test_what_is_planned_and_has_no_record_is_missing_for_every_reader(tmp_path: Path) -> None:
+def test_what_is_planned_and_has_no_answer_of_its_own_is_missing_for_every_reader(tmp_path: Path) -> None:
+    """The digest counts: the same model, asked with other options, is another question."""
     plan = plan_of(*NAMES[:3])
-    answers = answered(tmp_path, plan, plan[:2])
-    assert [planned.name for planned in answers.lost] == ["question 2"]
+    other = Planned(plan[2].question.but(npu="ethos-u85-256"), plan[2].name)
+    assert other.digest != plan[2].digest
+    answers = answered(tmp_path, plan, (*plan[:2], other))
+    assert answers.lost == plan[2:]
     assert [test.name for test in answers.account.tests if test.standing is Standing.MISSING] == ["question 2"]
     assert not answers.whole
     assert not answers.account.green
-
-
-def test_an_answer_to_another_question_of_the_name_answers_nothing(tmp_path: Path) -> None:
-    """The digest counts: the same model, asked with other options, is another question."""
-    (planned,) = plan_of("question")
-    other = Planned(planned.question.but(npu="ethos-u85-256"), planned.name)
-    assert other.digest != planned.digest
-    assert answered(tmp_path, (planned,), (other,)).lost == (planned,)
 
 
 @pytest.mark.slow
@@ -169,21 +164,16 @@ def test_a_question_that_kills_its_process_takes_no_other_with_it(tmp_path: Path
 
 def test_a_resumed_campaign_is_of_the_same_subject(tmp_path: Path) -> None:
     plan = plan_of("a")
-    with RunPlace(tmp_path, "one").opened(subject_of(plan)) as run:
-        assert run.campaign is not None
-        with (
-            pytest.raises(UsageError, match="another bench writes"),
-            RunPlace(tmp_path, "one", True).opened(subject_of(plan)),
-        ):
-            pass
+    with RunPlace(tmp_path, "one").opened(subject_of(plan)):
+        refuse_to_resume(tmp_path, plan, None, "another bench writes")
+    refuse_to_resume(tmp_path, plan_of("b"), None, "is the benchmark of another plan")
+    refuse_to_resume(tmp_path, plan, Shard(1, 2), "is shard 1/1, and not 1/2")
+
+
+def refuse_to_resume(root: Path, plan: tuple[Planned, ...], shard: Shard | None, message: str) -> None:
     with (
-        pytest.raises(UsageError, match="is the benchmark of another plan"),
-        RunPlace(tmp_path, "one", True).opened(subject_of(plan_of("b"))),
-    ):
-        pass
-    with (
-        pytest.raises(UsageError, match="is shard 1/1, and not 1/2"),
-        RunPlace(tmp_path, "one", True, Shard(1, 2)).opened(subject_of(plan, Shard(1, 2))),
+        pytest.raises(UsageError, match=message),
+        RunPlace(root, "one", True, shard).opened(subject_of(plan, shard)),
     ):
         pass
 

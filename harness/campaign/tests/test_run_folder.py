@@ -11,14 +11,20 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ethos_hil.base import environment
 from ethos_hil.base.crew import error_of_line, line_of_error
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.file_lock import Writing, wait_for_writers
+from ethos_hil.base.record import Record, SuiteTest
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.campaign.merging import put_together
+from ethos_hil.harness.campaign.recorded import is_audited, settled_names
 from ethos_hil.harness.campaign.run_folder import (
     NIGHTLY,
     STATE,
@@ -29,13 +35,16 @@ from ethos_hil.harness.campaign.run_folder import (
     opened,
     read_state,
 )
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.nightly import provenance_of, run_nightly
+from ethos_hil.harness.nightly.nightly import merge_nightly, provenance_of, run_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
-from ethos_hil.harness.nightly.tests.plans import write
+from ethos_hil.harness.nightly.tests.plans import git, record, write, write_shard
+from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.terminal.progress import Silent
-from ethos_hil.harness.verdict.tool_state import difference
-from ethos_hil.results.selection import Selection
+from ethos_hil.harness.verdict.tool_state import difference, firmware_id, lowering_id
+from ethos_hil.results.selection import Selection, SessionEnd
+from ethos_hil.results.store import RunFolder
 
 TOOLS = {"torch version": "2.13.0", "commit": "a"}
 
@@ -181,11 +190,6 @@ def test_a_folder_that_cannot_be_written_is_named_once(tmp_path: Path) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "somewhere")
 
 
-def git(folder: Path, *arguments: str) -> None:
-    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
-    subprocess.run(command, check=True, capture_output=True)
-
-
 def test_what_a_night_depends_on_is_known_in_a_work_tree(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("a = 1\n")
     git(tmp_path, "init", "-q")
@@ -230,3 +234,183 @@ def test_a_damaged_selection_of_a_night_that_is_resumed_is_named(tmp_path: Path)
     with pytest.raises(UsageError, match=f"{path} is damaged: ") as error:
         run_nightly(config, plan, None, Start.RESUME, Silent())
     assert error.value.hint == "start another run: --fresh, or another --run-name"
+
+
+# What is not run again: what ended well, by whole records of the same part, made by what is installed now.
+
+
+PART = "suite 1: virtual"
+
+
+def today(name: str) -> Record:
+    base = record(name)
+    assert base.artifact is not None
+    return replace(
+        base,
+        versions={**environment.versions(), "fvp": "11.27"},
+        artifact=replace(base.artifact, lowering=lowering_id()),
+        timing_model=timing_model_id(),
+        firmware_sha256=firmware_id("corstone-300"),
+    )
+
+
+def write_run(folder: Path, *records: Record, part: str = PART, attempt: int = 1) -> Path:
+    run = RunFolder(folder, name="night")
+    for row in records:
+        run.append(row, part=part, attempt=attempt)
+    return run.path
+
+
+@pytest.mark.parametrize("what", ["versions", "lowering", "timing_model", "firmware_sha256"])
+def test_a_record_that_others_made_does_not(tmp_path: Path, what: str) -> None:
+    row = today("a")
+    assert row.artifact is not None
+    other = {
+        "versions": replace(row, versions={**row.versions, "ethos-u-vela": "0.1"}),
+        "lowering": replace(row, artifact=replace(row.artifact, lowering="0" * 16)),
+    }.get(what) or replace(row, **{what: "0" * 64})  # type: ignore[arg-type]
+    assert settled_names(write_run(tmp_path, other, today("b")), PART) == {"b"}
+
+
+def test_a_record_of_another_part_or_an_earlier_attempt_does_not(tmp_path: Path) -> None:
+    """Of two attempts the later one says it, whatever the clock said."""
+    folder = write_run(tmp_path, replace(today("a"), verdict=Verdict.FAILED, created="02"))
+    assert settled_names(folder, PART) == settled_names(folder, "suite 2: virtual") == frozenset()
+    write_run(tmp_path, replace(today("a"), created="01"), attempt=2)
+    assert settled_names(folder, PART) == settled_names(folder, PART, attempt=2) == {"a"}
+    assert settled_names(folder, PART, attempt=3) == frozenset()
+
+
+def test_a_line_that_was_cut_does_not(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, today("a"), today("b"))
+    (path,) = folder.glob("records-*.jsonl")
+    whole = path.read_bytes()
+    for lost in (1, 2, 100):
+        path.write_bytes(whole[:-lost])
+        assert settled_names(folder, PART) == ({"a", "b"} if lost == 1 else {"a"})
+
+
+@pytest.mark.parametrize("compile_only", [False, True])
+@pytest.mark.parametrize(
+    ("verdict", "defect", "settled"),
+    [
+        *((Verdict.VERIFIED, "", (True, True)), (Verdict.FAILED, "https://example.org/1", (True, True))),
+        *((verdict, "", (False, False)) for verdict in (Verdict.SKIPPED, Verdict.FAILED, Verdict.UNVERIFIED)),
+        (Verdict.COMPILED_ONLY, "", (False, True)),
+    ],
+)
+def test_only_what_ended_well_is_not_run_again(
+    tmp_path: Path, verdict: Verdict, defect: str, settled: tuple[bool, bool], compile_only: bool
+) -> None:
+    """A session that is resumed must not forget that its first part failed."""
+    row = replace(today("a"), verdict=verdict, test=SuiteTest("a", "plus", "same", "U55_BI", "", defect))
+    folder = write_run(tmp_path, row)
+    assert settled_names(folder, PART, compile_only=compile_only) == ({"a"} if settled[compile_only] else frozenset())
+    SessionEnd(PART, 1, 0).write(folder)
+    assert is_audited(folder, PART, ["a"]), "it was tried, however it ended"
+
+
+def test_of_several_records_the_last_one_says_it(tmp_path: Path) -> None:
+    """The order of time counts, not that of files; of two in one second, the worse."""
+    good, bad = Verdict.VERIFIED, Verdict.FAILED
+    for number, (first, second, settled) in enumerate(
+        (((bad, "01"), (good, "02"), True), ((good, "01"), (bad, "02"), False),
+         ((bad, "02"), (good, "01"), False), ((bad, "01"), (good, "01"), False))
+    ):  # fmt: skip
+        both = [replace(today("a"), verdict=verdict, created=created) for verdict, created in (first, second)]
+        assert bool(settled_names(write_run(tmp_path / str(number), *both), PART)) == settled
+
+
+def test_an_audit_is_over_when_its_session_has_said_how_it_ended(tmp_path: Path) -> None:
+    """Else one that is killed after its last record leaves the night red, however often it is resumed."""
+    folder = write_run(tmp_path, today("a"))
+    assert is_audited(folder, PART, [])
+    assert not is_audited(folder, PART, ["a"])
+    SessionEnd(PART, 1, 0).write(folder)
+    assert is_audited(folder, PART, ["a"])
+    assert not is_audited(folder, PART, ["a", "b"])
+
+
+# The shards of a night, put together: what is missing, doubled, unfinished or different is named.
+
+
+COMMIT = {"commit": "a"}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> NightlyPlan:
+    return plan_of(read_config(write(tmp_path, '[[suite]]\npaths = ["test_plus.py"]\n')))
+
+
+def shard(
+    folder: Path, plan: NightlyPlan, text: str, *names: str, finished: bool = True, tools: dict[str, str] = COMMIT
+) -> Path:
+    subject = CampaignSubject(NIGHTLY, plan.digest, tools, "nightly.toml", text)
+    with opened(folder / "shards", subject, Start.FRESH) as night:
+        for name in names:
+            night.run_folder.append(record(name), part="suite 1: virtual")
+        if finished:
+            night.finish({"down": {}, "problems": {"suite 1: virtual": "was cut"} if "cut" in names else {}})
+    return night.folder
+
+
+def test_whole_shards_are_one_run(tmp_path: Path, plan: NightlyPlan) -> None:
+    second = shard(tmp_path, plan, "2/2", "b")
+    first = shard(tmp_path, plan, "1/2", "a", "cut")
+    run = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {}))
+    assert run.folders == (first, second)
+    assert run.problems == ()
+    assert run.name == first.name.removesuffix("-1of2")
+    assert run.conducted.problems == {"shard 1/2, suite 1: virtual": "was cut"}
+
+
+def test_what_is_missing_doubled_unfinished_or_other_is_named(tmp_path: Path, plan: NightlyPlan) -> None:
+    first = shard(tmp_path, plan, "1/3", "a")
+    again = shard(tmp_path, plan, "1/3", finished=False, tools={"commit": "b"})
+    shard(tmp_path, plan, "3/3", "a")
+    problems = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {})).problems
+    assert problems[0].startswith("shard 1/3 is there 2 times: ")
+    assert str(first) in problems[0]
+    assert problems[1] == "shard 2/3 is missing"
+    assert problems[2] == f"shard 1/3 is not finished: {again}"
+    assert " are of different states: commit was " in problems[3] + problems[4]
+    assert problems[-1].startswith("a ran in ")
+
+
+def test_shards_of_two_divisions_are_no_night(tmp_path: Path, plan: NightlyPlan) -> None:
+    shard(tmp_path, plan, "1/2")
+    shard(tmp_path, plan, "2/3")
+    problems = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {})).problems
+    assert problems[:2] == ("the shards are of different numbers: 1/2, 2/3", "shard 3/3 is missing")
+
+
+def test_records_of_another_run_are_red(tmp_path: Path, plan: NightlyPlan) -> None:
+    """A file of last week's night in the place of one that was lost answers nothing of tonight."""
+    config = read_config(write(tmp_path, '[[suite]]\npaths = ["test_plus.py"]\n'))
+    folder = write_shard(tmp_path / "shards", plan, Shard(1, 1), record("a"))
+    assert merge_nightly(config, plan, [folder], Silent()).status == 0
+    (path,) = folder.glob("records-*.jsonl")
+    path.write_text(path.read_text().replace(folder.name, "20261101T000000Z-aaaaaa-1of1"))
+    outcome = merge_nightly(config, plan, [folder], Silent())
+    assert outcome.red == ("there are records of another run: 20261101T000000Z-aaaaaa-1of1",)
+    assert not outcome.account.whole
+    (folder / "records-7.jsonl").mkdir()
+    with pytest.raises(UsageError, match=f"{folder}/records-7.jsonl cannot be read: it is a folder, not a file"):
+        merge_nightly(config, plan, [folder], Silent())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"plan": "other"}, "is of another plan"),
+        ({"shard": ""}, "is a whole night, and no shard"),
+        ({"shard": "9/2"}, f"{STATE}: '9/2' is not a shard"),
+    ],
+)
+def test_what_is_no_shard_of_the_plan_is_refused(
+    tmp_path: Path, plan: NightlyPlan, change: dict[str, str], message: str
+) -> None:
+    file = shard(tmp_path, plan, "1/2") / STATE
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(UsageError, match=message):
+        put_together([file.parent], CampaignSubject(NIGHTLY, plan.digest, {}))

@@ -66,6 +66,12 @@ def nightly(file: Path, *arguments: str | Path, **variables: str) -> subprocess.
     return subprocess.run(command, cwd=file.parent, env=environment, capture_output=True, text=True, timeout=280)
 
 
+def git(folder: Path, *arguments: str) -> str:
+    """Run git as somebody. Return what it prints."""
+    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def record(
     name: str,
     part: str = "suite 1: virtual",

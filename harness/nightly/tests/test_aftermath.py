@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.nightly import NightOutcome
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import before, read_policy_of, today
-from ethos_hil.harness.nightly.tests.plans import night, record, write
+from ethos_hil.harness.nightly.tests.plans import git, night, record, write
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import AUDIT
@@ -120,15 +119,11 @@ def test_an_exact_number_that_differs_between_two_runs_of_a_night_is_red(config:
 
 
 def test_a_commit_is_the_run_of_it_or_of_the_nearest_one_before(config: NightlyConfig) -> None:
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(config.folder), "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-    git("init", "-q")
+    git(config.folder, "init", "-q")
     commits = []
     for number in range(3):
-        git("commit", "-q", "--allow-empty", "-m", str(number))
-        commits.append(git("rev-parse", "HEAD"))
+        git(config.folder, "commit", "-q", "--allow-empty", "-m", str(number))
+        commits.append(git(config.folder, "rev-parse", "HEAD"))
     for name, commit in (("a", commits[0]), ("b", commits[1])):
         followed(config, name, at("2026-11-20T01:00:00+00:00", commit=commit))
     for against, name in ((commits[0], "a"), (commits[0][:10], "a"), (commits[2], "b")):
@@ -139,19 +134,17 @@ def test_a_commit_is_the_run_of_it_or_of_the_nearest_one_before(config: NightlyC
         before(replace(config, against="0000000"), "c")
 
 
-def test_a_clock_that_went_backwards_since_the_last_run_of_the_history_is_said(config: NightlyConfig) -> None:
+def test_a_history_that_cannot_be_used_is_named(config: NightlyConfig, tmp_path: Path) -> None:
     followed(config, "a", at("2999-11-20T01:00:00+00:00"))
     with pytest.raises(UsageError, match=r"the last run of .* is of 2999-11-20T01:00:00, and it is ") as error:
         before(config, "b")
     assert error.value.hint == "set the clock, or move a.parquet away"
-
-
-def test_a_history_with_another_file_is_named(config: NightlyConfig) -> None:
-    assert config.history is not None
-    config.history.mkdir()
-    (config.history / "x.parquet").write_text("no")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/x.parquet").write_text("no")
     with pytest.raises(UsageError, match=r"x\.parquet is not a Parquet file: "):
-        before(config, "b")
+        before(replace(config, history=tmp_path / "other"), "b")
+    with pytest.raises(UsageError, match=r"gone\.toml cannot be read: No such file or directory"):
+        read_policy_of(replace(config, policy=config.folder / "gone.toml"))
 
 
 def test_without_a_history_last_is_a_whole_night_in_the_folder_of_runs(
@@ -213,11 +206,6 @@ def test_a_night_is_never_compared_with_itself(tmp_path: Path) -> None:
             before(replace(config, against="results/runs" if own == folders else "results/runs/b"), name, own)
 
 
-def test_a_policy_that_cannot_be_read_is_said_with_the_reason(config: NightlyConfig) -> None:
-    with pytest.raises(UsageError, match=r"gone\.toml cannot be read: No such file or directory"):
-        read_policy_of(replace(config, policy=config.folder / "gone.toml"))
-
-
 @pytest.mark.parametrize(
     "policy", ['[gate]\nedited = "accept"', '[[rule]]\nlabel = "a*"\neffects = { regressed = "accept" }']
 )
@@ -227,15 +215,6 @@ def test_a_change_cannot_wait_for_a_baseline_that_is_not_there(config: NightlyCo
     assert read_policy_of(replace(settings, against="baseline.jsonl")).accepts
     with pytest.raises(UsageError, match='"accept", which waits for a baseline'):
         read_policy_of(replace(settings, against="last"))
-
-
-def test_what_is_no_run_beside_them_does_not_hide_a_history(config: NightlyConfig) -> None:
-    followed(config, "a", at("2026-11-20T01:00:00+00:00"))
-    assert config.history is not None
-    (config.history / "README.txt").write_text("the nights of this branch")
-    aftermath, _ = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
-    assert aftermath.account.comparison is not None
-    assert aftermath.account.comparison.before == "a"
 
 
 COMMIT = "c0ffee" + "0" * 34
@@ -271,9 +250,13 @@ def test_what_a_night_is_compared_with_is_a_whole_night_of_this_plan(
 
 
 def test_a_night_without_any_record_is_compared_like_any_other(config: NightlyConfig) -> None:
+    """And what is no run beside the others does not hide a history."""
     followed(config, "a", at("2026-11-20T01:00:00+00:00"))
+    assert config.history is not None
+    (config.history / "README.txt").write_text("the nights of this branch")
     aftermath, outcome = followed(config, "b")
     assert aftermath.account.comparison is not None
+    assert aftermath.account.comparison.before == "a"
     assert [str(change.word) for change in aftermath.account.comparison.changes] == ["missing"]
     assert outcome.status == 1
 

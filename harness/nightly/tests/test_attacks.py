@@ -29,7 +29,7 @@ from ethos_hil.results.subject import Subject
 PART = "suite 1: virtual"
 BAD = FailureKind.MISMATCH
 LINK = FailureKind.LINK
-Attack = Callable[[NightlyPlan], RunResults]
+Attack = Callable[[NightlyPlan, RunResults], RunResults]
 
 
 def failures(*ids: str, when: str = "call") -> tuple[ReportedFailure, ...]:
@@ -61,78 +61,70 @@ def with_audit(results: RunResults) -> RunResults:
 
 
 RED: dict[str, Attack] = {
-    "a failed record of a part that the plan lacks": lambda p: more(night(p, record("a")), record("b", "suite 9", BAD)),
-    "a verified record of a part that the plan lacks": lambda p: more(night(p, record("a")), record("b", "suite 9")),
-    "a failed record without a part": lambda p: more(night(p, record("a")), record("a", "", BAD)),
-    "a failed record of the audit of another plan": lambda p: more(
-        night(p, record("a")), record("a", "suite 9" + AUDIT, BAD)
-    ),
-    "a part in other case": lambda p: more(night(p, record("a")), record("a", PART.upper(), BAD)),
-    "a known defect that pytest calls failed": lambda p: ended(
+    "a failed record of a part that the plan lacks": lambda p, a: more(a, record("b", "suite 9", BAD)),
+    "a verified record of a part that the plan lacks": lambda p, a: more(a, record("b", "suite 9")),
+    "a failed record without a part": lambda p, a: more(a, record("a", "", BAD)),
+    "a failed record of the audit of another plan": lambda p, a: more(a, record("a", "suite 9" + AUDIT, BAD)),
+    "a part in other case": lambda p, a: more(a, record("a", PART.upper(), BAD)),
+    "a known defect that pytest calls failed": lambda p, a: ended(
         night(p, record("a", kind=BAD, defect="x")), status=1, complaints=failures("a")
     ),
-    "a skipped test that pytest calls failed": lambda p: ended(
+    "a skipped test that pytest calls failed": lambda p, a: ended(
         night(p, record("b"), skipped("a")), status=1, complaints=failures("a")
     ),
-    "a verified test that pytest calls failed": lambda p: ended(
-        night(p, record("a")), status=1, complaints=failures("a")
+    "a verified test that pytest calls failed": lambda p, a: ended(a, status=1, complaints=failures("a")),
+    "the same, with status 0": lambda p, a: ended(a, complaints=failures("a")),
+    "a failed set-up of a failed test": lambda p, a: ended(a, status=1, complaints=failures("a", when="setup")),
+    "a failed teardown": lambda p, a: ended(a, status=1, complaints=failures("a", when="teardown")),
+    "a crash of what is verified": lambda p, a: ended(a, complaints=failures("a", when="crash")),
+    "a file that is not collected": lambda p, a: ended(a, complaints=failures("f.py", when="collect")),
+    "status 1 and no word": lambda p, a: ended(a, status=1),
+    "status 2": lambda p, a: ended(a, status=2),
+    "status 3": lambda p, a: ended(a, status=3),
+    "status 99": lambda p, a: ended(a, status=99),
+    "a negative status": lambda p, a: ended(a, status=-9),
+    "a status of no tests, with a test": lambda p, a: chosen(ended(night(p), status=5), tests=(Selected("a"),)),
+    "a file that skipped itself": lambda p, a: ended(a, unseen=("f.py: no torch",)),
+    "a session of another part only": lambda p, a: ended(a, part="suite 9"),
+    "a session of a shard only": lambda p, a: ended(a, shard="1/2"),
+    "a session of a second attempt only": lambda p, a: ended(a, attempt=2),
+    "a selection of another part": lambda p, a: chosen(a, part="suite 9"),
+    "a selection of a shard": lambda p, a: chosen(a, shard="1/2"),
+    "no selection": lambda p, a: replace(a, selections=()),
+    "no session": lambda p, a: replace(a, sessions=()),
+    "no record": lambda p, a: replace(a, records=()),
+    "a selection that is emptied": lambda p, a: chosen(a, tests=()),
+    "a function that did not run": lambda p, a: chosen(a, functions=("f.py::test_x[1]",)),
+    "one of two ids of a function": lambda p, a: ended(
+        chosen(a, functions=("f::t[1]", "f::t[2]")), ran=frozenset({"f::t[1]"})
     ),
-    "the same, with status 0": lambda p: ended(night(p, record("a")), complaints=failures("a")),
-    "a failed set-up of a failed test": lambda p: ended(
-        night(p, record("a")), status=1, complaints=failures("a", when="setup")
-    ),
-    "a failed teardown": lambda p: ended(night(p, record("a")), status=1, complaints=failures("a", when="teardown")),
-    "a crash of what is verified": lambda p: ended(night(p, record("a")), complaints=failures("a", when="crash")),
-    "a file that is not collected": lambda p: ended(night(p, record("a")), complaints=failures("f.py", when="collect")),
-    "status 1 and no word": lambda p: ended(night(p, record("a")), status=1),
-    "status 2": lambda p: ended(night(p, record("a")), status=2),
-    "status 3": lambda p: ended(night(p, record("a")), status=3),
-    "status 99": lambda p: ended(night(p, record("a")), status=99),
-    "a negative status": lambda p: ended(night(p, record("a")), status=-9),
-    "a status of no tests, with a test": lambda p: chosen(ended(night(p), status=5), tests=(Selected("a"),)),
-    "a file that skipped itself": lambda p: ended(night(p, record("a")), unseen=("f.py: no torch",)),
-    "a session of another part only": lambda p: ended(night(p, record("a")), part="suite 9"),
-    "a session of a shard only": lambda p: ended(night(p, record("a")), shard="1/2"),
-    "a session of a second attempt only": lambda p: ended(night(p, record("a")), attempt=2),
-    "a selection of another part": lambda p: chosen(night(p, record("a")), part="suite 9"),
-    "a selection of a shard": lambda p: chosen(night(p, record("a")), shard="1/2"),
-    "no selection": lambda p: replace(night(p, record("a")), selections=()),
-    "no session": lambda p: replace(night(p, record("a")), sessions=()),
-    "no record": lambda p: replace(night(p, record("a")), records=()),
-    "a selection that is emptied": lambda p: chosen(night(p, record("a")), tests=()),
-    "a function that did not run": lambda p: chosen(night(p, record("a")), functions=("f.py::test_x[1]",)),
-    "one of two ids of a function": lambda p: ended(
-        chosen(night(p, record("a")), functions=("f::t[1]", "f::t[2]")), ran=frozenset({"f::t[1]"})
-    ),
-    "only functions, all skipped": lambda p: ended(
+    "only functions, all skipped": lambda p, a: ended(
         chosen(night(p), functions=("f::t",)), ran=frozenset({"f::t"}), idle=frozenset({"f::t"})
     ),
-    "nothing chosen": lambda p: night(p),
-    "a folder without a test": lambda p: chosen(night(p, record("a")), left_out=LeftOut(barren=("b",))),
-    "only compiled tests": lambda p: night(p, record("a", verdict=Verdict.COMPILED_ONLY)),
-    "only skipped tests": lambda p: night(p, skipped("a"), skipped("b")),
-    "a line that cannot be read": lambda p: replace(night(p, record("a")), skipped=(Skipped("r", "cut"),)),
-    "failed, then verified, attempts forged": lambda p: night(p, record("a", kind=BAD), record("a", attempt=99)),
-    "failed in attempt -1": lambda p: night(p, record("a", kind=BAD, attempt=-1), record("a")),
-    "failed in 1970": lambda p: night(p, replace(record("a", kind=BAD), created="1970"), record("a")),
-    "failed on another NPU": lambda p: night(p, record("a", kind=BAD, npu="ethos-u85-256"), record("a")),
-    "failed in another shard's record": lambda p: night(p, record("a", kind=BAD, shard="3/4"), record("a")),
-    "link twice": lambda p: night(p, record("a", kind=LINK), record("a", kind=LINK, attempt=2)),
-    "a record of an audit that was chosen and lost": lambda p: chosen(night(p, record("a")), part=PART + AUDIT),
-    "an audit that could not run": lambda p: more(
-        audited(night(p, record("a"))), record("a", PART + AUDIT, FailureKind.TIMEOUT)
-    ),
-    "unverified": lambda p: night(p, record("a", verdict=Verdict.UNVERIFIED, kind=FailureKind.NO_REFERENCE)),
-    "a function of the name of a verified test": lambda p: ended(
+    "nothing chosen": lambda p, a: night(p),
+    "a folder without a test": lambda p, a: chosen(a, left_out=LeftOut(barren=("b",))),
+    "only compiled tests": lambda p, a: night(p, record("a", verdict=Verdict.COMPILED_ONLY)),
+    "only skipped tests": lambda p, a: night(p, skipped("a"), skipped("b")),
+    "a line that cannot be read": lambda p, a: replace(a, skipped=(Skipped("r", "cut"),)),
+    "failed, then verified, attempts forged": lambda p, a: night(p, record("a", kind=BAD), record("a", attempt=99)),
+    "failed in attempt -1": lambda p, a: night(p, record("a", kind=BAD, attempt=-1), record("a")),
+    "failed in 1970": lambda p, a: night(p, replace(record("a", kind=BAD), created="1970"), record("a")),
+    "failed on another NPU": lambda p, a: night(p, record("a", kind=BAD, npu="ethos-u85-256"), record("a")),
+    "failed in another shard's record": lambda p, a: night(p, record("a", kind=BAD, shard="3/4"), record("a")),
+    "link twice": lambda p, a: night(p, record("a", kind=LINK), record("a", kind=LINK, attempt=2)),
+    "a record of an audit that was chosen and lost": lambda p, a: chosen(a, part=PART + AUDIT),
+    "an audit that could not run": lambda p, a: more(audited(a), record("a", PART + AUDIT, FailureKind.TIMEOUT)),
+    "unverified": lambda p, a: night(p, record("a", verdict=Verdict.UNVERIFIED, kind=FailureKind.NO_REFERENCE)),
+    "a function of the name of a verified test": lambda p, a: ended(
         night(p, record("a.py::t")), status=1, complaints=failures("b.py::t")
     ),
-    "one of two records lost": lambda p: replace(night(p, record("a"), record("b")), records=(record("a"),)),
-    "a test that a mark skipped": lambda p: ended(
+    "one of two records lost": lambda p, a: replace(night(p, record("a"), record("b")), records=(record("a"),)),
+    "a test that a mark skipped": lambda p, a: ended(
         replace(night(p, record("a"), record("b")), records=(record("a"),)), ran=frozenset({"b"})
     ),
-    "a record of what was not chosen": lambda p: chosen(night(p, record("a"), record("b")), tests=(Selected("a"),)),
-    "an audit of which all is lost": lambda p: with_audit(night(p, record("a"))),
-    "an audit without an end": lambda p: more(with_audit(night(p, record("a"))), record("a", PART + AUDIT)),
+    "a record of what was not chosen": lambda p, a: chosen(night(p, record("a"), record("b")), tests=(Selected("a"),)),
+    "an audit of which all is lost": lambda p, a: with_audit(a),
+    "an audit without an end": lambda p, a: more(with_audit(a), record("a", PART + AUDIT)),
 }
 
 
@@ -149,7 +141,7 @@ def test_a_night_with_an_audit_is_green(plan: NightlyPlan) -> None:
 
 @pytest.mark.parametrize("attack", RED.values(), ids=RED)
 def test_it_is_red(plan: NightlyPlan, attack: Attack, recorded: Recorded) -> None:
-    account = account_of_night(plan, attack(plan), Conducted(), (), today())
+    account = account_of_night(plan, attack(plan, night(plan, record("a"))), Conducted(), (), today())
     assert not account.green
     recorded.check(told(account))
 

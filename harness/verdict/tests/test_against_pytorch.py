@@ -13,9 +13,12 @@ import torch
 
 from ethos_hil.base.judge import Evidence, decide
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.record import Accuracy
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.verdict.against_pytorch import (
     PyTorchFinding,
+    accuracies,
     against_example,
     against_float,
     against_limit,
@@ -27,6 +30,7 @@ from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.results.text.record import accuracy_text
 
 
 def compare(wanted: Any, output: Any) -> tuple[str | None, str]:
@@ -275,35 +279,31 @@ def test_an_order_is_told_where_chance_explains_it_with_less_than_one_in_a_billi
     assert permutation(wanted, outputs, [1e-6] * 2) == ((1, 0) if expected else None)
 
 
-def test_single_numbers_are_not_told_apart_beside_outputs_that_are() -> None:
-    wanted = [*answers(2, 100), np.full((1,), 1.0, np.float32), np.full((1,), 9.0, np.float32)]
-    assert permutation(wanted, [wanted[at] for at in (1, 0, 3, 2)], [STEP] * 4) == (1, 0, 2, 3)
+A, B = answers(2, 100)
+ONE, NINE = np.full((1,), 1.0, np.float32), np.full((1,), 9.0, np.float32)
+CONSTANTS = [np.full((1, 100), value, np.float32) for value in (1.0, 2.0)]
+CORNERS = [np.array([0.0, 1.0]), np.array([5.0, 9.0])]
+WITH_NAN, WITH_INF = A.copy(), B.copy()
+WITH_NAN[0, 3], WITH_INF[0, 7] = NAN, INF
+ORDERS: dict[str, tuple[list[np.ndarray], list[np.ndarray], float, tuple[int, ...] | None]] = {
+    "single numbers beside others": ([A, B, ONE, NINE], [B, A, NINE, ONE], STEP, (1, 0, 2, 3)),
+    "heads that differ by a step, which roundings swap": ([A, A + STEP], [A + STEP, A], STEP, None),
+    "heads that differ by a constant": ([A, A + 10 * STEP], [A + 10 * STEP, A], STEP, None),
+    "constants": (CONSTANTS, CONSTANTS[::-1], STEP, None),
+    "other forms": ([A, B.reshape(10, 10)], [B, A.reshape(10, 10)], STEP, None),
+    "truth values": ([A > 0, B > 0], [B > 0, A > 0], 0.0, None),
+    "NaN and infinity in order": ([WITH_NAN, WITH_INF], [WITH_NAN, WITH_INF], STEP, None),
+    "NaN and infinity in another order": ([WITH_NAN, WITH_INF], [WITH_INF, WITH_NAN], STEP, (1, 0)),
+    "two outputs that are one of PyTorch's": ([A, B], [B, B], STEP, None),
+    "a box's corners, a few steps from their own": (CORNERS, CORNERS[::-1], 1e-9, (1, 0)),
+    "a box's corners, with larger steps": (CORNERS, CORNERS[::-1], 0.1, None),
+}
 
 
-def test_outputs_that_are_nearly_equal_are_not_told_apart() -> None:
-    """Two heads that differ by a step: roundings of a step swap them."""
-    (array,) = answers(1, 100)
-    wanted = [array, array + np.float32(STEP)]
-    assert permutation(wanted, [wanted[1], wanted[0]], [STEP] * 2) is None
-    wanted = [array, array + np.float32(10 * STEP)]  # a constant apart
-    assert permutation(wanted, [wanted[1], wanted[0]], [STEP] * 2) is None
-    constant = [np.full((1, 100), value, np.float32) for value in (1.0, 2.0)]  # one value says it all
-    assert permutation(constant, constant[::-1], [STEP] * 2) is None
-
-
-def test_only_outputs_of_equal_form_are_exchanged() -> None:
-    wanted = answers(2, 100)
-    shaped = [wanted[0], wanted[1].reshape(10, 10)]
-    assert permutation(shaped, [wanted[1], wanted[0].reshape(10, 10)], [STEP] * 2) is None
-    flags = [array > 0 for array in wanted]
-    assert permutation(flags, flags[::-1], [0.0] * 2) is None
-
-
-def test_nan_and_infinity_do_not_hide_an_order() -> None:
-    wanted = answers(2, 100)
-    wanted[0][0, 3], wanted[1][0, 7] = np.nan, np.inf
-    assert permutation(wanted, wanted, [STEP] * 2) is None
-    assert permutation(wanted, wanted[::-1], [STEP] * 2) == (1, 0)
+@pytest.mark.parametrize("what", ORDERS)
+def test_an_order_is_told_where_nothing_else_explains_it(what: str) -> None:
+    wanted, outputs, step, order = ORDERS[what]
+    assert permutation(wanted, outputs, [step] * len(wanted)) == order
 
 
 def test_an_integer_that_becomes_a_float_has_no_limits_to_fit() -> None:
@@ -327,13 +327,49 @@ def test_what_pytorch_says_decides_after_the_reference() -> None:
     assert decide(Evidence(compared=1)).verdict is Verdict.VERIFIED
 
 
-def test_two_outputs_that_are_one_of_pytorchs_are_no_order() -> None:
-    wanted = answers(2, 100)
-    assert permutation(wanted, [wanted[1], wanted[1]], [STEP] * 2) is None
+# Quantisation error against the float model: the numbers, and the report where there are none.
 
 
-def test_two_numbers_are_enough_where_chance_leaves_no_doubt() -> None:
-    """A box's two corners: each is a few steps of 1e-9 from its own, and far from the other."""
-    wanted = [np.array([0.0, 1.0]), np.array([5.0, 9.0])]
-    assert permutation(wanted, wanted[::-1], [1e-9] * 2) == (1, 0)
-    assert permutation(wanted, wanted[::-1], [0.1] * 2) is None
+INPUT = np.arange(4, dtype=np.float32)
+
+
+def accuracy_of(expected: np.ndarray, output: np.ndarray) -> Accuracy:
+    artifact = Artifact("", "model", None, b"", (), example_inputs=(INPUT,), floating=(expected,))
+    (accuracy,) = accuracies(artifact, (INPUT.copy(),), (output,))
+    return accuracy
+
+
+SPECIAL = np.array([1.0, NAN, INF, -INF], np.float32)
+TENTH = np.array([[3.0, -4.0], [0.0, 0.0]])
+ZEROS = np.zeros(3)
+CASES: dict[str, tuple[np.ndarray, np.ndarray]] = {
+    "an error of a tenth is 20 dB": (TENTH, (TENTH + np.array([[0.0, 0.0], [0.3, -0.4]])).astype(np.float32)),
+    "equal answers have no noise, even where they are no numbers": (SPECIAL, SPECIAL.copy()),
+    # The cosine is of the elements that are finite in both.
+    "NaN has an infinite error": (np.array([1.0, 2.0]), np.array([1.0, NAN])),
+    "infinity has an infinite error": (np.array([1.0, 2.0]), np.array([1.0, INF])),
+    "nothing can be said of zeros": (ZEROS, ZEROS),
+    "zeros with an error": (ZEROS, np.ones(3)),
+    "a scalar": (np.array(2.0), np.array(1.5, np.float32)),
+    "truth values": (np.array([True, True]), np.array([True, False])),
+    "an error that points away has a negative cosine": (np.array([1.0, 2.0]), np.array([-1.0, -2.0])),
+}
+
+
+def test_an_error_is_told_in_numbers_and_in_words(recorded: Recorded) -> None:
+    def told(accuracy: Accuracy) -> list[str]:
+        values = (f"{value:.6g}" if isinstance(value, float) else str(value) for value in vars(accuracy).values())
+        return [*map("{}: {}".format, vars(accuracy), values), accuracy_text(accuracy)]
+
+    recorded.check({what: told(accuracy_of(*case)) for what, case in CASES.items()})
+
+
+def test_float_is_known_for_the_example_inputs_alone() -> None:
+    artifact = Artifact("", "model", None, b"", (), example_inputs=(INPUT,), floating=(INPUT,))
+    assert len(accuracies(artifact, (INPUT,), (INPUT,))) == 1
+    assert accuracies(artifact, (INPUT + 1,), (INPUT,)) == ()
+    assert accuracies(artifact, (), (INPUT,)) == ()
+    assert accuracies(artifact, (INPUT,), (INPUT, INPUT)) == ()
+    assert accuracies(artifact, (INPUT,), (INPUT[:3],)) == ()
+    assert accuracies(dataclasses.replace(artifact, floating=(INPUT[:0],)), (INPUT,), (INPUT[:0],)) == ()
+    assert accuracies(dataclasses.replace(artifact, floating=()), (INPUT,), (INPUT,)) == ()

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from ethos_hil.base.errors import EthosHilError, TargetError, UsageError
+from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.record import ArtifactInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.verdict.artifact_info import defects_in, name_defects, naming_program, program_of
@@ -38,21 +38,17 @@ def test_a_failure_names_the_defects() -> None:
     assert name_defects(failure, MENDED) == failure
 
 
-def of_a_program(error: EthosHilError) -> EthosHilError:
-    """An error that knows its program already: the artifacts here have no bytes to describe."""
-    vars(error)["program"] = ArtifactInfo("1234", 0, 0, ())
-    return error
-
-
 def test_an_error_of_the_run_names_them_too() -> None:
-    error = of_a_program(TargetError("it stopped", kind=FailureKind.FAULT, hint="look"))
+    """One that knows its program already: the artifacts here have no bytes to describe."""
+    program = ArtifactInfo("1234", 0, 0, ())
+    error, usage = TargetError("it stopped", kind=FailureKind.FAULT, hint="look"), UsageError("no such target")
+    vars(error)["program"] = vars(usage)["program"] = program
     with pytest.raises(TargetError) as caught, naming_program(DEFECTIVE):
         raise error
-    assert (caught.value.message, caught.value.hint, caught.value.kind) == (f"it stopped; {KNOWN}", HINT, "fault")
+    assert caught.value.failure == Failure(FailureKind.FAULT, f"it stopped; {KNOWN}", HINT)
     with pytest.raises(TargetError) as caught, naming_program(MENDED):
         raise error
     assert caught.value is error
-    assert program_of(caught.value) == ArtifactInfo("1234", 0, 0, ())
-    with pytest.raises(UsageError) as refused, naming_program(DEFECTIVE):
-        raise of_a_program(UsageError("no such target"))
-    assert refused.value.message == "no such target"
+    assert program_of(caught.value) == program
+    with pytest.raises(UsageError, match=r"^no such target$"), naming_program(DEFECTIVE):
+        raise usage

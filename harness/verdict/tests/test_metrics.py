@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Metric, Op
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.testing.processes import wait_until
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Outcome, Run, StepTime
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.verdict.metrics import attribute, estimated_rows, metrics, rows
+from ethos_hil.harness.terminal import progress
+from ethos_hil.harness.terminal.progress import Live
+from ethos_hil.harness.verdict.metrics import Stopwatch, attribute, estimated_rows, metrics, rows
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
+from ethos_hil.lowering.conditions.process import tell, tell_within, telling
 
 
 class Board(VirtualTarget):
@@ -51,111 +58,6 @@ def plan(method: ProfileMethod) -> ProfilePlan:
     return ProfilePlan(method, ((),), EthosU.parse("ethos-u55-128"), 3)
 
 
-def named(values: tuple[Metric, ...]) -> dict[str, float]:
-    return {metric.name: metric.value for metric in values}
-
-
-def cycles(ops: tuple[Op, ...]) -> list[int | None]:
-    return [op.cycles for op in ops]
-
-
-THREE = outcome(execution(0, 30, 1), execution(1, 10, 2), execution(2, 20, 3))
-"""Totals of 31, 12 and 23 cycles."""
-
-
-def test_rows_are_those_of_the_median_execution() -> None:
-    ops = rows(ARTIFACT, Board(), THREE)
-    assert cycles(ops) == [20, 0, 3]
-    assert [op.samples for op in ops] == [(), (), ()]
-    profiled = rows(ARTIFACT, Board(), THREE, plan(ProfileMethod.SHARES))
-    assert cycles(profiled) == [20, 0, 3]
-    assert [op.samples for op in profiled] == [(30, 10, 20), (0, 0, 0), (1, 2, 3)]
-
-
-def test_rows_are_estimates_where_the_target_tells_no_operations() -> None:
-    counted = outcome(dataclasses.replace(execution(0, 30, 1), counted=99), execution(1, 10, 2))
-    for board, ended in ((WITHOUT_OPERATIONS, THREE), (Board(), outcome()), (Board(), counted)):
-        assert {op.provenance for op in rows(ARTIFACT, board, ended)} == {"vela"}
-
-
-def test_operations_that_do_not_sum_to_what_was_counted_are_an_error() -> None:
-    run = execution(0, 30, 1)
-    off = dataclasses.replace(run, delegates=(dataclasses.replace(run.delegates[0], cycles=32), run.delegates[1]))
-    with pytest.raises(TargetError, match="the NPU counted 33 cycles, its operations sum to 31") as caught:
-        rows(ARTIFACT, Board(), outcome(off))
-    assert caught.value.kind is FailureKind.LINK
-
-
-def test_cycles_have_a_median_and_what_each_execution_took() -> None:
-    total, least, most, *_ = metrics(ARTIFACT, Board(), THREE, ())
-    assert total == Metric("npu_cycles", 23, "cycles", "modelled", (31, 12, 23))
-    assert (least.name, least.value, most.name, most.value) == ("npu_cycles_min", 12, "npu_cycles_max", 31)
-    once = metrics(ARTIFACT, Board(), outcome(execution(0, 30, 1)), ())
-    assert once[0] == Metric("npu_cycles", 31, "cycles", "modelled")
-    assert "npu_cycles_min" not in named(once)
-    alike = outcome(execution(0, 30, 1), execution(1, 30, 1))
-    assert named(metrics(ARTIFACT, Board(), alike, ())).keys() & {"npu_cycles_min", "npu_cycles_max"} == set()
-
-
-def test_the_total_is_that_of_the_rows_that_prefixes_gave() -> None:
-    def op(method: str, count: int | None) -> Op:
-        return Op("npu", "Conv2D", "", (), "", "", count, "modelled", method=method)
-
-    ops = (op(ProfileMethod.PREFIX, 20), op(ProfileMethod.PREFIX, None), op(ProfileMethod.PREFIX, 2))
-    assert named(metrics(ARTIFACT, Board(), THREE, ops))["npu_cycles"] == 22
-    assert named(metrics(ARTIFACT, Board(), THREE, (op(ProfileMethod.SHARES, 20),)))["npu_cycles"] == 23
-
-
-def test_a_counter_that_has_wrapped_has_no_cycles() -> None:
-    silent = outcome(execution(0, 30, 1, events=False, wrapped=True))
-    with pytest.raises(TargetError, match="the NPU's cycle counter has wrapped in instruction 1") as caught:
-        metrics(ARTIFACT, Board(), silent, ())
-    assert caught.value.kind is FailureKind.PROFILE
-    with pytest.raises(TargetError, match="has wrapped in instruction 1"):
-        rows(ARTIFACT, Board(), silent, plan(ProfileMethod.PREFIX))
-    # The sum of the operations says what it was.
-    assert named(metrics(ARTIFACT, Board(), outcome(execution(0, 30, 1, wrapped=True)), ()))["npu_cycles"] == 31
-
-
-def test_cycles_are_there_only_where_they_were_counted() -> None:
-    def has(board: Board, ended: Outcome) -> bool:
-        return "npu_cycles" in named(metrics(ARTIFACT, board, ended, ()))
-
-    runs = [dataclasses.replace(run, counted=5) for run in THREE.runs]
-    assert has(Board(), outcome(*runs, run_id=b"")), "a runner that reported them each time"
-    assert not has(Board(), outcome(runs[0], THREE.runs[1], run_id=b"")), "a runner that did so once"
-    assert has(Board(), outcome(runs[0], THREE.runs[1]))
-    assert not has(Board(), outcome())
-    assert not has(Board(Capability.NPU_CYCLES), THREE)
-
-
-def test_the_cpus_part_is_without_its_waiting() -> None:
-    def stepped(repeat: int, *parts: dict[str, int]) -> Run:
-        return dataclasses.replace(execution(repeat, 1, 1), steps=tuple(StepTime(1, part) for part in parts))
-
-    once = outcome(stepped(0, {"inputs": 3, "wait": 100}, {"kernel": 4}), stepped(1, {"kernel": 5, "wait": 9}))
-    (metric,) = [metric for metric in metrics(ARTIFACT, Board(), once, ()) if metric.name.startswith("cpu_")]
-    assert metric == Metric("cpu_cycles", 5, "cycles", "modelled")
-    board = Board(cpu_unit="instructions")
-    (metric,) = [metric for metric in metrics(ARTIFACT, board, once, ()) if metric.name.startswith("cpu_")]
-    assert metric == Metric("cpu_instructions", 5, "instructions", "instructions")
-    assert not [name for name in named(metrics(ARTIFACT, board, THREE, ())) if name.startswith("cpu_")]
-
-
-def test_an_estimate_is_there_where_the_compiler_gave_one() -> None:
-    foreign = dataclasses.replace(ARTIFACT, key="")
-    for artifact, estimate in (
-        (ARTIFACT, 33),
-        (foreign, 33),
-        (dataclasses.replace(ARTIFACT, delegates=()), 0),
-        (dataclasses.replace(foreign, delegates=()), None),
-    ):
-        assert named(metrics(artifact, WITHOUT_OPERATIONS, outcome(), ())).get("npu_cycles_estimate") == estimate
-
-
-# Cycles on the rows of the delegate map: every cycle in one row, and the rows sum to the total; the rows as shown.
-
-
 def npu_op(number: int, end_offset: int) -> NpuOp:
     source = f"net.py:{number}"
     return NpuOp(f"npu{number:05d}", "Conv2D", end_offset, "CONV2D", ("aten.conv",), f"layer.{number}", source, (), 11)
@@ -185,39 +87,139 @@ def run(*events: tuple[int, int], second: tuple[tuple[int, int], ...] = ()) -> R
     return Run(0, 0, (), tuple(calls))
 
 
-def test_an_event_belongs_to_the_first_row_that_does_not_end_before_it() -> None:
-    rows = attribute(ARTIFACT, run((8, 1), (40, 2), (44, 4), (100, 8), second=((0, 16),)), "modelled")
-    assert [(row.id, row.cycles) for row in rows] == [("npu00000", 3), ("npu00001", 12), ("npu00002", 16)]
-    assert {row.provenance for row in rows} == {"modelled"}
+def lines(values: tuple[Metric, ...]) -> str:
+    return "\n".join(f"{row.name} {row.value} {row.unit}, {row.provenance} {list(row.samples)}" for row in values)
 
 
-def test_what_no_row_covers_is_shown_and_nothing_is_lost() -> None:
-    rows = attribute(ARTIFACT, run((8, 1), (104, 2), (200, 3)), "modelled")
-    assert sum(row.cycles or 0 for row in rows) == 6
-    assert [(row.id, row.cycles) for row in rows if row.id == "unmapped"] == [("unmapped", 5)]
+def lines_of_rows(ops: tuple[Op, ...] | list[Op]) -> str:
+    return "\n".join(f"{op.id} {op.cycles} {op.provenance} {list(op.samples)} {op.method}".strip() for op in ops)
 
 
-def test_estimates_say_that_they_are_the_compilers() -> None:
-    assert [(row.cycles, row.provenance) for row in estimated_rows(ARTIFACT)] == [(11, "vela")] * 3
+THREE = outcome(execution(0, 30, 1), execution(1, 10, 2), execution(2, 20, 3))
+"""Totals of 31, 12 and 23 cycles."""
+COUNTED = [dataclasses.replace(run, counted=5) for run in THREE.runs]
 
 
-def test_memory_is_what_the_device_reports_and_the_stack_the_most_that_was_used() -> None:
-    memory = {"planned_bytes": 64, "sram_used": 0, "outputs": 1}
-    figures = metrics(ARTIFACT, Board(), outcome(*THREE.runs, memory=memory), ())
-    values = named(figures)
-    assert {name: values.get(name) for name in ("planned_bytes", "sram_used", "ddr_used", "outputs")} == {
-        "planned_bytes": 64,
-        "sram_used": 0,
-        "ddr_used": None,
-        "outputs": None,
+def op(method: str, count: int | None) -> Op:
+    return Op("npu", "Conv2D", "", (), "", "", count, "modelled", method=method)
+
+
+def stepped(repeat: int, *parts: dict[str, int]) -> Run:
+    return dataclasses.replace(execution(repeat, 1, 1), steps=tuple(StepTime(1, part) for part in parts))
+
+
+STEPPED = outcome(stepped(0, {"inputs": 3, "wait": 100}, {"kernel": 4}), stepped(1, {"kernel": 5, "wait": 9}))
+FOREIGN = dataclasses.replace(ARTIFACT, key="")
+NONE = outcome()
+METRICS: dict[str, tuple[Artifact, Board, Outcome, tuple[Op, ...]]] = {
+    "three executions": (ARTIFACT, Board(), THREE, ()),
+    "one execution": (ARTIFACT, Board(), outcome(execution(0, 30, 1)), ()),
+    "two that are alike": (ARTIFACT, Board(), outcome(execution(0, 30, 1), execution(1, 30, 1)), ()),
+    "rows of prefixes, one unknown": (
+        ARTIFACT, Board(), THREE, tuple(op(ProfileMethod.PREFIX, count) for count in (20, None, 2))
+    ),
+    "rows of shares": (ARTIFACT, Board(), THREE, (op(ProfileMethod.SHARES, 20),)),
+    "wrapped, with operations, whose sum says it": (ARTIFACT, Board(), outcome(execution(0, 30, 1, wrapped=True)), ()),
+    "a runner that counted each time": (ARTIFACT, Board(), outcome(*COUNTED, run_id=b""), ()),
+    "a runner that counted once": (ARTIFACT, Board(), outcome(COUNTED[0], THREE.runs[1], run_id=b""), ()),
+    "counted once": (ARTIFACT, Board(), outcome(COUNTED[0], THREE.runs[1]), ()),
+    "no execution": (ARTIFACT, Board(), NONE, ()),
+    "no cycle counter": (ARTIFACT, Board(Capability.NPU_CYCLES), THREE, ()),
+    "the CPU's cycles without its waiting": (ARTIFACT, Board(), STEPPED, ()),
+    "the CPU's instructions": (ARTIFACT, Board(cpu_unit="instructions"), STEPPED, ()),
+    "the CPU's instructions, not asked for": (ARTIFACT, Board(cpu_unit="instructions"), THREE, ()),
+    "an estimate": (ARTIFACT, WITHOUT_OPERATIONS, NONE, ()),
+    "an estimate of another's program": (FOREIGN, WITHOUT_OPERATIONS, NONE, ()),
+    "an estimate of nothing": (dataclasses.replace(ARTIFACT, delegates=()), WITHOUT_OPERATIONS, NONE, ()),
+    "no estimate of nothing of another's": (
+        dataclasses.replace(FOREIGN, delegates=()), WITHOUT_OPERATIONS, NONE, ()
+    ),
+    "memory, and the most of the stack": (
+        ARTIFACT, Board(), outcome(*THREE.runs, memory={"planned_bytes": 64, "sram_used": 0, "outputs": 1}), ()
+    ),
+    "the host's seconds": (
+        ARTIFACT, Board(), dataclasses.replace(NONE, seconds={"launch": 0.12344, "total": 2.0}), ()
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", METRICS)
+def test_a_run_has_these_numbers(what: str, recorded: Recorded) -> None:
+    recorded.check(lines(metrics(*METRICS[what])))
+
+
+def test_rows_are_those_of_the_median_execution_or_estimates(recorded: Recorded) -> None:
+    """Every cycle is in one row, the first that does not end before it; what no row covers is shown."""
+    counted = outcome(dataclasses.replace(execution(0, 30, 1), counted=99), execution(1, 10, 2))
+    tables = {
+        "median": rows(ARTIFACT, Board(), THREE),
+        "profiled": rows(ARTIFACT, Board(), THREE, plan(ProfileMethod.SHARES)),
+        "no operations": rows(ARTIFACT, WITHOUT_OPERATIONS, THREE),
+        "no execution": rows(ARTIFACT, Board(), outcome()),
+        "counted by a runner": rows(ARTIFACT, Board(), counted),
+        "events": attribute(ARTIFACT, run((8, 1), (40, 2), (44, 4), (100, 8), second=((0, 16),)), "modelled"),
+        "unmapped events": attribute(ARTIFACT, run((8, 1), (104, 2), (200, 3)), "modelled"),
+        "estimates": estimated_rows(ARTIFACT),
     }
-    assert values["stack_used"] == 900
-    assert "stack_used" not in named(metrics(ARTIFACT, Board(), outcome(), ()))
+    recorded.check("\n".join(f"{name}:\n{lines_of_rows(table)}" for name, table in tables.items()))
 
 
-def test_wall_seconds_are_the_hosts() -> None:
-    timed = dataclasses.replace(THREE, seconds={"launch": 0.12344, "total": 2.0})
-    assert metrics(ARTIFACT, Board(), timed, ())[-2:] == (
-        Metric("launch_seconds", 0.1234, "s", "host"),
-        Metric("target_seconds", 2.0, "s", "host"),
-    )
+def test_cycles_that_are_not_those_that_were_counted_are_an_error(recorded: Recorded) -> None:
+    run = execution(0, 30, 1)
+    off = dataclasses.replace(run, delegates=(dataclasses.replace(run.delegates[0], cycles=32), run.delegates[1]))
+    silent = outcome(execution(0, 30, 1, events=False, wrapped=True))
+    answers = []
+    for ask in (
+        lambda: rows(ARTIFACT, Board(), outcome(off)),
+        lambda: rows(ARTIFACT, Board(), silent, plan(ProfileMethod.PREFIX)),
+        lambda: metrics(ARTIFACT, Board(), silent, ()),
+    ):
+        with pytest.raises(TargetError) as caught:
+            ask()
+        answers.append(caught.value.failure)
+    recorded.check(answers)
+
+
+# All seconds of a run belong to a stage, and their sum is the wall time.
+
+
+def test_the_phases_sum_up_to_the_wall_time() -> None:
+    began = time.monotonic()
+    watch = Stopwatch("starting")
+    calibrating = "quantising: calibrating with input 1 of 2"
+    for text in ("loading the model", "quantising", calibrating, "compiling with Vela"):
+        watch.begin_stage(text)
+        time.sleep(0.02)
+    watch.begin_stage("writing the program")
+    values = {metric.name: metric.value for metric in watch.metrics()}
+    wall = time.monotonic() - began
+    named = ("starting", "loading", "quantising", "vela", "lowering", "total")
+    assert list(values) == [f"{name}_seconds" for name in named]
+    assert values["quantising_seconds"] >= 0.04
+    assert sum(values.values()) - values["total_seconds"] == pytest.approx(values["total_seconds"], abs=0.001)
+    assert values["total_seconds"] == pytest.approx(wall, abs=0.02)
+
+
+def test_what_is_told_within_a_stage_names_the_stage() -> None:
+    heard: list[str] = []
+    tell("nobody hears it")
+    with telling(heard.append):
+        tell_within("no stage has begun")
+        tell("quantising")
+        tell_within("calibrating with input 1 of 8")
+    assert heard == ["quantising", "quantising: calibrating with input 1 of 8"]
+
+
+def test_a_long_stage_is_named_again_and_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(progress, "_SILENCE", 0.1)
+    with (tmp_path / "log").open("w") as file:
+        monkeypatch.setattr(sys, "stderr", file)
+        with Live() as live:
+            live.stage("Lowering net.py:net: exporting")
+            live.stage("Lowering net.py:net: quantising")
+            live.stage("Lowering net.py:net: quantising: calibrating with input 1 of 8")
+            wait_until(lambda: len((tmp_path / "log").read_text().splitlines()) >= 4, "it is named twice more")
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[:2] == ["Lowering net.py:net: exporting ...", "Lowering net.py:net: quantising ..."]
+    assert len(lines) >= 4
+    assert all(line.endswith(" s) ...") and "calibrating with input 1 of 8 (" in line for line in lines[2:])

@@ -12,17 +12,22 @@ import torch
 from torch import Tensor, nn
 
 import ethos_hil
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
 from ethos_hil.harness.verdict.model_calls import ModelCalls, state_of, steps_of
+from ethos_hil.harness.verdict.run_data import check_text, written_text
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.tests.conftest import MODELS, U55
 
 X = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
 
@@ -61,22 +66,16 @@ def compared(outputs: list[tuple[np.ndarray, ...]], wanted: list[tuple[np.ndarra
     return failure.message if failure is not None else None
 
 
-def test_each_call_is_held_against_the_models_own() -> None:
-    assert compared(answers(3), answers(3)) is None
-
-
 @pytest.mark.parametrize(("call", "output"), [(0, 0), (1, 1), (2, 0), (2, 1)])
 def test_the_first_step_that_differs_is_named_by_its_number_and_output(call: int, output: int) -> None:
-    """People count calls from 1, as in "call 1 of the model"."""
+    """Each call is held against the model's own. People count calls from 1, as in "call 1 of the model"."""
+    assert compared(answers(3), answers(3)) is None
     wrong = [tuple(map(np.copy, arrays)) for arrays in answers(3)]
     wrong[call][output][0, 2] += 1
     wrong[-1][-1][0, 3] += 1
     right = answers(3)[call][output][0, 2]
-    message = compared(wrong, answers(3))
-    assert message is not None
-    assert message.startswith(
-        f"call {call + 1}, output {output} at [0, 2]: PyTorch answers {right:.9g}, the program {right + 1:.9g};"
-    )
+    said = f"call {call + 1}, output {output} at [0, 2]: PyTorch answers {right:.9g}, the program {right + 1:.9g};"
+    assert str(compared(wrong, answers(3))).startswith(said)
 
 
 def test_a_program_without_state_or_of_integers_has_no_steps() -> None:
@@ -90,20 +89,16 @@ def test_a_program_without_state_or_of_integers_has_no_steps() -> None:
         assert steps_of(artifact, [(X,)], calls, outcome) == PyTorchFinding()
 
 
-def test_what_the_program_does_not_keep_is_a_failure_or_a_note() -> None:
-    later = ModelCalls((), unlike_first=1)
+def test_what_the_program_does_not_keep_is_a_failure_or_a_note(recorded: Recorded) -> None:
     frozen = dataclasses.replace(summing(), frozen=("its attribute a", "its attribute b"))
     lost = dataclasses.replace(frozen, lost=("output 0 depends on buffer n",))
-
-    def message_of(artifact: Artifact, executions: int, calls: ModelCalls | None = None) -> str:
-        result = state_of(artifact, executions, calls)
-        return result.failure.message if result.failure is not None else "".join(result.notes)
-
-    both = "the model changes its attribute a, its attribute b when it is called; the program"
-    assert message_of(lost, 1) == "the program does not keep the model's state: output 0 depends on buffer n"
-    assert message_of(frozen, 1) == f"{both} answers like its first call"
-    assert message_of(frozen, 2) == f"{both} keeps the values of the first call"
-    assert message_of(summing(), 2) == message_of(summing(), 2, later) == "", "it keeps its state"
+    recorded.check({
+        "lost": state_of(lost, 1, None),
+        "frozen, called once": state_of(frozen, 1, None),
+        "frozen, called twice": state_of(frozen, 2, None),
+        "kept": state_of(summing(), 2, None),
+        "kept, by a model that changes": state_of(summing(), 2, ModelCalls((), unlike_first=1)),
+    })  # fmt: skip
 
 
 TYPIST = """
@@ -155,3 +150,31 @@ def test_a_quantised_state_is_verified_and_one_that_is_lost_is_seen(
     assert broken.failure is not None
     assert broken.failure.kind is FailureKind.MISMATCH
     assert "repeat 2" in broken.failure.message
+
+
+# The text of a model that writes.
+
+
+def outcome(*numbers: list[int]) -> Outcome:
+    runs = tuple(Run(0, at, (np.zeros(1, np.float32), np.array(values)), ()) for at, values in enumerate(numbers))
+    return Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
+
+
+def test_it_joins_the_characters_of_all_executions() -> None:
+    assert written_text(outcome([72], [105, 10], [8364]), ("logits", "c"), "c") == "Hi\n€"
+
+
+def test_what_is_no_character_is_replaced_and_no_output_is_no_text() -> None:
+    assert written_text(outcome([-1], [0xD800], [0x110000], [65]), ("logits", "c"), "c") == "\ufffd\ufffd\ufffdA"
+    assert written_text(outcome([65]), ("logits", "c"), "") == ""
+    surrogates = outcome([0], [0xD7FF], [0xD800, 0xDFFF], [0xE000, 0x10FFFF])
+    assert written_text(surrogates, ("logits", "c"), "c") == "\0\ud7ff\ufffd\ufffd\ue000\U0010ffff"
+
+
+def test_an_output_that_cannot_be_text_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    artifact = lower(f"{MODELS}:add", U55, cache=Cache(tmp_path_factory.mktemp("cache")))
+    check_text(artifact, "")
+    with pytest.raises(UsageError, match="says that its text is the output 'words', and has no such output"):
+        check_text(artifact, "words")
+    with pytest.raises(UsageError, match=r"says that its text is the output 'output 0', which is float32"):
+        check_text(artifact, "output 0")

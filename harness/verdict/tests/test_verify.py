@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ethos_hil.base.record import Output
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
-from ethos_hil.harness.verdict.verify import Comparison, merge, same_bits, verify
+from ethos_hil.harness.verdict.verify import (
+    Comparison,
+    ExpectedOutputs,
+    FloatTolerance,
+    compare,
+    merge,
+    not_compared,
+    same_bits,
+    verify,
+)
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 LOGITS = np.array([[0.5, -0.0, np.nan, np.inf]], np.float32)
@@ -28,98 +40,67 @@ def execution(
     return Run(input_set, repeat, (logits.copy(),), (DelegateRun(1, 0, 10, (), tuple(quantised)),))
 
 
-def test_equal_bits_are_verified_nan_and_infinity_included() -> None:
-    comparison = verify(outcome(execution(), execution(repeat=1)), [REFERENCE])
-    assert comparison.difference is None
-    assert comparison.compared == 14
-    assert [(output.name, output.compared, output.mismatches) for output in comparison.outputs] == [
-        ("output 0", 8, 0),
-        ("delegate call 1 output 0", 6, 0),
-    ]
-
-
-def test_a_program_without_delegates_is_not_said_to_be_compared_with_the_tosa_reference_model() -> None:
-    on_cpu = Run(0, 0, (LOGITS.copy(),), ())
-    (output,) = verify(outcome(on_cpu), [ReferenceRun((LOGITS,), {})]).outputs
-    assert output.reference == "the host's kernels"
-    wrong = verify(outcome(Run(0, 0, (LOGITS + 1,), ())), [ReferenceRun((LOGITS,), {})])
-    assert wrong.difference is not None
-    assert "differ from the host's kernels" in wrong.difference.message
-    assert {output.reference for output in verify(outcome(execution()), [REFERENCE]).outputs} == {
-        "tosa_reference_model"
-    }
-
-
-@pytest.mark.parametrize("index", range(4))
-def test_one_different_bit_in_an_output_is_a_mismatch(index: int) -> None:
+def flipped(index: int, bit: int) -> np.ndarray:
+    """Return LOGITS with a bit of one element changed."""
     logits = LOGITS.copy()
-    logits.view(np.uint32)[0, index] ^= 1
-    comparison = verify(outcome(execution(), execution(logits, repeat=1)), [REFERENCE])
+    logits.view(np.uint32)[0, index] ^= 1 << bit
+    return logits
+
+
+FLAGS = np.array([True, False])
+WRONG_DELEGATE = (np.array([[1, -128, 126]], np.int8),)
+EQUAL: dict[str, tuple[tuple[Run, ...], ReferenceRun]] = {
+    "NaN and infinity included": ((execution(), execution(repeat=1)), REFERENCE),
+    "but for the sign of a NaN": ((execution(flipped(2, 31)),), REFERENCE),
+    "without delegates": ((Run(0, 0, (LOGITS.copy(),), ()),), ReferenceRun((LOGITS,), {})),
+    "truth values": ((Run(0, 0, (FLAGS.copy(),), ()),), ReferenceRun((FLAGS,), {})),
+}
+DIFFERENT: dict[str, tuple[tuple[Run, ...], tuple[ReferenceRun, ...]]] = {
+    **{f"bit 0 of element {at}": ((execution(), execution(flipped(at, 0), repeat=1)), (REFERENCE,)) for at in range(4)},
+    "sign of zero": ((execution(flipped(1, 31)),), (REFERENCE,)),
+    "only the delegate's": ((execution(quantised=WRONG_DELEGATE),), (REFERENCE,)),
+    "without delegates": ((Run(0, 0, (LOGITS + 1,), ()),), (ReferenceRun((LOGITS,), {}),)),
+    "truth values": ((Run(0, 0, (~FLAGS,), ()),), (ReferenceRun((FLAGS,), {}),)),
+    "rank": ((execution(LOGITS.reshape(4)),), (REFERENCE,)),
+    "dtype": ((execution(LOGITS.astype(np.float64)),), (REFERENCE,)),
+    "shape": ((execution(LOGITS[:, :3]),), (REFERENCE,)),
+    "no delegate output": ((execution(quantised=()),), (REFERENCE,)),
+    "nothing": ((Run(0, 0, (), ()),), (REFERENCE,)),
+    "one too many": ((execution(quantised=(QUANTISED, QUANTISED)),), (REFERENCE,)),
+    "no output": ((dataclasses.replace(execution(), outputs=()),), (REFERENCE,)),
+    "two outputs": ((dataclasses.replace(execution(), outputs=(LOGITS, LOGITS)),), (REFERENCE,)),
+    "another input set": ((execution(input_set=1),), (REFERENCE,)),
+    "an input set that was never run": ((execution(),), (REFERENCE, REFERENCE)),
+    "no execution": ((), (REFERENCE,)),
+}
+
+
+@pytest.mark.parametrize("what", EQUAL)
+def test_equal_bits_are_verified(what: str, recorded: Recorded) -> None:
+    runs, reference = EQUAL[what]
+    comparison = verify(outcome(*runs), [reference])
+    assert comparison.difference is None
+    recorded.check(told(comparison))
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_anything_that_differs_is_a_mismatch(what: str, recorded: Recorded) -> None:
+    runs, references = DIFFERENT[what]
+    comparison = verify(outcome(*runs), references)
     assert comparison.difference is not None
     assert comparison.difference.kind is FailureKind.MISMATCH
-    assert f"input set 0, repeat 1, index [0, {index}]" in comparison.difference.message
-    assert comparison.outputs[0].mismatches == 1
+    recorded.check(told(comparison))
 
 
-def test_the_sign_of_zero_counts() -> None:
-    logits = LOGITS.copy()
-    logits[0, 1] = 0.0
-    assert verify(outcome(execution(logits)), [REFERENCE]).difference is not None
-
-
-def test_a_delegate_that_is_wrong_where_the_method_is_right_is_a_mismatch() -> None:
-    wrong = QUANTISED.copy()
-    wrong[0, 2] = 126
-    comparison = verify(outcome(execution(quantised=(wrong,))), [REFERENCE])
-    assert comparison.difference is not None
-    (bad,) = [output for output in comparison.outputs if output.mismatches]
-    assert (bad.name, bad.max_abs_error) == ("delegate call 1 output 0", 1)
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        execution(LOGITS.reshape(4)),
-        execution(LOGITS.astype(np.float64)),
-        execution(LOGITS[:, :3]),
-        execution(quantised=()),
-        execution(quantised=(QUANTISED, QUANTISED)),
-        dataclasses.replace(execution(), outputs=()),
-        dataclasses.replace(execution(), outputs=(LOGITS, LOGITS)),
-        execution(input_set=1),
-    ],
-    ids=["rank", "dtype", "shape", "no delegate output", "one too many", "no output", "two outputs", "input set"],
-)
-def test_anything_else_that_differs_is_a_mismatch(run: Run) -> None:
-    comparison = verify(outcome(run), [REFERENCE])
-    assert comparison.difference is not None
-
-
-def test_what_came_is_said_beside_what_was_expected() -> None:
-    expected = "expected output 0, delegate call 1 output 0; the target sent"
-    for run, sent in ((execution(quantised=()), "output 0"), (Run(0, 0, (), ()), "nothing")):
-        difference = verify(outcome(run), [REFERENCE]).difference
-        assert difference is not None
-        assert difference.message == f"input set 0: {expected} {sent}"
-
-
-def test_the_sign_of_a_nan_does_not_count() -> None:
-    logits = LOGITS.copy()
-    logits.view(np.uint32)[0, 2] ^= 1 << 31
-    assert verify(outcome(execution(logits)), [REFERENCE]).difference is None
+def told(comparison: Comparison) -> str:
+    """Return all that a comparison says, line by line."""
+    return "\n".join([str(comparison.difference), *map(str, comparison.outputs)])
 
 
 def test_bits_are_those_of_one_type_and_shape() -> None:
     assert same_bits(LOGITS, LOGITS.copy())
     assert not same_bits(np.zeros(4, np.float32), np.zeros(4, np.int32))
     assert not same_bits(np.zeros(4, np.int8), np.zeros((1, 4), np.int8))
-
-
-def test_truth_values_are_compared_too() -> None:
-    flags = np.array([True, False])
-    reference = ReferenceRun((flags,), {})
-    assert verify(outcome(Run(0, 0, (flags.copy(),), ())), [reference]).difference is None
-    assert verify(outcome(Run(0, 0, (~flags,), ())), [reference]).outputs[0].mismatches == 2
 
 
 def test_executions_are_merged_to_the_sum_the_worst_and_the_first() -> None:
@@ -130,11 +111,6 @@ def test_executions_are_merged_to_the_sum_the_worst_and_the_first() -> None:
     assert merge(dataclasses.replace(first, first_mismatch="here"), second).first_mismatch == "here"
 
 
-def test_an_input_set_that_was_never_run_is_a_failure() -> None:
-    assert verify(outcome(execution()), [REFERENCE, REFERENCE]).difference is not None
-    assert verify(outcome(), [REFERENCE]).difference is not None
-
-
 def test_of_two_comparisons_the_first_difference_counts() -> None:
     right = Comparison((Output("a", (), "int8", "file", 1, 0, 0.0),))
     wrong, worse = (dataclasses.replace(right, difference=Failure(FailureKind.MISMATCH, message)) for message in "ab")
@@ -142,3 +118,101 @@ def test_of_two_comparisons_the_first_difference_counts() -> None:
     assert right.then(wrong).difference == wrong.then(right).difference == wrong.then(worse).difference
     assert right.then(wrong).difference == wrong.difference
     assert len(right.then(wrong).outputs) == right.then(wrong).compared == 2
+
+
+# What the user expects: integers for equality whatever the tolerance, floats within what the user says and no more.
+
+
+NAN, INF = math.nan, math.inf
+
+
+def answered(*answers: np.ndarray, repeat: int = 1) -> Outcome:
+    """Executions with one output each; the answers are in the order of the executions."""
+    runs = tuple(Run(at // repeat, at % repeat, (answer,), ()) for at, answer in enumerate(answers))
+    return Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
+
+
+def compared(wanted: Any, values: Any, dtype: str, atol: float = 0.0, rtol: float = 0.0) -> Comparison:
+    expected = ExpectedOutputs("y.npz", ((np.array(wanted, dtype),),), tolerance=FloatTolerance(atol, rtol))
+    return compare(answered(np.array(values, dtype)), expected, ("y",))
+
+
+VALUES: list[tuple[Any, ...]] = [
+    ([1.0, NAN, INF, -INF, 0.0], [1.0, NAN, INF, -INF, -0.0], "f4", 0, 0, 0),
+    ([1.0], [np.nextafter(np.float32(1), np.float32(2))], "f4", 0, 0, 1),
+    ([1.0, 2.0], [1.1, 2.2], "f4", 0.11, 0, 1),
+    ([1.0, 2.0], [1.1, 2.2], "f4", 0, 0.11, 0),
+    ([1.0], [NAN], "f4", 1e9, 1e9, 1),
+    ([NAN], [1.0], "f4", 1e9, 1e9, 1),
+    ([INF], [1e30], "f4", 1e9, 0.5, 1),
+    ([INF], [-INF], "f4", 1e9, 0.5, 1),
+    ([1.0], [1.25], "f2", 0.25, 0, 0),
+    ([1.0, 2.0], [1.25, 2.0], "f4", 0.5, 0, 0),
+    ([5, 6], [5, 7], "i1", 10, 10, 1),
+    ([2**60], [2**60 + 1], "i8", 0, 0, 1),
+    ([2**63], [2**63 + 1], "u8", 10, 0, 1),
+    ([[1, 2], [3, 4]], [[1, 2], [0, 9]], "i4", 0, 0, 2),
+    ([True, False], [True, True], "?", 10, 10, 1),
+    ([], [], "f4", 0, 0, 0),
+    ([], [], "f4", 0.5, 0, 0),
+    (1.5, 1.5, "f4", 0, 0, 0),
+    (1.5, 2.5, "f4", 0, 0, 1),
+]
+
+
+@pytest.mark.parametrize(("wanted", "values", "dtype", "atol", "rtol", "mismatches"), VALUES)
+def test_values(
+    wanted: Any, values: Any, dtype: str, atol: float, rtol: float, mismatches: int, recorded: Recorded
+) -> None:
+    comparison = compared(wanted, values, dtype, atol, rtol)
+    assert [output.mismatches for output in comparison.outputs] == [mismatches]
+    assert (comparison.difference is not None) == bool(mismatches)
+    recorded.check(told(comparison))
+
+
+ROW = np.zeros(1, "f4")
+FORMS: dict[str, tuple[Outcome, ExpectedOutputs]] = {
+    "another type": (answered(np.zeros(2, "f8")), ExpectedOutputs("y.npz", ((np.zeros(2, "f4"),),))),
+    "another shape": (answered(np.zeros(3, "f4")), ExpectedOutputs("y.npz", ((np.zeros(2, "f4"),),))),
+    "an execution that is missing": (answered(ROW), ExpectedOutputs("y.npz", ((ROW,), (ROW,)))),
+    "no execution": (answered(), ExpectedOutputs("y.npz", ((ROW,), (ROW,)))),
+    "integers and floats, of which only the latter have a remedy": (
+        Outcome(b"", b"", b"", 0, 0, {}, (Run(0, 0, (np.ones(2, "i4"), np.ones(2, "f4")), ()),), (), {}),
+        ExpectedOutputs("y.npz", ((np.zeros(2, "i4"), np.zeros(2, "f4")),)),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FORMS)
+def test_another_form_is_a_mismatch(what: str, recorded: Recorded) -> None:
+    ended, expected = FORMS[what]
+    comparison = compare(ended, expected, ("y", "z") if what.startswith("integers") else ("y",))
+    assert comparison.difference is not None
+    recorded.check(told(comparison))
+
+
+def test_nothing_compared_counts_nothing() -> None:
+    comparison = not_compared(answered(np.zeros((2, 3), "f4")), ("mask",))
+    assert comparison.compared == 0
+    assert comparison.outputs == (Output("mask", (2, 3), "float32", "", 0, 0, 0.0),)
+
+
+def test_an_answer_for_each_set_or_for_each_execution() -> None:
+    rows = [np.array([value], "f4") for value in (1, 2, 3, 4)]
+    expected = ExpectedOutputs("y.npz", tuple((row,) for row in rows), repeat=2)
+    assert compare(answered(*rows, repeat=2), expected, ("y",)).difference is None
+    first = ExpectedOutputs("y.npz", ((rows[0],), (rows[2],)))
+    difference = compare(answered(*rows, repeat=2), first, ("y",)).difference
+    assert difference is not None
+    assert "input set 0, repeat 1" in difference.message
+
+
+def test_a_tolerance_is_told_and_none_is_not() -> None:
+    """Who reads a record sees that equality was not asked for."""
+    assert ExpectedOutputs("y.npz", ()).notes == ()
+    for tolerance, text in (
+        (FloatTolerance(0.5), "--atol 0.5, --rtol 0"),
+        (FloatTolerance(relative=0.01), "--atol 0, --rtol 0.01"),
+    ):
+        note = f"floats may differ from y.npz as far as the command says: {text}"
+        assert ExpectedOutputs("y.npz", (), tolerance=tolerance).notes == (note,)
