@@ -10,18 +10,11 @@ plus = Operator(
     aten=("add.Tensor",),
     fp=("ADD",),
     int=("ADD",),
-    cases=(
-        case("same", lambda a, b: a + b, f32(1, 4, 3, 5), f32(1, 4, 3, 5)),
-        case("itself", lambda a: a + a, f32(7)),
-    ),
+    cases=(case("same", lambda a, b: a + b, f32(1, 4, 3, 5), f32(1, 4, 3, 5)), case("itself", lambda a: a + a, f32(7))),
 )
 
 wrong = Operator(
-    "wrong",
-    aten=("add.Tensor",),
-    fp=("CONV2D",),
-    int=("CONV2D",),
-    cases=(case("operator", lambda a: a + a, f32(7)),),
+    "wrong", aten=("add.Tensor",), fp=("CONV2D",), int=("CONV2D",), cases=(case("operator", lambda a: a + a, f32(7)),)
 )
 
 DEFECT = Defect(
@@ -36,9 +29,4 @@ flawed = Operator(
     defects=npus(DEFECT),
 )
 
-mended = Operator(
-    "mended",
-    aten=("add.Tensor",),
-    cases=(case("since", lambda a: a + a, f32(7)),),
-    defects=npus(DEFECT),
-)
+mended = Operator("mended", aten=("add.Tensor",), cases=(case("since", lambda a: a + a, f32(7)),), defects=npus(DEFECT))

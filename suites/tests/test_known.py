@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.suites.tests.session import Session, session
+from ethos_hil.suites.tests.session import session
 
 pytestmark = pytest.mark.slow
 
@@ -97,27 +97,9 @@ UNKNOWN = {
         "FACTOR = float(s.check_output(['cat', str(HERE / 'u.txt')]))\n",
         {"u.txt": "2.0"},
         {"u.txt": "0.5"},
-    ),
+    )
 }
 """Cases that say that they depend on more, or use what reads files unseen: they are lowered again in every session."""
-
-
-@dataclass(frozen=True)
-class Project:
-    """A project, and what sessions of it said.
-
-    Attributes:
-        programs: the digests of the programs, by case, of each session: the first, one without a change, one after it.
-        notes: the notes in the records, by case, of the first session.
-        output: what that session printed.
-        heavy: whether torch was imported, of each session: with all cases that are known, and with the control alone.
-    """
-
-    root: Path
-    programs: tuple[Mapping[str, str], ...]
-    notes: Mapping[str, tuple[str, ...]]
-    output: str
-    heavy: Mapping[str, bool]
 
 
 def _write(folder: Path, files: Mapping[str, str | None]) -> None:
@@ -141,61 +123,40 @@ def _records(folder: Path) -> Mapping[str, dict]:
     return records
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    root = tmp_path_factory.mktemp("known")
+def test_each_change_is_noticed_and_all_else_is_found(tmp_path: Path) -> None:
     everything = {**ATTACKS, **UNKNOWN}
     for name, attack in everything.items():
-        _write(root / name, {f"test_{name}.py": attack.before + _CASE.format(name=name, forward=attack.forward)})
-        _write(root / name, attack.files)
-    _write(root / "control", {"test_control.py": _CASE.format(name="control", forward="lambda x: x * 2.0")})
-    (root / "pytest.ini").write_text("[pytest]\n")
-    (root / "conftest.py").write_text(
+        _write(tmp_path / name, {f"test_{name}.py": attack.before + _CASE.format(name=name, forward=attack.forward)})
+        _write(tmp_path / name, attack.files)
+    _write(tmp_path / "control", {"test_control.py": _CASE.format(name="control", forward="lambda x: x * 2.0")})
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(
         "import sys\ndef pytest_unconfigure(config):\n    open('heavy.txt', 'w').write(str('torch' in sys.modules))\n"
     )
     # Python writes bytecode into the folders, as it does for most users.
-    cache = {"ETHOS_HIL_CACHE": str(root / "cache"), "PYTHONDONTWRITEBYTECODE": ""}
-    variables = {key: value for attack in everything.values() for key, value in attack.variables.items()}
+    cache = {"ETHOS_HIL_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": ""}
+    variables = cache | {key: value for attack in everything.values() for key, value in attack.variables.items()}
 
-    def run(*arguments: str, environment: Mapping[str, str] = cache) -> Session:
-        return session(root, "--suffix", "MI", *arguments, root=root, environment=environment)
+    def run(*names: str, environment: Mapping[str, str] = cache) -> tuple[str, Mapping[str, dict]]:
+        result = session(tmp_path, "--suffix", "MI", *names, root=tmp_path, environment=environment)
+        assert result.status == 0, result.output
+        return result.output, _records(tmp_path)
 
-    def heavy() -> bool:
-        return (root / "heavy.txt").read_text() == "True"
+    def digests(records: Mapping[str, dict]) -> dict[str, str]:
+        return {name: record["artifact"]["sha256"] for name, record in records.items()}
 
     known = [*ATTACKS, "control"]
-    first = run(*known, *UNKNOWN)
-    assert first.status == 0, first.output
-    before = _records(root)
-    run(*known)
-    without_change = heavy()
-    same = _records(root)
-    for name, attack in everything.items():
-        _write(root / name, attack.changed)
-    run("control", environment=cache | variables)
-    control = heavy()
-    _records(root)
-    run(*known, *UNKNOWN, environment=cache | variables)
-    after = _records(root)
-    programs = tuple(
-        {name: record["artifact"]["sha256"] for name, record in all.items()} for all in (before, same, after)
-    )
-    return Project(
-        root,
-        programs,
-        {name: tuple(record["notes"]) for name, record in before.items()},
-        first.output,
-        {"again": without_change, "control": control},
-    )
-
-
-def test_each_change_is_noticed_and_all_else_is_found(project: Project) -> None:
-    assert not project.heavy["again"]
-    assert not project.heavy["control"]
-    before, same, after = project.programs
+    output, first = run(*known, *UNKNOWN)
+    noted = [name for name, record in first.items() if any("lowered again" in note for note in record["notes"])]
+    assert noted == ["fresh"]
+    assert "lowered again, as in every session: 1 test; fresh_one: " in output
+    before = digests(first)
+    same = digests(run(*known)[1])
+    assert (tmp_path / "heavy.txt").read_text() == "False", "torch was imported, and nothing was to lower"
     assert all(before[name] == same[name] for name in same)
+    for name, attack in everything.items():
+        _write(tmp_path / name, attack.changed)
+    run("control", environment=variables)
+    assert (tmp_path / "heavy.txt").read_text() == "False"
+    after = digests(run(*known, *UNKNOWN, environment=variables)[1])
     assert {name for name in after if after[name] == before[name]} == {"control"}
-    assert [name for name, notes in project.notes.items() if any("lowered again" in note for note in notes)] == [
-        "fresh"
-    ]
-    assert "lowered again, as in every session: 1 test; fresh_one: " in project.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +22,7 @@ from ethos_hil.lowering.made_from.model_fingerprint import (
     read_at_import,
     state_of,
 )
+from ethos_hil.suites.tests.session import session
 
 
 @pytest.fixture
@@ -112,55 +114,6 @@ def test_data_that_is_read_counts(project: Path) -> None:
     assert not unchanged(made_from, project)
 
 
-def test_a_file_that_was_changed_since_the_session_began_is_not_trusted(project: Path, tmp_path: Path) -> None:
-    """The old text of the file may have been imported."""
-    changed = str(project / "__init__.py")
-    assert changed_file([model_fingerprint.__file__, changed]) == changed
-    assert changed_file([model_fingerprint.__file__, str(tmp_path / "absent")]) is None
-
-
-@pytest.mark.parametrize("seconds", [0, 1, 4_000_000_000])
-def test_a_file_may_have_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
-    """An archive, or a clock that was wrong, gives times in the future. Recording would be refused for ever."""
-    file = tmp_path / "net.py"
-    file.write_text("x = 1")
-    os.utime(file, (seconds, seconds))
-    time.sleep(0.02)  # the clock of a file system moves in steps
-    monkeypatch.setattr(model_fingerprint, "BEGAN", time.time_ns())
-    before = state_of(file)
-    assert changed_file([str(file)]) is None
-    time.sleep(0.02)
-    file.write_text("x = 2")
-    os.utime(file, (seconds, seconds))
-    assert changed_file([str(file)]) == str(file)
-    assert state_of(file) != before, "size and time are the same, the text is not"
-
-
-def test_a_file_that_was_moved_there_since_the_session_began_is_not_trusted(project: Path) -> None:
-    """It keeps its time of modification."""
-    moved = project / "older.txt"
-    moved.write_text("")
-    os.utime(moved, (1, 1))
-    assert changed_file([str(moved)]) == str(moved)
-
-
-def test_a_change_that_keeps_time_and_size_is_noticed(project: Path) -> None:
-    data = project / "data.txt"
-    data.write_text("1")
-    os.utime(data, (1, 1))
-    before = state_of(data)
-    data.write_text("2")
-    os.utime(data, (1, 1))
-    assert state_of(data) != before
-
-
-def test_a_module_that_was_imported_unseen_is_not_known(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WATCH, "unseen", {"proj.layers"})
-    made_from = fingerprint([project / "test_net.py"])
-    assert made_from.unknown == ("layers.py was imported before its reads could be noted",)
-    assert not unchanged(made_from, project)
-
-
 def test_what_is_written_is_not_read(project: Path) -> None:
     with WATCH.building() as built:
         (project / "log.txt").write_text("")
@@ -177,7 +130,43 @@ def test_a_pipe_is_not_a_file_of_the_project(project: Path) -> None:
         os.close(writer)
         with os.fdopen(reader, "rb") as stream:
             stream.read()
-    assert not {path for path in fingerprint([project / "test_net.py"], built).files if "pipe:" in path}
+    assert not [path for path in fingerprint([project / "test_net.py"], built).files if "pipe:" in path]
+
+
+def test_a_file_that_was_changed_or_moved_since_the_session_began_is_not_trusted(project: Path, tmp_path: Path) -> None:
+    """The old text of the file may have been imported. One that was moved keeps its time of modification."""
+    changed, moved = str(project / "__init__.py"), project / "older.txt"
+    assert changed_file([model_fingerprint.__file__, changed]) == changed
+    assert changed_file([model_fingerprint.__file__, str(tmp_path / "absent")]) is None
+    moved.write_text("")
+    os.utime(moved, (1, 1))
+    assert changed_file([str(moved)]) == str(moved)
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 4_000_000_000])
+def test_a_file_may_have_any_time_and_a_change_that_keeps_time_and_size_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    """An archive, or a clock that was wrong, gives times in the future. Recording would be refused for ever."""
+    file = tmp_path / "net.py"
+    file.write_text("x = 1")
+    os.utime(file, (seconds, seconds))
+    time.sleep(0.02)  # the clock of a file system moves in steps
+    monkeypatch.setattr(model_fingerprint, "BEGAN", time.time_ns())
+    before = state_of(file)
+    assert changed_file([str(file)]) is None
+    time.sleep(0.02)
+    file.write_text("x = 2")
+    os.utime(file, (seconds, seconds))
+    assert changed_file([str(file)]) == str(file)
+    assert state_of(file) != before
+
+
+def test_a_module_that_was_imported_unseen_is_not_known(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WATCH, "unseen", {"proj.layers"})
+    made_from = fingerprint([project / "test_net.py"])
+    assert made_from.unknown == ("layers.py was imported before its reads could be noted",)
+    assert not unchanged(made_from, project)
 
 
 def test_the_values_of_variables_are_not_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,3 +181,56 @@ def test_the_values_of_variables_are_not_kept(project: Path, monkeypatch: pytest
     monkeypatch.delenv("KNOWN_SECRET")
     importlib.reload(sys.modules["proj.net"])  # as another session does
     assert not unchanged(made_from, project)
+
+
+# A case whose code is not what its sources say fails: its digests would vouch for a program that no one wrote.
+
+
+CASES = """
+from ethos_hil.suites.declare.case import Operator, case, f32
+from factor_of_stale_bytecode import FACTOR
+
+operator = Operator("stale", aten=("mul.Tensor",), cases=(case("one", lambda x: x * FACTOR, f32(1, 4)),))
+"""
+WRITES = {"PYTHONDONTWRITEBYTECODE": ""}
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file whose time is always the same, as in an archive."""
+    path.write_text(text)
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    return path
+
+
+def test_pytest_checks_the_digest_of_what_it_rewrote(tmp_path: Path) -> None:
+    """So what it keeps of a test module is never older than the module, and we need not look at it."""
+    path = write(tmp_path / "test_rewritten.py", "def test():\n    assert 1 == 1\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(tmp_path), str(path)]
+    variables = {**os.environ, **WRITES}
+    assert subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True).returncode == 0
+    assert list((tmp_path / "__pycache__").glob("*-pytest-*.pyc")), "pytest keeps it elsewhere"
+    write(path, "def test():\n    assert 1 == 2\n")
+    assert subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True).returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+def test_a_case_of_old_bytecode_fails_and_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    write(tmp_path / "test_stale.py", CASES)
+    factor = write(tmp_path / "factor_of_stale_bytecode.py", "FACTOR = 2.0\n")
+    variables = {**WRITES, "ETHOS_HIL_CACHE": str(tmp_path / "cache")}
+
+    def verdicts() -> list[str]:
+        result = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
+        return list(result.verdicts.values())
+
+    assert verdicts() == ["verified"]
+    write(factor, "FACTOR = 0.5\n")
+    result = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
+    ((_, test),) = result.tests.items()
+    assert test.verdict == "failed"
+    assert "factor_of_stale_bytecode.py says now" in test.text
+    for bytecode in (tmp_path / "__pycache__").iterdir():
+        bytecode.unlink()
+    assert verdicts() == ["verified"]

@@ -75,22 +75,20 @@ def test_unbroken_it_is_green(artifact: Artifact) -> None:
     assert execute(artifact).record.verdict == "verified"
 
 
-def test_a_compiler_that_returns_zeros_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def missing(*_args: object, **_kwargs: object) -> bytes:
+    raise FileNotFoundError("vela")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "message"), [(lambda *_args, **_kwargs: bytes(64), ""), (missing, "vela")], ids=["zeros", "raises"]
+)
+def test_a_compiler_that_returns_zeros_or_raises_is_red(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiler: Callable[..., bytes], message: str
+) -> None:
     from executorch.backends.arm.ethosu import backend
 
-    monkeypatch.setattr(backend, "vela_compile", lambda *_args, **_kwargs: bytes(64))
-    with pytest.raises(EthosHilError):
-        lower(one_layer(), NPU, cache=Cache(tmp_path))
-
-
-def test_a_compiler_that_raises_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from executorch.backends.arm.ethosu import backend
-
-    def missing(*_args: object, **_kwargs: object) -> bytes:
-        raise FileNotFoundError("vela")
-
-    monkeypatch.setattr(backend, "vela_compile", missing)
-    with pytest.raises(EthosHilError, match="vela"):
+    monkeypatch.setattr(backend, "vela_compile", compiler)
+    with pytest.raises(EthosHilError, match=message):
         lower(one_layer(), NPU, cache=Cache(tmp_path))
 
 

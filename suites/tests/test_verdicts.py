@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.record import Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.export.runs import junit
 from ethos_hil.results.run_results import read_results
@@ -19,7 +21,7 @@ from ethos_hil.suites.tests.sabotage import VARIABLE
 from ethos_hil.suites.tests.session import SAMPLE, Session, session
 
 SABOTAGED = ("-p", "ethos_hil.suites.tests.sabotage")
-PASSED, FAILED, USAGE = 0, 1, 4
+FAILED, USAGE = 1, 4
 """pytest's exit statuses."""
 
 
@@ -78,13 +80,24 @@ def explanation(result: Session, name: str) -> list[str]:
     return lines[: next(index for index, line in enumerate(lines) if line.startswith(("___", "===", "---")))]
 
 
-def test_what_agrees_with_the_reference_is_verified(tmp_path: Path) -> None:
+def told(result: Session) -> str:
+    """Return how a session and its tests ended, the table and what pytest says last."""
+    words = ("verdict", "kind", "defect")
+    tests = [
+        f"{name}: {test.element}, {' '.join(filter(None, map(test.properties.get, words)))}"
+        for name, test in result.tests.items()
+    ]
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    table = [
+        line for line in lines if re.match(r"(plus|wrong|flawed|mended|all) \d|\d+ verified, .* compiled-only, ", line)
+    ]
+    last = re.sub(r" in [0-9.]+s.*", "", lines[-1].strip("= "))
+    return "\n".join([f"status {result.status}", *tests, *table, last])
+
+
+def test_what_agrees_with_the_reference_is_verified(tmp_path: Path, recorded: Recorded) -> None:
     result = session(tmp_path, SAMPLE, "-k", "plus and u55")
-    assert result.status == PASSED
-    assert result.verdicts == {"test_plus_same_U55_BI": "verified", "test_plus_itself_U55_BI": "verified"}
-    assert {test.element for test in result.tests.values()} == {"passed"}
-    assert " 2 verified" in result.output.splitlines()[-1]
-    assert "2 verified, 0 compiled-only, 0 skipped, 0 failed" in result.output
+    recorded.check(told(result))
     by_name = records(tmp_path)
     assert by_name.keys() == result.tests.keys()
     assert_that_the_export_says_the_same(tmp_path, "", "")
@@ -96,75 +109,45 @@ def test_what_agrees_with_the_reference_is_verified(tmp_path: Path) -> None:
         assert f'"{record.test.case}"' in (SAMPLE.parents[2] / file).read_text().splitlines()[int(line) - 1]
 
 
-def test_what_is_only_compiled_never_counts_as_passed(tmp_path: Path) -> None:
+def test_what_is_only_compiled_never_counts_as_passed(tmp_path: Path, recorded: Recorded) -> None:
     result = session(tmp_path, SAMPLE, "-k", "(plus or wrong) and u55", "--compile-only")
-    assert result.verdicts == {
-        "test_plus_same_U55_BI": "compiled-only",
-        "test_plus_itself_U55_BI": "compiled-only",
-        "test_wrong_operator_U55_BI": "failed",
-    }
-    assert result.tests["test_plus_same_U55_BI"].element == "skipped"
-    assert result.tests["test_wrong_operator_U55_BI"].element == "failure"
-    assert result.status == FAILED
+    recorded.check(told(result))
     assert_that_the_export_says_the_same(tmp_path, "failure", "skipped", "skipped")
     assert "passed" not in result.output
-    assert (
-        "1 failed, 2 deselected, 2 compiled-only" in result.output
-        or "2 compiled-only" in result.output.splitlines()[-1]
-    )
-    assert "0 verified, 2 compiled-only, 0 skipped, 1 failed" in result.output
-    table = [line.split() for line in result.output.splitlines() if line.startswith(("plus ", "wrong ", "all "))]
-    assert table == [["plus", "2", "2C"], ["wrong", "1", "1F"], ["all", "2", "3", "2C", "1F"]]
     first, second = explanation(result, "test_wrong_operator_U55_BI")
     assert first.startswith("delegation: the delegate has no CONV2D, it has ")
     assert second == f"declared at: suites/tests/sample.py:{line_of(SAMPLE, 'wrong', 'operator')}"
 
 
-def test_a_defect_upstream_is_told_apart_and_held_to_what_is_declared(tmp_path: Path) -> None:
+def test_a_defect_upstream_is_told_apart_and_held_to_what_is_declared(tmp_path: Path, recorded: Recorded) -> None:
     result = session(tmp_path, SAMPLE, "-k", "(flawed or mended) and u55", "--artifacts", tmp_path / "kept")
-    assert result.status == FAILED
-    flawed, mended = result.tests["test_flawed_known_U55_BI"], result.tests["test_mended_since_U55_BI"]
-    assert flawed.element == "skipped"
-    assert "addition is not a convolution (https://example.org/1)" in flawed.text
-    assert flawed.properties["defect"] == "https://example.org/1"
-    assert (mended.element, mended.properties["kind"]) == ("failure", "declaration")
-    assert "0 verified, 0 compiled-only, 0 skipped, 1 failed, 1 known defect" in result.output
-    assert "1 xfailed" in result.output.splitlines()[-1]
+    recorded.check(told(result))
+    assert "addition is not a convolution (https://example.org/1)" in result.tests["test_flawed_known_U55_BI"].text
     assert_that_the_export_says_the_same(tmp_path, "failure", "skipped")
     assert [path.name for path in (tmp_path / "kept/suites/tests/sample").iterdir()] == ["mended_since_U55_BI"]
 
 
 def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded
 ) -> None:
     monkeypatch.setenv("ETHOS_HIL_FVP_PATH", str(tmp_path))
     result = session(tmp_path, SAMPLE, "-k", "itself and (u55 or u85)", "--target", "corstone-300")
-    assert result.verdicts == {"test_plus_itself_U55_BI": "failed", "test_plus_itself_U85_BI": "skipped"}
-    assert result.status == FAILED
-    skipped = result.tests["test_plus_itself_U85_BI"]
-    assert skipped.element == "skipped"
-    assert "the target corstone-300 cannot have an ethos-u85-256" in skipped.text
-    assert skipped.properties["kind"] == "capability"
-    assert result.tests["test_plus_itself_U55_BI"].properties["kind"] == "not-launched"
+    recorded.check(told(result))
     assert {name: record.verdict for name, record in records(tmp_path).items()} == result.verdicts
     assert_that_the_export_says_the_same(tmp_path, "failure", "skipped")
     line = line_of(SAMPLE, "plus", "itself")
     assert f"SKIPPED [1] suites/tests/sample.py:{line}: the target corstone-300 cannot have" in result.output
 
 
-def test_a_wrong_answer_is_told_in_a_few_lines_and_all_blobs_are_kept(tmp_path: Path) -> None:
+def test_a_wrong_answer_is_told_in_a_few_lines_and_all_blobs_are_kept(tmp_path: Path, recorded: Recorded) -> None:
     result = session(
         tmp_path, SAMPLE, "-k", "itself and (u55 or u65 or u85)", *SABOTAGED, "--artifacts", tmp_path / "kept",
         environment={VARIABLE: "wrong-answer"},
     )  # fmt: skip
-    assert result.status == FAILED
-    assert result.verdicts == dict.fromkeys((f"test_plus_itself_{npu}_BI" for npu in ("U55", "U65", "U85")), "failed")
-    assert {test.properties["kind"] for test in result.tests.values()} == {"mismatch"}
+    recorded.check(told(result))
     folder = tmp_path / "kept/suites/tests/sample/plus_itself_U55_BI"
     lines = explanation(result, "test_plus_itself_U55_BI")
-    assert [line.partition(":")[0] for line in lines] == [
-        *("mismatch", "starts at", "declared at", "all of it is in"),
-    ]
+    assert [line.partition(":")[0] for line in lines] == [*("mismatch", "starts at", "declared at", "all of it is in")]
     assert lines[-1].endswith(str(folder))
     assert "7 of 7 elements differ" in lines[0]
     assert "delegate call 1 is the first that differs" in lines[1]

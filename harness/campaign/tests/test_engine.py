@@ -171,10 +171,7 @@ def test_a_resumed_campaign_is_of_the_same_subject(tmp_path: Path) -> None:
 
 
 def refuse_to_resume(root: Path, plan: tuple[Planned, ...], shard: Shard | None, message: str) -> None:
-    with (
-        pytest.raises(UsageError, match=message),
-        RunPlace(root, "one", True, shard).opened(subject_of(plan, shard)),
-    ):
+    with pytest.raises(UsageError, match=message), RunPlace(root, "one", True, shard).opened(subject_of(plan, shard)):
         pass
 
 

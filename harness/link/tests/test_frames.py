@@ -80,13 +80,7 @@ def test_a_line_with_more_than_a_frame_in_it_is_text() -> None:
 
 def test_text_between_frames_is_kept_as_lines() -> None:
     data = b"boot\r\nloader v1\0" + encode(FRAMES[0]) + "grün".encode() + b"\0" + encode(FRAMES[1]) + b"rest"
-    assert decode(data) == [
-        Text(("boot", "loader v1")),
-        FRAMES[0],
-        Text(("grün",)),
-        FRAMES[1],
-        Text(("rest",)),
-    ]
+    assert decode(data) == [Text(("boot", "loader v1")), FRAMES[0], Text(("grün",)), FRAMES[1], Text(("rest",))]
 
 
 def test_a_frame_right_behind_text_is_found() -> None:

@@ -8,6 +8,7 @@ import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -214,7 +215,7 @@ def seen(divergence: Divergence) -> str:
     def mark(line: re.Match[str]) -> str:
         return lines[int(line[1]) - 1].rpartition("# ")[2]
 
-    several = {} if divergence.mismatches == 1 else {"index": None, "mismatches": None}
+    several: dict[str, Any] = {} if divergence.mismatches == 1 else {"index": None, "mismatches": None}
     text = shown(dataclasses.replace(divergence, expected=None, found=None, **several))
     text = re.sub(r"expected -?\d+, found -?\d+", "expected [value], found [value]", text)
     if several:

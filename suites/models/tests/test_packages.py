@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from dataclasses import replace
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.model.torch_model import load_model
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model.torch_model import from_module, load_model
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import PROFILES, parse
 from ethos_hil.suites.models import test_models, test_photographs
@@ -78,3 +86,56 @@ network = Model("network", "nowhere:nothing", requires=("no_such_package",))
     assert result.status == 0, result.output
     assert result.verdicts == {f"test_network_{profile.name}": "skipped" for profile in PROFILES}
     assert f"not installed: no_such_package: {HINT}" in result.output
+
+
+# A model's declared delegation is compared with the compiled program: each difference is reported.
+
+
+U55 = parse("U55_BI")
+LEFT = {
+    "aten::argmax.out": "upstream delegates no argmax",
+    "dim_order_ops::_to_dim_order_copy.out": "what argmax gives is an int64",
+}
+
+
+class Classifier(nn.Module):
+    """float32 [N, 16] -> the number of the likeliest of four classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(16, 4)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return int64 [N]."""
+        return self.scores(features).argmax(-1)
+
+
+@pytest.fixture(scope="module")
+def artifact() -> Artifact:
+    torch.manual_seed(0)
+    assert isinstance(U55.target, EthosU)
+    artifact = lower(from_module(Classifier(), (torch.randn(1, 16),), label="classifier"), U55.target)
+    assert "aten::argmax.out" in artifact.cpu_ops
+    return artifact
+
+
+def declared(**fields: Any) -> DeclaredModel:
+    right = {"on_cpu": {"U55_BI": LEFT}}
+    return DeclaredModel(U55, Path(__file__), Model("classifier", "nowhere:nothing", **{**right, **fields}))
+
+
+DECLARED: dict[str, dict[str, Any]] = {
+    "nothing left": {"on_cpu": {}},
+    "left on another NPU": {"on_cpu": {"U85_BI": LEFT}},
+    "more left": {"on_cpu": {"U55_BI": {**LEFT, "aten::topk.values": "another"}}},
+    "two delegates": {"delegates": {"U55_BI": 2}},
+    "less memory": {"scratch": 1},
+}
+
+
+def test_a_wrong_declaration_is_told(artifact: Artifact, recorded: Recorded) -> None:
+    """Else a compiler that delegates nothing would look like a model that needs no delegate."""
+    exact = max(delegate.blob.scratch_size for delegate in artifact.delegates)
+    assert declared(scratch=exact).problem(artifact) is None
+    answers = {what: declared(**fields).problem(artifact) for what, fields in DECLARED.items()}
+    recorded.check(answers | {"no delegate": declared().problem(replace(artifact, delegates=()))})

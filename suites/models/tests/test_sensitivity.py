@@ -39,7 +39,7 @@ others.
         "autoencoder",
         *(
             pytest.param(name, marks=pytest.mark.proof)
-            for name in ("mobilenet_v1", "resnet8", "transformer_encoder", "lstm")
+            for name in ("mobilenet_v1", "mobilenet_v2", "resnet8", "transformer_encoder", "lstm")
         ),
     ],
 )
