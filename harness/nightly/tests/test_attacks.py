@@ -235,7 +235,7 @@ NIGHTS: dict[str, Callable[[NightlyPlan], RunResults]] = {
     "tests that were left out": left_out,
     "a function that ran beside a test": function_beside,
 }
-QUARANTINED: dict[str, Callable[[NightlyPlan], RunResults]] = {
+IN_QUARANTINE: dict[str, Callable[[NightlyPlan], RunResults]] = {
     "a failure of its kind": lambda p: night(p, record("t", kind=BAD)),
     "a failure of its kind that pytest tells, too": lambda p: complained(night(p, record("t", kind=BAD))),
     "a failure of its kind, and one of its teardown": lambda p: complained(night(p, record("t", kind=BAD)), "teardown"),
@@ -254,11 +254,11 @@ def test_a_night_is_judged(plan: NightlyPlan, what: str, recorded: Recorded) -> 
     recorded.check(told(judged(plan, NIGHTS[what](plan))))
 
 
-@pytest.mark.parametrize("what", QUARANTINED)
+@pytest.mark.parametrize("what", IN_QUARANTINE)
 def test_quarantine_swallows_one_kind_of_failure_and_nothing_else(
     plan: NightlyPlan, what: str, recorded: Recorded
 ) -> None:
-    told_now = told(judged(plan, QUARANTINED[what](plan), ENTRY))
+    told_now = told(judged(plan, IN_QUARANTINE[what](plan), ENTRY))
     recorded.check(told_now.replace(str(today()), "[today]"))
 
 
