@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
 import struct
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
 from ethos_hil.harness.image.pack import CutAt, Image
+from ethos_hil.harness.link import outcome_json
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.link.tests.conversation import (
@@ -119,6 +121,17 @@ def test_a_complete_conversation_makes_an_outcome(recorded: Recorded) -> None:
         np.testing.assert_array_equal(run.delegates[0].outputs[0], DELEGATE_OUTPUT, strict=True)
     # The plan counts four events; a frame has room for the eight of the largest NPU.
     recorded.check(facts(dataclasses.replace(outcome, runs=outcome.runs[1:3])))
+
+
+def test_an_outcome_comes_back_from_json() -> None:
+    outcome = collect(complete()).outcome({"total": 1.0})
+    arrays: dict[str, np.ndarray] = {}
+    document = json.loads(json.dumps(outcome_json.outcome_to_json(outcome, arrays)))
+    again = outcome_json.outcome(document, arrays)
+    assert facts(again) == facts(outcome)
+    np.testing.assert_array_equal(again.runs[0].outputs[0], OUTPUT, strict=True)
+    with pytest.raises(ValueError, match="inf"):
+        outcome_json.outcome({**document, "seconds": {"total": float("inf")}}, arrays)
 
 
 def test_progress_is_reported_after_every_execution() -> None:
