@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.suites.lab.damage import mutation
 from ethos_hil.suites.lab.damage.mutation import Way, number
 
@@ -40,12 +41,13 @@ def damaged(way: Way[Letters], seed: int) -> tuple[bytes, str]:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_a_seed_makes_the_same_damage_and_others_make_other_damage(way: Way[Letters]) -> None:
-    first = [damaged(way, seed) for seed in range(50)]
-    assert first == [damaged(way, seed) for seed in range(50)]
-    assert sum(data != SUBJECT.data for data, _ in first) >= 40
-    assert len({data for data, _ in first}) > 10
-    assert len({damage for _, damage in first}) > 10
+def test_a_seed_makes_its_damage(way: Way[Letters], recorded: Recorded) -> None:
+    recorded.check({seed: damaged(way, seed) for seed in range(8)})
+
+
+def test_a_seed_draws_its_number(recorded: Recorded) -> None:
+    """Near to the old one, far from it, and at boundaries."""
+    recorded.check([number(random.Random(seed), 1000, 16, (77,)) for seed in range(60)])
 
 
 def pieces(data: bytes) -> str:
@@ -66,9 +68,3 @@ def test_pieces_stay_whole_and_come_from_where_they_should() -> None:
         assert Counter(swapped) == Counter(SUBJECT.text)
         assert set(spliced) <= set(SUBJECT.text + OTHER.text)
     assert any(set(pieces(damaged(mutation.splice, seed)[0])) & set(OTHER.text) for seed in range(20))
-
-
-def test_numbers_are_near_far_and_at_boundaries() -> None:
-    drawn = [number(random.Random(seed), 1000, 16, (77,)) for seed in range(2000)]
-    assert {1001, 999, 77, -1000, 0xFFFF, 0x8000, 2000, 500} <= set(drawn)
-    assert len(set(drawn) & set(mutation.BOUNDARIES)) > 15

@@ -110,12 +110,6 @@ def test_a_run_borrows_the_place_and_gives_it_back(farm: DeskFarm) -> None:
     assert farm.holders() == {}
 
 
-def test_two_users_get_two_places(farm: DeskFarm) -> None:
-    users = [FarmUser(farm, ANY, "--runs", "3", "--repeat", "50") for _ in range(2)]
-    places = [{ran_at(line) for line in lines} for status, lines, _ in (user.end() for user in users) if status == 0]
-    assert sorted(map(sorted, places)) == [["board1"], ["board2"]]
-
-
 def test_a_second_user_waits_for_its_turn_and_is_told_why(farm: DeskFarm) -> None:
     first = FarmUser(farm, "labgrid:board1", "--runs", "40")
     first.line()
@@ -175,15 +169,6 @@ def test_labgrid_switches_the_power_of_a_board_that_does_not_answer(farm: DeskFa
     status, (line,), errors = FarmUser(farm, "labgrid:board1").end()
     assert (status, ran_at(line)) == (0, "board1"), errors
     assert farm.switched == [(1, "0"), (1, "1")]
-
-
-def test_names_and_tags_that_are_not_there(farm: DeskFarm) -> None:
-    status, (line,), _ = FarmUser(farm, "labgrid:bord1").end()
-    assert (status, line["message"]) == (1, f"no place at {farm.coordinator} is called 'bord1'")
-    assert line["hint"].startswith("did you mean board1? places: board1, board2; ")
-    status, (line,), _ = FarmUser(farm, "labgrid:board=alif-e8-hp").end()
-    assert (status, line["kind"]) == (1, "not-launched")
-    assert line["message"] == f"no place at {farm.coordinator} has the tags board=alif-e8-hp"
 
 
 def test_the_work_of_a_dead_board_goes_to_the_other_and_the_dead_one_is_left_alone(doomed: DeskFarm) -> None:

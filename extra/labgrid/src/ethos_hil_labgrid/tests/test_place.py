@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from ethos_hil.base.errors import TargetNotAvailable, UsageError
-from ethos_hil.harness.boards.board import Power, Server
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.boards.board import Power
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil_labgrid.place import BorrowedPlace, KnownPlace, PlaceChoice
 
 THERE = (
@@ -17,94 +17,64 @@ THERE = (
     KnownPlace("desk2", (), {"board": "alif-e8-hp"}),
     KnownPlace("rack", (), {}),
 )
-AT = "127.0.0.1:20408"
 BORROWED = BorrowedPlace("desk1", "host/me", "rfc2217://farm:4000", "farm:3333", "", has_power=False)
-
-
-@pytest.mark.parametrize(
-    ("text", "names", "tags"),
-    [
-        ("desk1", ("desk1",), ()),
-        ("desk1+desk2+desk1", ("desk1", "desk2"), ()),
-        ("board=alif-e8-hp", (), (("board", "alif-e8-hp"),)),
-        ("board=alif-e8-hp+room=2.17", (), (("board", "alif-e8-hp"), ("room", "2.17"))),
-    ],
-)
-def test_choices(text: str, names: tuple[str, ...], tags: tuple[tuple[str, str], ...]) -> None:
-    choice = PlaceChoice.parse(text)
-    assert (choice.names, choice.tags) == (names, tags)
-    assert PlaceChoice.parse(str(choice)) == choice
-
-
-@pytest.mark.parametrize("text", ["", "+", "desk1+", "board=", "board=x+desk1", "Board=x", "board=a b"])
-def test_what_is_no_choice(text: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        PlaceChoice.parse(text)
-    assert f"labgrid:{text}" in caught.value.message
-    assert "write labgrid:PLACE" in str(caught.value.hint)
+CHOICES = {
+    "desk1": ["desk1"],
+    "rack+desk1": ["rack", "desk1"],
+    "desk1+desk2+desk1": ["desk1", "desk2"],
+    "left+desk1": ["desk1"],
+    "board=alif-e8-hp": ["desk1", "desk2"],
+    "board=alif-e8-hp+room=2.17": ["desk1"],
+}
+NO_CHOICES = ["", "+", "desk1+", "board=", "board=x+desk1", "Board=x", "board=a b", "desk1+desk3", "board=x+room=1"]
+POWER = Power(on=("a",), off=("b",), settle=7.0)
 
 
 def names_of(text: str) -> list[str]:
-    return [place.name for place in PlaceChoice.parse(text).among(THERE, AT)]
+    return [place.name for place in PlaceChoice.parse(text).among(THERE, "127.0.0.1:20408")]
 
 
-def test_names_aliases_and_tags_choose_places() -> None:
-    assert names_of("rack+desk1") == ["rack", "desk1"]
-    assert names_of("left+desk1") == ["desk1"]
-    assert names_of("board=alif-e8-hp") == ["desk1", "desk2"]
-    assert names_of("board=alif-e8-hp+room=2.17") == ["desk1"]
+@pytest.mark.parametrize("text", CHOICES)
+def test_names_aliases_and_tags_choose_places(text: str) -> None:
+    assert names_of(text) == CHOICES[text]
+    assert PlaceChoice.parse(str(PlaceChoice.parse(text))) == PlaceChoice.parse(text)
 
 
-def test_a_name_that_is_not_there_has_a_suggestion() -> None:
-    with pytest.raises(UsageError, match=r"no place at 127\.0\.0\.1:20408 is called 'desk3'") as caught:
-        names_of("desk1+desk3")
-    assert str(caught.value.hint).startswith("did you mean desk")
-    assert "places: desk1, desk2, rack; docs/farm.md" in str(caught.value.hint)
+@pytest.mark.parametrize("text", NO_CHOICES)
+def test_what_chooses_no_place_is_told(text: str, recorded: Recorded) -> None:
+    with pytest.raises(EthosHilError) as caught:
+        names_of(text)
+    recorded.check(f"{type(caught.value).__name__}: {caught.value.message}\n{caught.value.hint}")
 
 
-def test_tags_that_no_place_has() -> None:
-    with pytest.raises(TargetNotAvailable, match=r"no place at .* has the tags board=alif-e8-hp\+room=1") as caught:
-        names_of("board=alif-e8-hp+room=1")
-    assert "set-tags board=alif-e8-hp room=1`" in str(caught.value.hint)
-
-
-def test_a_place_without_a_board() -> None:
+def test_a_place_without_a_board_is_told(recorded: Recorded) -> None:
     assert THERE[0].board == "alif-e8-hp"
-    with pytest.raises(TargetNotAvailable, match="the place rack does not say which board it has") as caught:
+    with pytest.raises(EthosHilError) as caught:
         _ = THERE[2].board
-    assert "labgrid-client -p rack set-tags board=NAME" in str(caught.value.hint)
+    recorded.check(f"{type(caught.value).__name__}: {caught.value.message}\n{caught.value.hint}")
 
 
-def test_where_a_board_is_comes_from_its_place() -> None:
-    file = find_board("alif-e8-hp")
-    elsewhere = dataclasses.replace(file, power=Power(on=("a",), off=("b",), settle=7.0))
-    board = BORROWED.board(elsewhere, ("switch", "desk1"))
-    assert board.link == dataclasses.replace(file.link, url="rfc2217://farm:4000")
-    assert (board.loading.server, board.loading.address) == (Server.RUNNING, "farm:3333")
-    assert board.loading.dialect is file.loading.dialect
-    assert board.power is None, "its file's switch is of another bench"
-    assert dataclasses.replace(board, link=file.link, loading=file.loading, power=file.power) == file
+@pytest.mark.parametrize(
+    ("changes", "power"),
+    [
+        ({}, POWER),  # its file's switch is of another bench
+        ({"has_power": True}, POWER),
+        ({"has_power": True}, None),
+        ({"gdb": None}, None),
+        ({"dialect": "openocd"}, None),
+    ],
+    ids=["no power", "power", "power of an unknown time", "no probe", "another server"],
+)
+def test_where_a_board_is_comes_from_its_place(
+    changes: dict[str, object], power: Power | None, recorded: Recorded
+) -> None:
+    file = dataclasses.replace(find_board("alif-e8-hp"), power=power)
+    board = dataclasses.replace(BORROWED, **changes).board(file, ("switch", "desk1"))
+    assert dataclasses.replace(board, link=file.link, loading=file.loading, power=power) == file
+    recorded.check([board.link, board.loading, board.power])
 
 
-def test_a_place_with_power_keeps_the_time_that_the_board_needs() -> None:
-    file = find_board("alif-e8-hp")
-    switched = dataclasses.replace(BORROWED, has_power=True)
-    slow = dataclasses.replace(file, power=Power(on=("a",), off=("b",), settle=7.0))
-    assert switched.board(slow, ("switch",)).power == Power(cycle=("switch",), settle=7.0)
-    assert switched.board(dataclasses.replace(file, power=None), ("switch",)).power == Power(
-        cycle=("switch",), settle=2.0
-    )
-
-
-@pytest.mark.parametrize(("gdb", "server"), [(None, Server.NONE), ("farm:3333", Server.RUNNING)])
-def test_a_place_without_a_gdb_server_is_a_board_without_a_probe(gdb: str | None, server: Server) -> None:
-    board = dataclasses.replace(BORROWED, gdb=gdb).board(find_board("alif-e8-hp"), ())
-    assert (board.loading.server, board.loading.address) == (server, gdb)
-
-
-def test_a_place_may_have_another_gdb_server_than_the_file() -> None:
-    board = dataclasses.replace(BORROWED, dialect="openocd").board(find_board("alif-e8-hp"), ())
-    assert board.loading.dialect is ServerDialect.OPENOCD
-    with pytest.raises(TargetNotAvailable, match="the GdbServer of the place desk1 has the dialect 'ocd'") as caught:
+def test_a_gdb_server_of_an_unknown_dialect_is_told(recorded: Recorded) -> None:
+    with pytest.raises(EthosHilError) as caught:
         dataclasses.replace(BORROWED, dialect="ocd").board(find_board("alif-e8-hp"), ())
-    assert "openocd" in str(caught.value.hint)
+    recorded.check(f"{type(caught.value).__name__}: {caught.value.message}\n{caught.value.hint}")

@@ -45,13 +45,9 @@ def test_a_process_is_known_by_its_name_until_it_ends() -> None:
     assert is_left_behind(f"{host}/{user}", host)
 
 
-def test_a_process_id_that_another_process_has_by_now_is_a_dead_ones() -> None:
-    host, user = borrower_name(os.getpid())
-    head, _, began = user.rpartition("-")
-    assert is_left_behind(f"{host}/{head}-{int(began) - 1}", host)
-
-
-def test_what_is_not_ours_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_ours_or_of_this_machine_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("LG_USERNAME", "me")
     monkeypatch.delenv("LG_HOSTNAME", raising=False)
     host, user = borrower_name(os.getpid())

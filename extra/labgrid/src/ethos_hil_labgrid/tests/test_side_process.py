@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil_labgrid import side_process
 from ethos_hil_labgrid.side_process import (
     COORDINATOR_VARIABLE,
@@ -21,12 +21,41 @@ from ethos_hil_labgrid.side_process import (
     wait_seconds,
 )
 
+PLACES = """read line; echo '{"places": []}'"""
+MakeSide = Callable[[str], SideProcess]
+NO_ANSWERS = {
+    "ends at once": "exit 0",
+    "ends": "read line; exit 1",
+    "a text": "read line; echo 'DeprecationWarning: no'",
+    "a list": "read line; echo '[1]'",
+    "no places": "read line; echo '{}'",
+    "a place of another form": """read line; echo '{"places": [{"name": 1}]}'""",
+    "notes without an end": """read line; while echo '{"note": ""}'; do :; done""",
+    "a line without an end": "read line; while printf %99999s; do :; done",
+    "leased": """read line; echo '{"error": "leased", "message": "no place is free", "hint": "wait"}'""",
+}
+
 
 def program(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+@pytest.fixture
+def make_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeSide]:
+    """Let a shell script be labgrid's Python."""
+    sides: list[SideProcess] = []
+
+    def make(text: str) -> SideProcess:
+        monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "python", text)))
+        sides.append(SideProcess("farm:1"))
+        return sides[-1]
+
+    yield make
+    for side in sides:
+        side.close()
 
 
 def test_the_environment_may_be_given_by_its_folder_or_its_python(
@@ -75,96 +104,58 @@ def test_what_is_no_time_to_wait(text: str, monkeypatch: pytest.MonkeyPatch) -> 
         wait_seconds()
 
 
-def test_a_python_without_labgrid_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PYTHON_VARIABLE, sys.executable)
-    side = SideProcess("127.0.0.1:1")
-    with pytest.raises(TargetNotAvailable, match="has no labgrid: No module named") as caught:
-        side.places()
-    assert caught.value.kind is FailureKind.NOT_LAUNCHED
-    assert caught.value.hint == "docs/farm.md has how to install"
-    side.close()
-
-
-@pytest.mark.parametrize("text", ["exit 0", "read line; exit 1"])
-def test_a_program_that_ends_is_an_error_and_started_again(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "ends", text)))
-    side = SideProcess("farm:1")
-    with pytest.raises(TargetNotAvailable, match="the program that borrows places of farm:1 has ended"):
-        side.places()
-    monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "answers", """read line; echo '{"places": []}'""")))
-    assert side.places() == ()
-    side.close()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "echo 'DeprecationWarning: no'",
-            "'\"DeprecationWarning: no\"', which is not an answer",
-        ),
-        ("echo '[1]'", "which is not an answer"),
-        ("echo '{}'", "says '{}', which is not an answer"),
-        ("""echo '{"places": [{"name": 1}]}'""", "which is not an answer"),
-        ("""while echo '{"note": ""}'; do :; done""", "does not answer"),
-        ("while printf %99999s; do :; done", "and no answer"),
-    ],
-)
+@pytest.mark.parametrize("text", NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_what_is_no_answer_is_an_error_and_never_without_an_end(
-    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, make_side: MakeSide, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded
 ) -> None:
-    monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "lies", f"read line; {text}")))
     monkeypatch.setattr(side_process, "_ANSWER_SECONDS", 0.5 if "note" in text else 30.0)
     monkeypatch.setattr(side_process, "_END_SECONDS", 0.1)
-    side = SideProcess("farm:1")
-    with pytest.raises(TargetNotAvailable, match=f"places of farm:1 .*{re.escape(words)}"):
+    with pytest.raises(TargetNotAvailable) as caught:
+        make_side(text).places()
+    message = caught.value.message.replace(str(tmp_path), "HERE")
+    recorded.check({"kind": str(caught.value.kind), "message": message, "hint": caught.value.hint})
+
+
+def test_a_program_that_has_ended_is_started_again(make_side: MakeSide, tmp_path: Path) -> None:
+    side = make_side("exit 0")
+    with pytest.raises(TargetNotAvailable, match="has ended"):
         side.places()
-    side.close()
+    program(tmp_path / "python", PLACES)
+    assert side.places() == ()
+
+
+def test_a_python_that_has_no_labgrid_or_cannot_be_started_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken").write_bytes(b"\0")
+    (tmp_path / "broken").chmod(0o755)
+    for python, message, hint in (
+        (sys.executable, "has no labgrid: No module named", "docs/farm.md has how to install"),
+        (tmp_path / "broken", "cannot be started: ", f"correct {PYTHON_VARIABLE}"),
+    ):
+        monkeypatch.setenv(PYTHON_VARIABLE, str(python))
+        side = SideProcess("127.0.0.1:1")
+        with pytest.raises(TargetNotAvailable, match=message) as caught:
+            side.places()
+        assert (caught.value.kind, caught.value.hint) == ("not-launched", hint)
+        side.close()
 
 
 def test_notes_are_told_and_the_answer_is_the_line_behind_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    make_side: MakeSide, capfd: pytest.CaptureFixture[str]
 ) -> None:
     says = """read line; echo '{"note": "waiting\\u001b for"}'; echo '{"places": []}'; read line"""
-    monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "notes", says)))
-    side = SideProcess("farm:1")
-    assert side.places() == ()
-    side.close()
+    assert make_side(says).places() == ()
     error = capfd.readouterr().err
     assert error.startswith("ethos-hil: waiting")
     assert "\x1b" not in error
 
 
-def test_what_leased_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    says = """read line; echo '{"error": "leased", "message": "no place is free", "hint": "wait"}'"""
-    monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "leased", says)))
-    side = SideProcess("farm:1")
-    with pytest.raises(TargetNotAvailable, match="no place is free") as caught:
-        side.places()
-    assert (caught.value.kind, caught.value.hint) == (FailureKind.LEASED, "wait")
-    side.close()
-
-
-def test_a_program_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "broken"
-    path.write_bytes(b"\0")
-    path.chmod(0o755)
-    monkeypatch.setenv(PYTHON_VARIABLE, str(path))
-    with pytest.raises(TargetNotAvailable, match="cannot be started: ") as caught:
-        SideProcess("farm:1").places()
-    assert caught.value.hint == f"correct {PYTHON_VARIABLE}"
-
-
-def test_the_program_ends_with_its_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_ends_with_its_pipe(make_side: MakeSide, tmp_path: Path) -> None:
     ended = tmp_path / "ended"
-    says = f"""read line; echo '{{"places": []}}'; read line || touch {ended}"""
-    monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "waits", says)))
-    side = SideProcess("farm:1")
+    side = make_side(f"{PLACES}; read line || touch {ended}")
     side.places()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     side.close()
     assert ended.exists()
     assert len(list(Path("/proc/self/fd").iterdir())) < descriptors
-    side.close()

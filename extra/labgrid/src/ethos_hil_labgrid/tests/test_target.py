@@ -47,13 +47,13 @@ def test_without_labgrid_it_is_listed_with_what_is_missing() -> None:
 
 
 @pytest.mark.usefixtures("no_labgrid")
-def test_the_family_needs_a_name() -> None:
-    with pytest.raises(UsageError, match="the target labgrid needs a name") as caught:
-        find_plugin("labgrid")
-    assert caught.value.hint == "use one of labgrid:PLACE"
-
-
-@pytest.mark.usefixtures("no_labgrid")
-def test_what_is_no_choice_is_an_error_before_anything_is_started() -> None:
-    with pytest.raises(UsageError, match="is not a tag=value as labgrid has them"):
-        find_plugin("labgrid:board=")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("labgrid", "the target labgrid needs a name"),
+        ("labgrid:board=", "is not a tag=value as labgrid has them"),
+    ],
+)
+def test_what_is_not_a_choice_is_an_error_before_anything_is_started(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        find_plugin(name)
