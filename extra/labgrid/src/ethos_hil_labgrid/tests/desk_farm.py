@@ -157,15 +157,6 @@ class DeskFarm:
         if name in self._running:
             self._running.pop(name).close()
 
-    def restart(self) -> None:
-        """Start the coordinator, which was stopped, and the exporter, which ends with it."""
-        self.start("coordinator")
-        self.stop("exporter")
-        self.start("exporter")
-        deadline = Deadline(_START_SECONDS)
-        while len(self.client("resources").split()) < len(self.boards) and not deadline.passed:
-            time.sleep(0.2)
-
 
 @contextlib.contextmanager
 def desk_farm(environment: Path, folder: Path, boards: Sequence[BenchBoard]) -> Iterator[DeskFarm]:

@@ -210,19 +210,6 @@ def test_no_coordinator_and_no_exporter(doomed: DeskFarm) -> None:
     assert "start labgrid-coordinator" in line["hint"]
 
 
-def test_a_coordinator_that_ends_and_comes_back(doomed: DeskFarm) -> None:
-    user = FarmUser(doomed, "labgrid:board1", "--runs", "1000")
-    user.line()
-    doomed.stop("coordinator")
-    status, lines, _ = user.end()
-    # The exporter ends with its coordinator, and the serial line with it.
-    assert (status, lines[-1]["kind"] in {"link", "lost-board", "not-launched"}) == (1, True), lines[-1]
-    assert [line["right"] for line in lines[:-1]] == [True] * (len(lines) - 1)
-    doomed.restart()
-    status, (line,), errors = FarmUser(doomed, "labgrid:board1").end()
-    assert (status, ran_at(line)) == (0, "board1"), errors
-
-
 class TestFarmedBoard(TargetContract):
     """A place is a target like all others. See the class that it is made from."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_a_place_without_a_board_is_told(recorded: Recorded) -> None:
     ids=["no power", "power", "power of an unknown time", "no probe", "another server"],
 )
 def test_where_a_board_is_comes_from_its_place(
-    changes: dict[str, object], power: Power | None, recorded: Recorded
+    changes: dict[str, Any], power: Power | None, recorded: Recorded
 ) -> None:
     file = dataclasses.replace(find_board("alif-e8-hp"), power=power)
     board = dataclasses.replace(BORROWED, **changes).board(file, ("switch", "desk1"))
