@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 import typer
 
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.suites.lab.measure.cost import command, npu_speed, timing
-from ethos_hil.suites.lab.measure.cost.figure import SHORT, Figure
+from ethos_hil.suites.lab.measure.cost.figure import Figure
 from ethos_hil.suites.lab.measure.cost.npu_speed import Speed
 from ethos_hil.suites.lab.measure.cost.timing import CycleComparison
 
@@ -20,51 +21,27 @@ PLAIN = Figure("one without a threshold", 5.0, "s", "CPU")
 
 
 @pytest.mark.parametrize(
-    ("figure", "short"),
-    [
-        (GOOD, False),
-        (replace(GOOD, value=100), False),
-        (replace(GOOD, value=100.01), True),
-        (replace(GOOD, value=math.nan), True),
-        (BAD, True),
-        (replace(BAD, value=8), False),
-        (replace(BAD, value=math.nan), True),
-        (PLAIN, False),
-    ],
+    ("figure", "values", "short"),
+    [(GOOD, (99.5, 100), False), (GOOD, (100.01, math.nan), True), (BAD, (8,), False), (BAD, (6, math.nan), True)],
 )
-def test_a_figure_is_compared_with_its_threshold(figure: Figure, short: bool) -> None:
-    assert figure.short is short
+def test_a_figure_is_compared_with_its_threshold(figure: Figure, values: Sequence[float], short: bool) -> None:
+    assert not PLAIN.short
+    assert {replace(figure, value=value).short for value in values} == {short}
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, *figures: Figure) -> int:
-    """The exit status of the command when its only part has these figures."""
+@pytest.mark.parametrize(("figures", "status"), [((GOOD, BAD, PLAIN), 1), ((GOOD, PLAIN), 0)], ids=["short", "good"])
+def test_a_figure_that_falls_short_is_marked_and_ends_with_1(
+    figures: tuple[Figure, ...],
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    recorded: Recorded,
+) -> None:
     monkeypatch.setattr(command, "PARTS", {"part": lambda _live: iter(("a detail", *figures))})
     with pytest.raises(typer.Exit) as caught:
         command.main([])
-    return int(caught.value.exit_code)
-
-
-def test_a_figure_that_falls_short_is_marked_and_ends_with_1(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert ended(monkeypatch, GOOD, BAD, PLAIN) == 1
-    output = capfd.readouterr().out
-    (row,) = [line for line in output.splitlines() if BAD.what in line and SHORT in line]
-    assert row.split("  ")[0] == BAD.what
-    assert "at least 8.00 times" in row
-    assert "1 of 2 figures with a threshold fall short\n  a bad one\n" in output
-    assert "a detail" in output
-    assert "\x1b" not in output
-    assert SHORT not in next(line for line in output.splitlines() if GOOD.what in line)
-
-
-def test_figures_that_meet_their_thresholds_end_with_0(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert ended(monkeypatch, GOOD, PLAIN) == 0
-    output = capfd.readouterr().out
-    assert SHORT not in output
-    assert "none of 1 figures with a threshold fall short" in output
+    assert caught.value.exit_code == status
+    recorded.check(capfd.readouterr().out)
 
 
 FAST = Speed("network", "ethos-u55-128", reference=1.0, cold=0.5, warm=0.1)

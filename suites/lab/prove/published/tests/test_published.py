@@ -4,48 +4,47 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import math
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.console import console
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.npu.u85 import U85
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.npu.timing.memory_system import MODES
+from ethos_hil.harness.npu.timing.rules import RULES
 from ethos_hil.suites.lab.prove.published import command, tables
 from ethos_hil.suites.lab.prove.published.comparison import (
     OFF,
     RELAXED,
-    UNLIMITED,
     ComparedPoint,
     Spread,
     compare,
     label,
     memories,
+    rule_errors,
     spreads,
 )
 from ethos_hil.suites.lab.prove.published.published_point import (
     PointKind,
-    PublishedPoint,
     drawn,
     held_out,
     kept_streams,
     published_points,
 )
+from ethos_hil.suites.lab.shared import ROOT
 
 pytestmark = pytest.mark.product
 
 POINTS = published_points()
 FILES, SOURCES = (Path(command.__file__).with_name(name) for name in ("files.csv", "sources.toml"))
 SMALL = next(point for point in POINTS if point.stream.startswith("rnnoise/ethos-u55-256"))
+KWS = ("kws", "ethos-u55-32", PointKind.NETWORK)
 DRAWN = "6d17dfe77933197dde1f3610fa583e9f5bba820d40f7df691f37abf467b85639"
-
-
-def compared(point: PublishedPoint, modelled: int) -> ComparedPoint:
-    return ComparedPoint(point, kept_streams()[point.stream], modelled, (1, 2, 3, 4))
 
 
 def nobody(_done: int, _all: int) -> None:
@@ -76,19 +75,11 @@ def test_streams_of_real_networks_are_those_of_the_published_runs() -> None:
     assert ours == published
 
 
+@pytest.mark.parametrize("changes", ["", "EXT_RLATENCY=7 EXT_MAXR=64 SRAM_BWCAP=0", RELAXED, OFF])
 @pytest.mark.parametrize("profile", ["u55_high_end", "u85_low", "u85_mid"])
-def test_adapters_change_what_a_memory_is_like(profile: str) -> None:
+def test_adapters_change_what_a_memory_is_like(profile: str, changes: str, recorded: Recorded) -> None:
     system = (U55 if profile.startswith("u55") else U85).system
-    base = memories(system, profile)
-    changed = memories(system, profile, "EXT_RLATENCY=7 EXT_MAXR=64 SRAM_BWCAP=0")
-    assert (changed.ports[1].read_latency, changed.ports[1].reads) == (7, UNLIMITED)
-    assert math.isinf(changed.ports[0].rate)
-    assert base.ports[1].window in (400, 5000)
-    assert changed.ports[1].rate == base.ports[1].rate < system.beat
-    assert memories(system, profile, RELAXED).ports[1].read_latency == 0
-    off = memories(system, OFF)
-    assert math.isinf(off.ports[1].rate)
-    assert off.ports[1].read_latency == 0
+    recorded.check(memories(system, OFF) if changes == OFF else memories(system, profile, changes))
 
 
 def test_a_total_alone_stands_for_cycles_less_the_idle_ones() -> None:
@@ -107,28 +98,6 @@ def test_a_point_is_modelled_with_the_memories_of_its_run() -> None:
     assert all(beats > 0 for beats in rows[0].beats[:3])
 
 
-def test_spreads_are_of_both_sides_and_apart() -> None:
-    spread = Spread.of({"half": 0.5, "right": 1.0, "more": 1.1})
-    assert (spread.count, spread.median, spread.worst, spread.worst_name) == (3, 1.0, 1.0, "half")
-    assert spread.error == pytest.approx(0.1)
-    held = next(point for point in POINTS if point.held_out)
-    free = next(point for point in POINTS if not point.held_out)
-    rows = [compared(held, held.cycles * 2), compared(free, free.cycles)]
-    first, second = spreads(rows, lambda _row: "all")
-    assert (first.held_out, first.model.error, second.held_out, second.model.error) == (False, 0, True, 1)
-
-
-def test_tables_have_every_point_and_name_it_once() -> None:
-    rows = [compared(point, point.cycles) for point in POINTS]
-    assert len({label(point) for point in POINTS}) == len(POINTS)
-    assert tables.point_table(rows).row_count == len(POINTS)
-    counts = [spread["model"]["count"] for spread in tables.to_json(rows)["spreads"]]
-    assert sum(counts) == len(POINTS) == len(tables.to_json(rows)["points"])
-    shown = tables._points(rows)
-    assert shown.count("held out") == sum(point.held_out for point in POINTS)
-    assert len(shown.splitlines()) == len(POINTS) + 2
-
-
 def test_budgets_are_judged_by_the_errors_of_the_held_out_runs() -> None:
     rows = compare([point for point in POINTS if point.kind is PointKind.NETWORK], kept_streams(), nobody)
     held = {spread.name: spread.model for spread in spreads(rows, lambda row: row.point.family) if spread.held_out}
@@ -140,11 +109,60 @@ def test_budgets_are_judged_by_the_errors_of_the_held_out_runs() -> None:
         assert (errors.median, errors.worst) == (round(summary.error, 3), round(summary.worst, 3))
 
 
+def test_tables_have_every_point_and_name_it_once() -> None:
+    rows = [ComparedPoint(point, kept_streams()[point.stream], point.cycles, (1, 2, 3, 4)) for point in POINTS]
+    assert len({label(point) for point in POINTS}) == len(POINTS) == tables.point_table(rows).row_count
+    data = tables.to_json(rows)
+    assert sum(spread["model"]["count"] for spread in data["spreads"]) == len(POINTS) == len(data["points"])
+    shown = tables._points(rows)
+    assert shown.count("held out") == sum(point.held_out for point in POINTS)
+    assert len(shown.splitlines()) == len(POINTS) + 2
+
+
+def test_a_spread_has_the_median_the_error_and_the_worst(recorded: Recorded) -> None:
+    recorded.check(Spread.of({"half": 0.5, "right": 1.0, "more": 1.1}))
+
+
 def test_the_readme_has_the_errors_that_budgets_are_judged_by() -> None:
-    text = " ".join((Path(__file__).resolve().parents[5] / "README.md").read_text("utf-8").split())
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
     u55, u65, u85 = (
         (f"{100 * errors.median:.0f} %", f"({100 * errors.worst:.0f} %")
         for family in FAMILIES
         if (errors := family.held_out)
     )
     assert f"{u55[0]} on Ethos-U55 {u55[1]} at worst), {u65[0]} on U65 {u65[1]}) and {u85[0]} on U85 {u85[1]})" in text
+
+
+# --- what is said of the rules of the timing model
+
+
+def test_the_rules_have_the_errors_of_the_published_runs() -> None:
+    errors = rule_errors(POINTS, kept_streams())
+    assert {
+        rule: (int(facts.validated_on.split()[0]), facts.median, facts.worst)
+        for rule, facts in RULES.items()
+        if facts.validated_on
+    } == errors
+    assert all(facts.title and facts.source for facts in RULES.values())
+
+
+def test_a_run_that_takes_longer_is_seen() -> None:
+    kws = next(point for point in POINTS if (point.network, point.npu, point.kind) == KWS)
+    assert all(abs(worst) < 0.02 for _, _, worst in rule_errors([kws], kept_streams()).values())
+    slower = replace(kws, total=2 * kws.total, active=None if kws.active is None else 2 * kws.active)
+    errors = rule_errors([slower], kept_streams())
+    assert errors
+    assert all(worst < -0.45 for _, _, worst in errors.values())
+
+
+def test_tables_say_what_was_compared(recorded: Recorded) -> None:
+    """Of two points of each kind, as if all took a quarter longer."""
+    points = [point for kind in PointKind for point in [point for point in POINTS if point.kind is kind][:2]]
+    rows = [
+        ComparedPoint(point, kept_streams()[point.stream], point.cycles * 5 // 4, (1, 20, 300, 4000))
+        for point in points
+    ]
+    shown = console()
+    with shown.capture() as text:
+        shown.print(tables.point_table(rows), tables.spread_table(rows), tables.beat_table(rows))
+    recorded.check(text.get())

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import types
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -51,71 +52,45 @@ def wrong() -> None:
     raise ValueError("wrong")
 
 
-@no_fvp
-def test_u55_reaches() -> None:
-    device()
-
-
-@no_fvp
-def test_u55_reaches_twice_and_fails() -> None:
-    device()
-    device()
-    wrong()
-
-
-@no_fvp
-@pytest.mark.skip(reason="never")
-def test_u55_skipped() -> None:
-    device()
-
-
-@no_fvp
-def test_u55_passes_before() -> None:
-    pass
-
-
-@no_fvp
-def test_u55_fails_before() -> None:
-    wrong()
-
-
-@no_fvp
-def test_u55_skips_itself() -> None:
-    pytest.skip("not today")
-
-
-@no_fvp
-@pytest.mark.xfail(raises=ValueError, strict=True)
-def test_u55_expected_to_fail() -> None:
-    wrong()
-
-
-@no_fvp
-@pytest.mark.xfail(raises=KeyError, strict=True)
-def test_u55_expected_to_fail_otherwise() -> None:
-    wrong()
-
-
-@no_fvp
-@pytest.mark.xfail(strict=True)
-def test_u55_expected_to_fail_but_passes_strict() -> None:
-    device()
-
-
-@no_fvp
-@pytest.mark.xfail(reason="because")
-def test_u55_expected_to_fail_but_passes() -> None:
-    device()
-
-
 @pytest.fixture
 def broken() -> None:
     wrong()
 
 
-@no_fvp
-def test_u55_error_in_setup(broken: None) -> None:
-    device()
+def skip() -> None:
+    pytest.skip("not today")
+
+
+xfail = pytest.mark.xfail
+CASES: dict[str, tuple[tuple[Callable[[], None], ...], tuple[pytest.MarkDecorator, ...]]] = {
+    "reaches": ((device,), ()),
+    "reaches_twice_and_fails": ((device, device, wrong), ()),
+    "skipped": ((device,), (pytest.mark.skip(reason="never"),)),
+    "passes_before": ((), ()),
+    "fails_before": ((wrong,), ()),
+    "skips_itself": ((skip,), ()),
+    "expected_to_fail": ((wrong,), (xfail(raises=ValueError, strict=True),)),
+    "expected_to_fail_otherwise": ((wrong,), (xfail(raises=KeyError, strict=True),)),
+    "expected_to_fail_but_passes_strict": ((device,), (xfail(strict=True),)),
+    "expected_to_fail_but_passes": ((device,), (xfail(reason="because"),)),
+    "error_in_setup": ((device,), (pytest.mark.usefixtures("broken"),)),
+}
+"""What each test does, and its marks."""
+
+
+def in_order(steps: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def test() -> None:
+        for step in steps:
+            step()
+
+    return test
+
+
+for _name, (_steps, _marks) in CASES.items():
+    _test = in_order(_steps)
+    for _mark in (*_marks, no_fvp):
+        _test = _mark(_test)
+    globals()[f"test_u55_{_name}"] = _test
 
 
 def test_of_no_npu() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.suites.lab.prove.upstream.records import TestResult, read
 
 SUBJECT = Path(__file__).with_name("subject.py")
@@ -29,14 +30,7 @@ def run_pytest(folder: Path, fvp: bool, *options: str, more: str = "") -> subpro
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
-def catalogue(folder: Path) -> list[str]:
-    path = folder / "catalogue.json"
-    ended = run_pytest(folder, True, "--collect-only", "--upstream-catalogue", str(path))
-    assert ended.returncode == 0, ended.stdout
-    return list(json.loads(path.read_text())["items"])
-
-
-def recorded(folder: Path, items: list[str], *options: str) -> dict[str, TestResult]:
+def results_of(folder: Path, items: list[str], *options: str) -> dict[str, TestResult]:
     folder.mkdir()
     (folder / "items.json").write_text(json.dumps(items))
     options = ("--upstream-items", str(folder / "items.json"), "--upstream-results", str(folder / "r.jsonl"), *options)
@@ -49,12 +43,15 @@ def recorded(folder: Path, items: list[str], *options: str) -> dict[str, TestRes
 
 @pytest.fixture(scope="module")
 def items(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return catalogue(tmp_path_factory.mktemp("catalogue") / "run")
+    folder = tmp_path_factory.mktemp("catalogue") / "run"
+    ended = run_pytest(folder, True, "--collect-only", "--upstream-catalogue", str(folder / "catalogue.json"))
+    assert ended.returncode == 0, ended.stdout
+    return list(json.loads((folder / "catalogue.json").read_text())["items"])
 
 
 @pytest.fixture(scope="module")
 def results(items: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestResult]:
-    return recorded(tmp_path_factory.mktemp("with") / "out", items)
+    return results_of(tmp_path_factory.mktemp("with") / "out", items)
 
 
 def test_only_tests_of_an_npu_are_listed(items: list[str]) -> None:
@@ -62,64 +59,40 @@ def test_only_tests_of_an_npu_are_listed(items: list[str]) -> None:
     assert not [item for item in items if "of_no_npu" in item]
 
 
-def test_outcomes_are_pytests(results: dict[str, TestResult]) -> None:
-    assert {name: result.outcome for name, result in results.items()} == {
-        "reaches": "passed",
-        "reaches_twice_and_fails": "failed",
-        "passes_before": "passed",
-        "fails_before": "failed",
-        "skipped": "skipped",
-        "skips_itself": "skipped",
-        "expected_to_fail": "xfailed",
-        "expected_to_fail_otherwise": "failed",
-        "expected_to_fail_but_passes_strict": "failed",
-        "expected_to_fail_but_passes": "xpassed",
-        "error_in_setup": "error",
-    }
-
-
-def test_calls_and_message_are_recorded(results: dict[str, TestResult]) -> None:
-    assert [len(results[name].calls) for name in ("reaches", "reaches_twice_and_fails", "fails_before")] == [1, 2, 0]
-    assert results["skipped"].calls == results["passes_before"].calls == ()
-    assert (results["reaches"].calls[0].fvp, results["reaches"].calls[0].status) == (FVP, 0)
-    assert results["reaches_twice_and_fails"].message == "ValueError: wrong"
-    assert results["expected_to_fail_but_passes"].message == "because"
-    assert results["error_in_setup"].message == "ValueError: wrong"
+def test_outcomes_calls_and_messages_are_recorded(results: dict[str, TestResult], recorded: Recorded) -> None:
+    recorded.check(
+        {
+            name: [result.outcome, result.message, *((call.fvp, call.status) for call in result.calls)]
+            for name, result in sorted(results.items())
+        }
+    )
 
 
 def test_workers_record_the_same(items: list[str], results: dict[str, TestResult], tmp_path: Path) -> None:
-    spread = recorded(tmp_path / "out", items, "-n", "2", "--dist", "worksteal")
+    spread = results_of(tmp_path / "out", items, "-n", "2", "--dist", "worksteal")
     assert {name: result.outcome for name, result in spread.items()} == {
         name: result.outcome for name, result in results.items()
     }
 
 
-def test_without_patches_nothing_is_run(items: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No one would see what reaches a device."""
-    monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
+@pytest.mark.parametrize(
+    ("patches", "fvp", "more", "message"),
+    [
+        ("off", True, "", "ETHOS_HIL_PATCHES=off: without patches"),  # no one would see what reaches a device
+        ("on", True, "utils._run_cmd = device\n", "patch 'starts of FVPs' was made for executorch"),
+        # It would be an expected failure whatever the device does: no one would notice.
+        ("on", False, "", "does not find its FVP"),
+    ],
+    ids=["no patches", "another function of upstream's", "no FVP"],
+)
+def test_a_run_that_would_not_see_a_device_is_stopped(
+    patches: str, fvp: bool, more: str, message: str, items: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if patches == "off":
+        monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
     (tmp_path / "items.json").write_text(json.dumps(items))
     options = ("--upstream-items", str(tmp_path / "items.json"), "--upstream-results", str(tmp_path / "r.jsonl"))
-    ended = run_pytest(tmp_path / "run", True, *options)
-    assert ended.returncode == 4
-    assert "ETHOS_HIL_PATCHES=off: without patches" in ended.stderr
-    assert not (tmp_path / "r.jsonl").exists()
-
-
-def test_a_function_of_upstreams_that_has_changed_stops_the_run(items: list[str], tmp_path: Path) -> None:
-    """Who knows what the plugin would see of a device."""
-    (tmp_path / "items.json").write_text(json.dumps(items))
-    options = ("--upstream-items", str(tmp_path / "items.json"), "--upstream-results", str(tmp_path / "r.jsonl"))
-    ended = run_pytest(tmp_path / "run", True, *options, more="utils._run_cmd = device\n")
-    assert ended.returncode == 4
-    assert "patch 'starts of FVPs' was made for executorch" in ended.stderr
-    assert not (tmp_path / "r.jsonl").exists()
-
-
-def test_a_test_whose_fvp_is_not_found_stops_the_run(items: list[str], tmp_path: Path) -> None:
-    """It would be an expected failure whatever the device does: no one would notice."""
-    (tmp_path / "items.json").write_text(json.dumps(items))
-    options = ("--upstream-items", str(tmp_path / "items.json"), "--upstream-results", str(tmp_path / "r.jsonl"))
-    ended = run_pytest(tmp_path / "run", False, *options)
+    ended = run_pytest(tmp_path / "run", fvp, *options, more=more)
     assert ended.returncode not in (0, 1)
-    assert "does not find its FVP" in ended.stdout + ended.stderr
+    assert message in ended.stdout + ended.stderr
     assert not (tmp_path / "r.jsonl").exists()
