@@ -32,15 +32,7 @@ _FILE = re.compile(r"^# (?P<name>[\w./-]+\.\w+)\n")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block.
-
-    Attributes:
-        document: the file it is in.
-        line: its first line there, from 1.
-        language: the word behind the fence.
-        text: what it holds.
-        comment: the HTML comment right above it, or "".
-    """
+    """A fenced block, and the HTML comment right above it."""
 
     document: Path
     line: int
@@ -56,19 +48,13 @@ class Block:
     @property
     def file(self) -> str | None:
         """The name of the file that it is, if it is one."""
-        named = _FILE.match(self.text)
-        return None if named is None else named["name"]
+        match = _FILE.match(self.text)
+        return match and match["name"]
 
     @property
     def is_run(self) -> bool:
         """Whether it is run."""
         return NOT_RUN.search(self.comment) is None
-
-    @property
-    def status(self) -> int:
-        """The exit status that its commands must have."""
-        match = STATUS.search(self.comment)
-        return 0 if match is None else int(match["status"])
 
 
 class WrongDocument(AssertionError):
@@ -76,11 +62,7 @@ class WrongDocument(AssertionError):
 
 
 def blocks(document: Path) -> list[Block]:
-    """The fenced blocks of a Markdown file.
-
-    Raises:
-        WrongDocument: one is indented instead of fenced, or in a language that nothing is known of.
-    """
+    """The fenced blocks of a Markdown file. Raise WrongDocument for one that is indented, or in an unknown language."""
     result: list[Block] = []
     comment = ""
     for token in MarkdownIt("commonmark").parse(document.read_text("utf-8")):
@@ -98,13 +80,10 @@ def blocks(document: Path) -> list[Block]:
 
 
 def run_blocks(document: Path, folder: Path) -> list[Block]:
-    """Run a document's files and commands in a folder.
+    """Run a document's files and commands in a folder. Raise WrongDocument where they do something else than it says.
 
     Returns:
         The Python blocks that are not files: the cells of the document's notebook.
-
-    Raises:
-        WrongDocument: commands end with another status, or print something else, than the document says.
     """
     (folder / "docs").symlink_to(ROOT / "docs")
     cells = []
@@ -133,11 +112,7 @@ def run_blocks(document: Path, folder: Path) -> list[Block]:
 
 
 def check_data(block: Block) -> None:
-    """Read a block of data.
-
-    Raises:
-        WrongDocument: it is not valid.
-    """
+    """Read a block of data. Raise WrongDocument if it is not valid."""
     read = {"yaml": yaml.safe_load, "toml": tomllib.loads}.get(block.language)
     try:
         if read is not None:
@@ -156,9 +131,11 @@ def run_commands(block: Block, folder: Path) -> str:
         text=True,
         timeout=280,
     )
-    if done.returncode != block.status:
+    match = STATUS.search(block.comment)
+    status = int(match["status"]) if match else 0
+    if done.returncode != status:
         raise WrongDocument(
-            f"{block.place}: the commands end with status {done.returncode}, not {block.status}\n"
+            f"{block.place}: the commands end with status {done.returncode}, not {status}\n"
             f"{block.text}{done.stdout[-2000:]}{done.stderr[-2000:]}"
         )
     return done.stdout
@@ -170,11 +147,7 @@ def environment() -> dict[str, str]:
 
 
 def check_output(block: Block, printed: str) -> None:
-    """Compare what a block shows with what was printed: its pieces between `...`, in order.
-
-    Raises:
-        WrongDocument: a piece was not printed; says which.
-    """
+    """Compare what a block shows with what was printed: its pieces between `...`, in order. Raise WrongDocument."""
     pieces = [" ".join(piece.split()) for piece in re.split(r"(?:^|\s)\.\.\.(?=\s|$)", block.text)]
     rest = " ".join(printed.split())
     for number, piece in enumerate(pieces):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from blocks import NOT_RUN, ROOT, WrongDocument, blocks, check_output, documents, run_blocks
+from blocks import NOT_RUN, ROOT, Block, WrongDocument, blocks, documents, run_blocks
 
 CHECKED = documents(["README.md", "docs/api.md", "docs/tutorials/*.md"])
 ALWAYS = ("README.md", "docs/api.md", "docs/tutorials/other-frameworks.md")
@@ -16,10 +17,17 @@ def name_of(document: Path) -> str:
     return str(document.relative_to(ROOT))
 
 
-def page(folder: Path, text: str) -> Path:
-    path = folder / "page.md"
-    path.write_text(text)
-    return path
+@pytest.fixture
+def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Block]]:
+    """Run the blocks of a page with a text."""
+    monkeypatch.setattr("blocks.ROOT", tmp_path)
+    (tmp_path / "run").mkdir()
+
+    def run(text: str) -> list[Block]:
+        (tmp_path / "page.md").write_text(text)
+        return run_blocks(tmp_path / "page.md", tmp_path / "run")
+
+    return run
 
 
 @pytest.mark.slow
@@ -32,26 +40,19 @@ def test_the_commands_do_what_the_document_says(document: Path, reader_folder: P
     run_blocks(document, reader_folder)
 
 
-@pytest.mark.parametrize("document", CHECKED, ids=name_of)
-def test_what_is_not_run_says_why(document: Path) -> None:
-    left_out = [NOT_RUN.search(block.comment) for block in blocks(document) if not block.is_run]
+def test_what_is_not_run_says_why() -> None:
+    left_out = [NOT_RUN.search(block.comment) for page in CHECKED for block in blocks(page) if not block.is_run]
+    assert left_out
     assert all(match and len(match["reason"].split()) > 3 for match in left_out)
 
 
 def test_the_readme_shows_a_pass_and_then_a_failure() -> None:
     first, *_ = (ROOT / "README.md").read_text("utf-8").split("## Your model")
-    lines = first.splitlines()
-    assert len(lines) <= 45
-    assert max(map(len, lines)) <= 100
+    assert len(first.splitlines()) <= 45
     shown = [block.text.split()[0] for block in blocks(ROOT / "README.md") if block.language == "text"]
     assert shown[:2] == ["verified", "failed"]
     assert "monitor.py:14" in first
     assert "tensor tosa_reshape_default_2" in first
-
-
-def test_the_readmes_lines_are_not_too_long() -> None:
-    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
-    assert [line for line in lines if len(line) > 110] == []
 
 
 @pytest.mark.parametrize(
@@ -71,17 +72,12 @@ def test_the_readmes_lines_are_not_too_long() -> None:
         ("```bash\ntrue\n```\n", "the language of a block is 'bash'"),
     ],
 )
-def test_a_document_that_is_wrong_is_seen(
-    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = page(tmp_path, text)
-    monkeypatch.setattr("blocks.ROOT", tmp_path)
-    (tmp_path / "run").mkdir()
+def test_a_document_that_is_wrong_is_seen(text: str, message: str, run_page: Callable[[str], list[Block]]) -> None:
     with pytest.raises(WrongDocument, match=message):
-        run_blocks(document, tmp_path / "run")
+        run_page(text)
 
 
-def test_a_document_that_is_right_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_that_is_right_is_run(run_page: Callable[[str], list[Block]]) -> None:
     text = """
 ```python
 # sub/two.py
@@ -106,14 +102,5 @@ one  ... four
 1 + 1
 ```
 """
-    document = page(tmp_path, text)
-    monkeypatch.setattr("blocks.ROOT", tmp_path)
-    (tmp_path / "run").mkdir()
-    (cell,) = run_blocks(document, tmp_path / "run")
+    (cell,) = run_page(text)
     assert (cell.text, cell.place) == ("1 + 1\n", "page.md:21")
-
-
-def test_what_is_left_out_is_left_out_in_order() -> None:
-    shown = blocks(ROOT / "README.md")[1]
-    with pytest.raises(WrongDocument):
-        check_output(shown, "verified")

@@ -64,12 +64,10 @@ def violations(path: Path, text: str, patterns: dict[str, re.Pattern[str]]) -> l
 
 def files() -> list[Path]:
     """Return what people read: all sources and documents but the laboratory, the changes of releases, and this list."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
-        "\n"
-    )
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     return [
         ROOT / name
-        for name in listed
+        for name in listed.stdout.split("\n")
         if name.endswith(KINDS)
         and not name.startswith(("suites/lab/", "docs/attacks.md", "CHANGELOG.md"))
         and "/tests/" not in name

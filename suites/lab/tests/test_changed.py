@@ -18,12 +18,9 @@ def test_the_tests_of_a_module_are_those_that_import_it() -> None:
     assert "suites/lab/tests/test_crew.py" in changed.tests_of(["suites/lab/crew.py"])
 
 
-def test_a_module_that_no_test_imports_has_the_tests_beside_it() -> None:
+def test_what_no_test_imports_has_the_tests_beside_it_and_a_test_is_its_own() -> None:
     beside = {str(path.relative_to(changed.ROOT)) for path in (changed.ROOT / "results/tests").glob("test_*.py")}
     assert set(changed.tests_of(["results/imported_by_none.py"])) == beside
-
-
-def test_a_test_is_its_own_and_sources_in_cpp_have_the_firmwares() -> None:
     assert changed.tests_of(["results/tests/test_store.py"]) == ["results/tests/test_store.py"]
     tests = changed.tests_of(["firmware/npu/driver.cc"])
     assert tests

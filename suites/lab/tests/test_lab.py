@@ -11,11 +11,10 @@ from itertools import chain, combinations
 import pytest
 import typer
 from _pytest.mark.expression import Expression
-from rich.console import Console
 
 from ethos_hil.suites.lab import parts
 from ethos_hil.suites.lab.__main__ import main
-from ethos_hil.suites.lab.parts import LAB, PARTS, PartEnding, commands_of, words_of
+from ethos_hil.suites.lab.parts import LAB, PARTS, commands_of, words_of
 from ethos_hil.suites.lab.shared import ROOT
 from ethos_hil.suites.lab.tests.running import assert_refused, run_part
 
@@ -39,17 +38,6 @@ def test_a_part_that_fails_ends_with_1_and_the_others_run(
     assert rows[1][2:4] == ["status", "3"]
     assert "raise SystemExit(3)" in out
     assert f"== second: {fine}" in errors
-
-
-def test_a_terminal_shows_a_failed_part_in_red() -> None:
-    terminal = Console(force_terminal=True, color_system="standard", width=150)
-    with terminal.capture() as text:
-        terminal.print(parts.table([PartEnding("good", None, 0, 61.0), PartEnding("bad", "make", 2, 3600.0)]))
-    good, bad = text.get().splitlines()[1:]
-    assert "1:01" in good
-    assert "60:00" in bad
-    assert "\x1b[1;31m" in bad
-    assert "\x1b[1;31m" not in good
 
 
 def among(markers: tuple[str, ...]) -> Callable[..., bool]:
