@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import resource
 import shlex
 import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import IO, NamedTuple
@@ -24,7 +23,7 @@ from unittest import mock
 
 import pytest
 
-from ethos_hil.harness.testing.snapshot import Snapshot, plain
+from ethos_hil.base.testing.recorded import Recorded, plain
 
 
 class Ended(NamedTuple):
@@ -50,7 +49,7 @@ class Ended(NamedTuple):
         return lines[0]
 
     def shown(self, *folders: Path) -> str:
-        """Return all of it as one text for a `Snapshot`, without what differs between two runs, such as progress.
+        """Return all of it as one text, without what differs between two runs, such as progress.
 
         Args:
             folders: their paths are shown as `[0]`, `[1]`, ...; the working directory always as `[here]`.
@@ -100,27 +99,24 @@ def run_command(
         return Ended(status, _text(out), _text(err))
 
 
-def check_errors(run: Run, command: str, table: Snapshot, *, lowers: bool = False) -> None:
-    """Check a table of `variant: status line`: how each variant of a command is refused, and that it writes nothing.
+def check_errors(recorded: Recorded, run: Run, command: str, variants: Iterable[str], *, lowers: bool = False) -> None:
+    """Check how each variant of a command is refused, as is recorded by the command, and that it writes nothing.
 
     Args:
+        recorded: has a line for each variant: what was asked, the status, and the one line on stderr.
         run: runs `ethos-hil`.
         command: how each of the commands starts.
-        table: with a variant alone in a line it is a question, which `ETHOS_HIL_SNAPSHOTS=write` answers.
+        variants: how they go on.
         lowers: some of it is only known once a model is being lowered, which may take a minute.
     """
     lines = []
-    for variant in _VARIANT.findall(table.text):
+    for variant in variants:
         before = _files()
-        ended = run(*shlex.split(command), *shlex.split("" if variant == "nothing" else variant))
-        lines.append(f"{variant}: {ended.status} {ended.error}")
+        ended = run(*shlex.split(command), *shlex.split(variant))
+        lines.append(f"{variant or 'nothing'}: {ended.status} {ended.error}")
         assert _files() == before, lines[-1]
         assert lowers or "Lowering" not in ended.err, ended
-    assert lines
-    assert plain("\n".join(lines)) == table
-
-
-_VARIANT = re.compile(r"(?m)^(\S.*?)(?:: \d+ ethos-hil: .*)?$")
+    recorded.check(plain("\n".join(lines)), command)
 
 
 def _files() -> list[tuple[Path, int, int]]:

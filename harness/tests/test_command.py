@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.cli import main
-from ethos_hil.harness.testing import snapshot
 from ethos_hil.harness.testing.command import Ended, run_command
-from ethos_hil.harness.testing.snapshot import Snapshot
 
 ENDS = [("runs", "--json"), ("run", "absent.py:net"), ("run", "net.py:net", "--npu"), ("--no-such-option",)]
 
@@ -86,27 +84,3 @@ def test_modules_that_it_imported_stay(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(main, "app", lambda **_: importlib.import_module(name))
     assert run_command().status == 0
     assert sys.modules.pop(name).__file__ == f"{tmp_path}/{name}.py"
-
-
-def test_a_text_is_written_again_where_it_is(tmp_path: Path) -> None:
-    """Of several with one text, the one of that line; characters of many bytes move nothing."""
-    file = tmp_path / "test_it.py"
-    file.write_text(
-        'def test() -> None:\n    x = "é"; assert f() == Snapshot("old")  # é\n\n    assert g() == Snapshot("""\n'
-        '    old\n    """)\n    assert h() == Snapshot("other")\n'
-    )
-    snapshot.write(file, 2, "old", "néw")
-    snapshot.write(file, 4, "old", 'two "lines"\n  with \\ and """ in it')
-    names: dict[str, object] = {"Snapshot": Snapshot, "f": lambda: "néw", "h": lambda: "other"}
-    names["g"] = lambda: 'two "lines"\n  with \\ and """ in it'
-    exec(compile(file.read_text(), str(file), "exec"), names)
-    names["test"]()  # type: ignore[operator]
-    with pytest.raises(AssertionError, match="no snapshot has the text that it had"):
-        snapshot.write(file, 1, "old", "new")
-
-
-def test_another_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(snapshot.WRITE, raising=False)
-    assert Ended(0, "verified\n", "").shown() != Snapshot("status 0\nverifie")
-    assert Ended(0, "verified\n", "").shown() != Snapshot("status 1\nverified")
-    assert Ended(0, "a\n  b\n", "").shown() != Snapshot("status 0\na\nb")

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.record import Record, RunnerInfo, SuiteTest, TargetInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bundle.archive import pack
 from ethos_hil.harness.bundle.make import choose
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun
 from ethos_hil.harness.testing.command import Ended, Run, assert_one_clear_line, check_errors, run_command
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.harness.virtual.tests.programs import DATA, load
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
@@ -130,42 +130,18 @@ def test_what_differs_here_is_said(failed: FailedRun, ethos_hil: Run, here: Path
     assert "versions differ from the bundle's: ethos-u-vela 4.4.0, here 5.1.0" in notes
 
 
-def test_a_bundle_says_itself_what_runs(failed: FailedRun, ethos_hil: Run, here: Path) -> None:
+def test_a_bundle_says_itself_what_runs(failed: FailedRun, ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     (here / "sent.zip").write_bytes(failed.data)
-    check_errors(ethos_hil, "run sent.zip", Snapshot("""
-        --npu ethos-u55-256: 2 ethos-hil: the program in sent.zip is compiled for ethos-u55-128, --npu says
-            ethos-u55-256 (leave out --npu)
-        --target nowhere: 2 ethos-hil: no target is called 'nowhere' (targets: board, corstone-300,
-            corstone-310, corstone-320, virtual)
-        --inputs x.npz: 2 ethos-hil: --inputs is not for a bundle, which says it itself (leave out --inputs)
-        --memory-mode Sram_Only: 2 ethos-hil: --memory-mode is not for a bundle, which says it itself (leave
-            out --memory-mode)
-        --as-upstream: 2 ethos-hil: --as-upstream is not for a bundle, which says it itself (leave out
-            --as-upstream)
-        --replay --target virtual: 2 ethos-hil: --target is about a target, and --replay needs none (leave
-            out --target)
-        --replay --strict: 2 ethos-hil: --strict-waits is about a target, and --replay needs none (leave out
-            --strict-waits)
-        --json sent.zip: 2 ethos-hil: --json and MODEL are the same file, sent.zip (name another file for
-            --json)
-    """), lowers=True)  # fmt: skip
+    check_errors(recorded, ethos_hil, "run sent.zip", [
+        "--npu ethos-u55-256", "--target nowhere", "--inputs x.npz", "--memory-mode Sram_Only", "--as-upstream",
+        "--replay --target virtual", "--replay --strict", "--json sent.zip",
+    ], lowers=True)  # fmt: skip
     assert (here / "sent.zip").read_bytes() == failed.data
 
 
-def test_only_a_bundle_is_replayed_and_only_a_run_is_bundled(ethos_hil: Run) -> None:
-    check_errors(ethos_hil, "run", Snapshot("""
-        net.py:net --replay: 2 ethos-hil: --replay judges the answer in a bundle again (give a bundle, or
-            leave out --replay)
-        absent.zip: 2 ethos-hil: no such file: absent.zip (give a bundle that `ethos-hil bundle` wrote)
-    """))  # fmt: skip
-    check_errors(ethos_hil, "bundle", Snapshot("""
-        absent: 2 ethos-hil: absent cannot be read: No such file or directory (give a run folder,
-            results/runs/NAME, or a record that `run --json` wrote; `ethos-hil runs` lists the runs)
-        .: 2 ethos-hil: . is not a run folder, and has none in it (`ethos-hil runs` lists what run folders
-            have, `ethos-hil history` runs)
-        net.py: 2 ethos-hil: net.py has no record: Expecting value: line 2 column 1 (char 1) (give what
-            `ethos-hil run --json FILE` wrote, or a run folder)
-    """))  # fmt: skip
+def test_only_a_bundle_is_replayed_and_only_a_run_is_bundled(ethos_hil: Run, recorded: Recorded) -> None:
+    check_errors(recorded, ethos_hil, "run", ["net.py:net --replay", "absent.zip"])
+    check_errors(recorded, ethos_hil, "bundle", ["absent", ".", "net.py"])
 
 
 @pytest.fixture
@@ -269,22 +245,10 @@ def night(failed: FailedRun, here: Path) -> Path:
 
 
 @pytest.mark.usefixtures("night")
-def test_what_cannot_be_bundled_is_one_line(ethos_hil: Run) -> None:
-    check_errors(ethos_hil, "bundle runs/night", Snapshot("""
-        nothing: 2 ethos-hil: runs/night has 6 failed records (name one: suites/t.py::test_a for
-            ethos-u55-128 on virtual (failed), suites/t.py::test_b_wide for ethos-u55-128 on virtual
-            (failed), suites/t.py::test_host on tosa_reference_model (failed), suites/t.py::test_own_elf for
-            ethos-u55-128 on virtual (failed), suites/t.py::test_none for ethos-u55-128 on virtual (failed),
-            suites/t.py::test_gone for ethos-u55-128 on virtual (failed))
-        test_host: 2 ethos-hil: suites/t.py::test_host ran on tosa_reference_model, and a bundle runs on one
-            with an NPU (bundle a record of an NPU, such as one of the profiles U55_BI, U65_BI or U85_BI)
-        test_own_elf: 2 ethos-hil: suites/t.py::test_own_elf ran with my.elf, and a bundle runs with the
-            firmware of who opens it (run it again without --runner, and bundle that run)
-        test_none: 2 ethos-hil: the record of suites/t.py::test_none has no program: it failed (compile)
-            before there was one (it shows again by pytest suites/t.py::test_none --npu ethos-u55-128)
-        test_a -o absent/b.zip: 2 ethos-hil: cannot write absent/b.zip: No such file or directory (nothing
-            was written there)
-    """), lowers=True)  # fmt: skip
+def test_what_cannot_be_bundled_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:
+    check_errors(recorded, ethos_hil, "bundle runs/night", [
+        "", "test_host", "test_own_elf", "test_none", "test_a -o absent/b.zip",
+    ], lowers=True)  # fmt: skip
     gone = ethos_hil("bundle", "runs/night", "test_gone")
     assert_one_clear_line(gone, 2, "abababababab", "no longer in the cache", "pytest suites/t.py::test_gone")
 

@@ -11,6 +11,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.record import Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
@@ -19,7 +20,6 @@ from ethos_hil.harness.bench.points import PointSettings, facts_of, refuse
 from ethos_hil.harness.campaign.place import OpenRun, RunPlace
 from ethos_hil.harness.cli.bench_run import status_of, status_of_gaps
 from ethos_hil.harness.testing.command import Run, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import RunFolder
 
@@ -132,41 +132,14 @@ def test_the_status_says_whether_all_was_answered(
     assert bool(error) is bool(message)
 
 
-def test_bad_input_is_one_line_and_nothing_is_begun(command_line: Run) -> None:
+def test_bad_input_is_one_line_and_nothing_is_begun(command_line: Run, recorded: Recorded) -> None:
     Path("empty.toml").write_text("schema_version = 1\n")
-    check_errors(command_line, "bench", Snapshot("""
-        --grid missing.toml: 2 ethos-hil: missing.toml cannot be read: No such file or directory
-            (docs/bench-grids.md has examples)
-        --grid empty.toml: 2 ethos-hil: empty.toml:1: the grid has no cases (add a [[case]];
-            docs/bench-grids.md has examples)
-        --case nothing*: 2 ethos-hil: no case of the grid default has the name or group 'nothing*' (there
-            are activation, add_128x768_by_row, add_14x14x96, add_56x56x24, attention, attention_12x64x64,
-            attention_4x32x16, block)
-        --tag none: 2 ethos-hil: no case of the grid default has the tag 'none' (did you mean long?)
-        --npu ethos-u55-129: 2 ethos-hil: 'ethos-u55-129' is not an Ethos-U configuration (did you mean
-            ethos-u55-128? valid: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256, ethos-u65-256,
-            ethos-u65-512, ethos-u85-128, ethos-u85-256, ethos-u85-512, ethos-u85-1024, ethos-u85-2048)
-        --clock 0: 2 ethos-hil: --clock: a clock of '0' is outside of 1 kHz to 10 GHz (--clock 400MHz)
-        --repeat 0: 2 ethos-hil: --repeat is 0 (give a number from 1 to 10,000,000, such as 3)
-        --jobs 0: 2 ethos-hil: --jobs is 0 (give 1 or more)
-        --scheme a4w4: 2 ethos-hil: --scheme is 'a4w4' (valid: a8w8, a16w8)
-        --which 'fps<=30': 2 ethos-hil: --which: at character 1, 'fps<=30': fps takes >=, since more of it
-            is better, and not <= (--which 'fps>=30, sram<=512KB')
-        --by colour: 2 ethos-hil: --by is 'colour' (it takes: group, case, npu)
-        --json no/such/folder.json: 2 ethos-hil: cannot write no/such/folder.json: No such file or directory
-            (nothing was written there)
-        --resume nothing: 2 ethos-hil: results/runs/nothing has no benchmark to resume: there is no
-            campaign.json (`ethos-hil runs` lists the runs; --resume takes the name of one)
-        --resume one --run-name two: 2 ethos-hil: --run-name and --resume are both given (--resume continues
-            a run that has a name)
-        --run-name ../two: 2 ethos-hil: '../two' is not a name for a run (use letters, digits, dots and
-            dashes)
-        net.pte: 2 ethos-hil: net.pte is a compiled program (give the model that it was made from)
-        net.py:net: 2 ethos-hil: no such file: net.py (give file.py:function, package.module:function, a
-            .pt2, a .pte or a .bpte)
-        net.py:net --grid empty.toml: 2 ethos-hil: a model and --grid are both given (leave out one, or put
-            the model into the grid)
-    """))  # fmt: skip
+    check_errors(recorded, command_line, "bench", [
+        "--grid missing.toml", "--grid empty.toml", "--case nothing*", "--tag none", "--npu ethos-u55-129",
+        "--clock 0", "--repeat 0", "--jobs 0", "--scheme a4w4", "--which 'fps<=30'", "--by colour",
+        "--json no/such/folder.json", "--resume nothing", "--resume one --run-name two", "--run-name ../two",
+        "net.pte", "net.py:net", "net.py:net --grid empty.toml",
+    ])  # fmt: skip
 
 
 def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(

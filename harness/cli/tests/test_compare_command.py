@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.record import Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.testing.command import Run, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.export import record_json
 from ethos_hil.results.selection import Selected, Selection
@@ -130,50 +130,22 @@ def test_two_records_are_compared_operation_by_operation(ethos_hil: Run) -> None
     assert (status, out.startswith("passed")) == (0, True)
 
 
-def test_what_cannot_be_used_is_one_line(ethos_hil: Run) -> None:
+def test_what_cannot_be_used_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:
     Path("gate.toml").write_text('schema_version = 1\n[gate]\nregressed = "maybe"\n')
     Path("deep.toml").write_text("schema_version = " + "[" * 5000)
     ethos_hil("accept", "runs/monday", "--baseline", "cut.jsonl")
     Path("cut.jsonl").write_text(Path("cut.jsonl").read_text()[:300])
     Path("empty").mkdir()
     Path("foreign.parquet").write_bytes(b"PAR1 is how it begins")
-    check_errors(ethos_hil, "compare runs", Snapshot("""
-        nothing: 2 ethos-hil: there is nothing to compare with (give a second run, or --baseline FILE)
-        nix: 2 ethos-hil: nix is not a run folder, record or baseline, nor a run of results/history
-            (`ethos-hil runs` lists what run folders have, `ethos-hil history` runs)
-        gate.toml: 2 ethos-hil: gate.toml has no record: Expecting value: line 1 column 1 (char 0) (give
-            what `ethos-hil run --json FILE` wrote, or a run folder)
-        runs --policy nix.toml: 2 ethos-hil: nix.toml cannot be read: No such file or directory
-            (docs/compare.md explains policies)
-        runs --policy gate.toml: 2 ethos-hil: gate.toml:3: gate.regressed: 'maybe' is not one of ['fail',
-            'accept', 'warn', 'ignore'] (docs/compare.md explains policies)
-        runs --policy deep.toml: 2 ethos-hil: deep.toml is not TOML: arrays or tables are nested too deeply
-            (docs/compare.md explains policies)
-        --baseline cut.jsonl: 2 ethos-hil: cut.jsonl:3: not JSON: Unterminated string starting at: line 1
-            column 21 (char 20) (`ethos-hil accept` writes a baseline)
-        --baseline runs: 2 ethos-hil: runs cannot be read: it is a folder, not a file (`ethos-hil runs`
-            lists what run folders have, `ethos-hil history` runs)
-        runs/monday --only zzz: 2 ethos-hil: no test or model has 'zzz' in its name (give another text)
-        empty: 2 ethos-hil: empty is not a run folder, and has none in it (`ethos-hil runs` lists what run
-            folders have, `ethos-hil history` runs)
-        foreign.parquet: 2 ethos-hil: foreign.parquet is not a Parquet file: Invalid Input Error: No magic
-            bytes found at end of file 'foreign.parquet' (move what is not a run's out of the folder)
-        last: 2 ethos-hil: last is not a run folder, record or baseline, nor a run of results/history
-            (`ethos-hil runs` lists what run folders have, `ethos-hil history` runs)
-        runs/monday --json no/where.json: 2 ethos-hil: cannot write no/where.json: No such file or directory
-            (nothing was written there)
-    """))  # fmt: skip
-    check_errors(ethos_hil, "accept", Snapshot("""
-        nix: 2 ethos-hil: nix is not a run folder, record or baseline, nor a run of results/history
-            (`ethos-hil runs` lists what run folders have, `ethos-hil history` runs)
-        runs --baseline cut.jsonl: 2 ethos-hil: cut.jsonl:3: not JSON: Unterminated string starting at: line
-            1 column 21 (char 20) (`ethos-hil accept` writes a baseline)
-        runs --baseline no/baseline.jsonl: 2 ethos-hil: cannot write no/baseline.jsonl: No such file or
-            directory (nothing was written there)
-        runs --baseline empty: 2 ethos-hil: cannot write empty: Is a directory (nothing was written there)
-        runs --prune --only a: 2 ethos-hil: --prune with --only would remove all other tests (give one of
-            them)
-    """))  # fmt: skip
+    check_errors(recorded, ethos_hil, "compare runs", [
+        "", "nix", "gate.toml", "runs --policy nix.toml", "runs --policy gate.toml", "runs --policy deep.toml",
+        "--baseline cut.jsonl", "--baseline runs", "runs/monday --only zzz", "empty", "foreign.parquet", "last",
+        "runs/monday --json no/where.json",
+    ])  # fmt: skip
+    check_errors(recorded, ethos_hil, "accept", [
+        "nix", "runs --baseline cut.jsonl", "runs --baseline no/baseline.jsonl", "runs --baseline empty",
+        "runs --prune --only a",
+    ])  # fmt: skip
 
 
 def test_a_line_that_a_crash_cut_short_is_told_and_passed_over(ethos_hil: Run) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_into, write_whole
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.cli.destinations import check_distinct, check_folder, listed_files
 from ethos_hil.harness.testing.command import Run, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.output.export_files import MANIFEST
 
 
@@ -94,28 +94,14 @@ def test_a_link_to_the_folder_stays_a_link(ethos_hil: Run, here: Path) -> None:
     assert not [path.name for path in here.iterdir() if path.name.startswith(".")], "nothing is left over"
 
 
-def test_the_command_refuses_before_it_lowers(ethos_hil: Run, here: Path) -> None:
+def test_the_command_refuses_before_it_lowers(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     (here / "out").mkdir()
     model = (here / "net.py").read_text()
-    check_errors(ethos_hil, "lower net.py:net", Snapshot("""
-        -o out --artifacts out: 2 ethos-hil: --output out/net.pte lies in the folder --artifacts out (name
-            another place for --output; the program is there as model.pte in any case)
-        --json out/x --artifacts out: 2 ethos-hil: --json out/x lies in the folder --artifacts out (name
-            another place for --json; the program is there as model.pte in any case)
-        -o x --json x: 2 ethos-hil: --json and --output are the same file, x (name another file for --json)
-        -o net.py: 2 ethos-hil: --output and MODEL are the same file, net.py (name another file for
-            --output)
-    """))  # fmt: skip
-    check_errors(ethos_hil, "run net.py:net", Snapshot("""
-        --json x --outputs x: 2 ethos-hil: --outputs and --json are the same file, x (name another file for
-            --outputs)
-        --outputs net.py: 2 ethos-hil: --outputs and MODEL are the same file, net.py (name another file for
-            --outputs)
-    """))  # fmt: skip
-    check_errors(ethos_hil, "preflight net.py:net", Snapshot("""
-        --json net.py: 2 ethos-hil: --json and MODEL are the same file, net.py (name another file for
-            --json)
-    """))  # fmt: skip
+    check_errors(recorded, ethos_hil, "lower net.py:net", [
+        "-o out --artifacts out", "--json out/x --artifacts out", "-o x --json x", "-o net.py",
+    ])  # fmt: skip
+    check_errors(recorded, ethos_hil, "run net.py:net", ["--json x --outputs x", "--outputs net.py"])
+    check_errors(recorded, ethos_hil, "preflight net.py:net", ["--json net.py"])
     assert (here / "net.py").read_text() == model
 
 

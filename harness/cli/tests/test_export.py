@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.record import Metric, Op, Record, TargetInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.testing.command import Run, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.export import operations_csv, record_json
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import export_run
@@ -49,54 +49,21 @@ def test_a_record_is_written_to_stdout_or_to_a_file(ethos_hil: Run, source: str)
     assert Path("copy.json").read_text() == json.dumps(expected, indent=2) + "\n"
 
 
-def test_what_cannot_be_written_is_one_line(ethos_hil: Run) -> None:
+def test_what_cannot_be_written_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:
     Path("empty").mkdir()
     Path("net.py").write_text("import torch\n")
     for name in ("half.json", "lines.jsonl"):
         Path(name).write_text(RECORD.dumps()[:50])
     Path("out").write_text("before")
-    check_errors(ethos_hil, "export record.json", Snapshot("""
-        --to cvs: 2 ethos-hil: no exporter is called 'cvs' (did you mean csv? exporters: csv, etdump, json,
-            model-explorer, model-explorer-cycles, parquet, perfetto; of whole runs: bench-csv,
-            bench-parquet, junit, openmetrics, points-csv, points-parquet, summary)
-        --to folded: 2 ethos-hil: there is no exporter 'folded' any more (use perfetto, which
-            ui.perfetto.dev opens, or parquet, for a table of your own)
-        --to perfetto -o out: 2 ethos-hil: the record of net.py:net has no timeline (`ethos-hil profile
-            MODEL --json FILE` makes a record with one, on a target that counts cycles)
-        --to csv -o absent/x.csv: 2 ethos-hil: cannot write absent/x.csv: No such file or directory (nothing
-            was written there)
-        --to csv --against record.json: 2 ethos-hil: --against is about a run, and csv is of one record
-            (leave it out)
-        record.json --to csv: 2 ethos-hil: csv is of one record, and there are 2 arguments (give one, or a
-            format of whole runs: `ethos-hil export --help` lists them)
-        absent --to junit: 2 ethos-hil: absent cannot be read: No such file or directory (`ethos-hil runs`
-            lists what run folders have, `ethos-hil history` runs)
-        --to junit --policy net.py: 2 ethos-hil: --policy is about a comparison, and there is none (give
-            --against RUN_OR_BASELINE)
-        --to points-csv -o out: 2 ethos-hil: no record of record has a metric (export a run in which
-            something ran)
-        --to junit --against absent: 2 ethos-hil: absent is not a run folder, record or baseline, nor a run
-            of results/history (`ethos-hil runs` lists what run folders have, `ethos-hil history` runs)
-        --to junit --against record.json --policy net.py: 2 ethos-hil: net.py is not TOML: Expected '='
-            after a key in a key/value pair (at line 1, column 8) (docs/compare.md explains policies)
-    """))  # fmt: skip
-    check_errors(ethos_hil, "export", Snapshot("""
-        absent.json --to csv: 2 ethos-hil: absent.json cannot be read: No such file or directory (`ethos-hil
-            runs` lists what run folders have, `ethos-hil history` runs)
-        empty --to csv: 2 ethos-hil: empty has no record: no run in it has a record (give what `ethos-hil
-            run --json FILE` wrote, or a run folder)
-        net.py --to csv: 2 ethos-hil: net.py has no record: Expecting value: line 1 column 1 (char 0) (give
-            what `ethos-hil run --json FILE` wrote, or a run folder)
-        empty --to junit: 2 ethos-hil: empty is not a run folder, and has none in it (`ethos-hil runs` lists
-            what run folders have, `ethos-hil history` runs)
-        net.py --to summary: 2 ethos-hil: net.py has no record: Expecting value: line 1 column 1 (char 0)
-            (give what `ethos-hil run --json FILE` wrote, or a run folder)
-        half.json --to junit: 2 ethos-hil: half.json has no record: Expecting ':' delimiter: line 1 column
-            51 (char 50) (give what `ethos-hil run --json FILE` wrote, or a run folder)
-        lines.jsonl --to junit: 2 ethos-hil: lines.jsonl has no record: not a complete record: Expecting ':'
-            delimiter: line 1 column 51 (char 50) (give what `ethos-hil run --json FILE` wrote, or a run
-            folder)
-    """))  # fmt: skip
+    check_errors(recorded, ethos_hil, "export record.json", [
+        "--to cvs", "--to folded", "--to perfetto -o out", "--to csv -o absent/x.csv",
+        "--to csv --against record.json", "record.json --to csv", "absent --to junit", "--to junit --policy net.py",
+        "--to points-csv -o out", "--to junit --against absent", "--to junit --against record.json --policy net.py",
+    ])  # fmt: skip
+    check_errors(recorded, ethos_hil, "export", [
+        "absent.json --to csv", "empty --to csv", "net.py --to csv", "empty --to junit", "net.py --to summary",
+        "half.json --to junit", "lines.jsonl --to junit",
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet"])

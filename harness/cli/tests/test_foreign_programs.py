@@ -11,10 +11,10 @@ import pytest
 
 import ethos_hil as api
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests import upstream_programs
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.formats.pte_reader import BundledProgram
 
 
@@ -119,7 +119,9 @@ def test_the_api_says_the_same(files: SimpleNamespace, tmp_path: Path) -> None:
         api.run(files.pte, expected=(("a", "b")))
 
 
-def test_what_is_said_of_expected_outputs_that_do_not_fit(ethos_hil: Run, here: Path, files: SimpleNamespace) -> None:
+def test_what_is_said_of_expected_outputs_that_do_not_fit(
+    ethos_hil: Run, here: Path, files: SimpleNamespace, recorded: Recorded
+) -> None:
     shapes = ((1, 3, 6, 6), (1, 4), (1, 4, 6, 6), (1, 4, 6, 6))
     right = {f"output_{number}": np.zeros(shape, np.float32) for number, shape in enumerate(shapes)}
     for name, arrays in {
@@ -132,42 +134,20 @@ def test_what_is_said_of_expected_outputs_that_do_not_fit(ethos_hil: Run, here: 
         "object": right | {"output_1": np.array([None])},
     }.items():
         np.savez(here / f"{name}.npz", **arrays)  # type: ignore[arg-type]
-    check_errors(ethos_hil, f"run {files.pte} --expected", Snapshot("""
-        none.npz: 2 ethos-hil: none.npz: expected 4 arrays (float32[1, 3, 6, 6], float32[1, 4], float32[1,
-            4, 6, 6], float32[1, 4, 6, 6]), found 0 (none)
-        few.npz: 2 ethos-hil: few.npz: expected 4 arrays (float32[1, 3, 6, 6], float32[1, 4], float32[1, 4,
-            6, 6], float32[1, 4, 6, 6]), found 1 (output_0 float32[1, 3, 6, 6])
-        shape.npz: 2 ethos-hil: shape.npz: array 'output_1': expected float32[1, 4], or one more leading
-            axis for several sets; found float32[1, 5]
-        type.npz: 2 ethos-hil: type.npz: array 'output_1': expected float32[1, 4], or one more leading axis
-            for several sets; found float64[1, 4]
-        count.npz: 2 ethos-hil: count.npz has outputs for 2 input sets, the program runs 1 (give outputs for
-            each input set, in the same order)
-        uneven.npz: 2 ethos-hil: uneven.npz: the arrays hold different numbers of sets, or none (output_0:
-            1, output_1: 2, output_2: 1, output_3: 1)
-        object.npz: 2 ethos-hil: object.npz is not a readable .npz of plain arrays: array 'output_1' holds
-            objects, not numbers (write it with numpy.savez)
-        absent.npz: 2 ethos-hil: no such expected outputs file: absent.npz
-        net.py: 2 ethos-hil: net.py is not a readable .npz of plain arrays: it is not a zip archive: File is
-            not a zip file (write it with numpy.savez)
-    """), lowers=True)  # fmt: skip
+    (here / "up.pte").write_bytes(files.pte.read_bytes())
+    check_errors(recorded, ethos_hil, "run up.pte --expected", [
+        "none.npz", "few.npz", "shape.npz", "type.npz", "count.npz", "uneven.npz", "object.npz", "absent.npz",
+        "net.py",
+    ], lowers=True)  # fmt: skip
 
 
-def test_arguments_that_cannot_be_used(ethos_hil: Run, here: Path, files: SimpleNamespace) -> None:
+def test_arguments_that_cannot_be_used(ethos_hil: Run, here: Path, files: SimpleNamespace, recorded: Recorded) -> None:
     (here / "up.pte").write_bytes(files.pte.read_bytes())
     before = (here / "net.py").read_text()
-    check_errors(ethos_hil, "run up.pte", Snapshot("""
-        --atol 0.1: 2 ethos-hil: --atol 0.1, --rtol 0: nothing says what is expected (give --expected Y.npz
-            too, or leave both out; the reference is compared for equality)
-        --atol -1: 2 ethos-hil: --atol is -1.0 (give a number from 0, such as 0.01)
-        --rtol nan: 2 ethos-hil: --rtol is nan (give a number from 0, such as 0.001)
-        --outputs no/such/o.npz: 2 ethos-hil: cannot write no/such/o.npz: No such file or directory (nothing
-            was written there)
-        --outputs net.py --expected net.py: 2 ethos-hil: --outputs and --expected are the same file, net.py
-            (name another file for --outputs)
-        --npu ethos-u85-256: 2 ethos-hil: up.pte is compiled for ethos-u55-128, not for ethos-u85-256 (use
-            --npu ethos-u55-128, or lower the model again for ethos-u85-256)
-    """), lowers=True)  # fmt: skip
+    check_errors(recorded, ethos_hil, "run up.pte", [
+        "--atol 0.1", "--atol -1", "--rtol nan", "--outputs no/such/o.npz", "--outputs net.py --expected net.py",
+        "--npu ethos-u85-256",
+    ], lowers=True)  # fmt: skip
     assert (here / "net.py").read_text() == before
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.record import Metric, Record, TargetInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.testing.command import Run, check_errors, full_disk
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.store import RunFolder
 
 NET = Record(
@@ -187,29 +187,11 @@ def test_a_folder_that_is_slow_to_list_is_mentioned_and_a_fast_one_is_not(
     assert (status, len(out.splitlines()), err) == (0, 3, "Reading results/history ...\n")
 
 
-def test_what_is_wrong_is_one_line(ethos_hil: Run) -> None:
+def test_what_is_wrong_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:
     ethos_hil("--history", "h", "add")
     Path("foreign").mkdir()
     Path("foreign/x.parquet").write_text("no")
-    check_errors(ethos_hil, "", Snapshot("""
-        nothing: 2 ethos-hil: results/history cannot be read or written: No such file or directory (give
-            another folder with --history, or runs to add)
-        add absent: 2 ethos-hil: absent cannot be read or written: No such file or directory (give another
-            folder with --history, or runs to add)
-        add results: 2 ethos-hil: results has no run folders (give what --runs named when they were made)
-        --history h show nett: 2 ethos-hil: no test or model with 'nett' in its name has the metric
-            'npu_cycles' (`ethos-hil history sql 'SELECT DISTINCT label, metric FROM points'` lists what
-            there is)
-        --history h sql 'SELECT nothing': 2 ethos-hil: DuckDB cannot answer it from h: Binder Error:
-            Referenced column "nothing" was not found because the FROM clause is missing LINE 1: SELECT
-            nothing ^^^^^^^ (`DESCRIBE points` lists the columns; where a file is damaged, add the runs to a
-            new folder)
-        --history h/night1.parquet: 2 ethos-hil: h/night1.parquet cannot be read or written: Not a directory
-            (give another folder with --history, or runs to add)
-        --history h sql ' ': 2 ethos-hil: DuckDB cannot answer it: the query is empty (`DESCRIBE points`
-            lists the columns)
-        --history foreign: 2 ethos-hil: foreign/x.parquet is not a Parquet file: Invalid Input Error: File
-            'foreign/x.parquet' too small to be a Parquet file (move what is not a run's out of the folder)
-        --history h/night1.parquet add: 2 ethos-hil: h/night1.parquet cannot be read or written: File exists
-            (give another folder with --history, or runs to add)
-    """))  # fmt: skip
+    check_errors(recorded, ethos_hil, "", [
+        "", "add absent", "add results", "--history h show nett", "--history h sql 'SELECT nothing'",
+        "--history h/night1.parquet", "--history h sql ' '", "--history foreign", "--history h/night1.parquet add",
+    ])  # fmt: skip

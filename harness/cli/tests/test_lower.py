@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.cli import main
 from ethos_hil.harness.testing.command import Ended, Run, assert_one_clear_line, check_errors, full_disk
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.harness.virtual.tests.programs import DATA
 
 METHODS = """
@@ -113,51 +113,23 @@ def test_our_folder_is_replaced_and_no_other(ethos_hil: Run, here: Path) -> None
     assert files(here) == ["look", "mine", "net.pte", "net.py"], "nothing half-written"
 
 
-def test_arguments_that_cannot_be_used(ethos_hil: Run) -> None:
+def test_arguments_that_cannot_be_used(ethos_hil: Run, recorded: Recorded) -> None:
     """What can be told at once is told before the model is lowered."""
-    check_errors(ethos_hil, "lower net.py:net", Snapshot("""
-        --to vella: 2 ethos-hil: --to 'vella' is not a product (did you mean vela? valid: tosa, vela, pte)
-        --to tosa --tosa TOSA-1.1+INT: 2 ethos-hil: 'TOSA-1.1+INT' asks for TOSA 1.1, which is not supported
-            (valid: TOSA-1.0+FP, TOSA-1.0+INT, with extensions as in TOSA-1.0+INT+int16)
-        --to tosa --npu ethos-u55-128: 2 ethos-hil: --to tosa is for no NPU, so --npu ethos-u55-128 says
-            nothing (leave it out; the TOSA that Vela is given for an NPU is among the --artifacts of --to
-            vela)
-        --to tosa --memory-mode Sram_Only: 2 ethos-hil: --to tosa is for no NPU, so --memory-mode Sram_Only
-            says nothing (leave it out; the TOSA that Vela is given for an NPU is among the --artifacts of
-            --to vela)
-        --tosa TOSA-1.0+INT: 2 ethos-hil: --to pte takes the TOSA of its NPU, so --tosa TOSA-1.0+INT says
-            nothing (leave it out, or use --to tosa)
-        --artifacts net.py: 2 ethos-hil: cannot write net.py: Not a directory (nothing was written there)
-        -o no/such/folder/net.pte: 2 ethos-hil: cannot write no/such/folder/net.pte: No such file or
-            directory (nothing was written there)
-        --json no/made.json: 2 ethos-hil: cannot write no/made.json: No such file or directory (nothing was
-            written there)
-        -o net.py/: 2 ethos-hil: cannot write net.py: Not a directory (nothing was written there)
-        -o build --artifacts build/look: 2 ethos-hil: --artifacts build/look lies in build, which is the
-            file that --output names (if a folder is meant, end it in /: --output build/)
-        -o build --json build/made.json: 2 ethos-hil: cannot write build/made.json: No such file or
-            directory (nothing was written there)
-        --artifacts net.py/look: 2 ethos-hil: cannot write net.py/look: Not a directory (nothing was written
-            there)
-    """))  # fmt: skip
+    check_errors(recorded, ethos_hil, "lower net.py:net", [
+        "--to vella", "--to tosa --tosa TOSA-1.1+INT", "--to tosa --npu ethos-u55-128",
+        "--to tosa --memory-mode Sram_Only", "--tosa TOSA-1.0+INT", "--artifacts net.py", "-o no/such/folder/net.pte",
+        "--json no/made.json", "-o net.py/", "-o build --artifacts build/look", "-o build --json build/made.json",
+        "--artifacts net.py/look",
+    ])  # fmt: skip
     assert_one_clear_line(ethos_hil("lower", "net.py:net", "-o", "n" * 300), 2, "File name too long")
 
 
-def test_models_that_cannot_be_lowered(ethos_hil: Run, here: Path) -> None:
+def test_models_that_cannot_be_lowered(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     (here / "sorts.py").write_text(METHODS.replace('"double": (Double(), (x,)), ', ""))
     (here / "net.pte").write_bytes((DATA / "add.pte").read_bytes())
-    check_errors(ethos_hil, "lower", Snapshot("""
-        net.py:untraceable: 2 ethos-hil: exporting the model failed (net.py:14, `x.sum() > 0`):
-            GuardOnDataDependentSymNode: Could not guard on data-dependent expression Eq(u0, 1) (unhinted:
-            Eq(u0, 1)). (Size-like symbols: none) (what a model does must not depend on the values it is
-            given; choose with torch.where or torch.cond, or leave it out)
-        sorts.py:both --to vela: 2 ethos-hil: nothing of sorts.py:both could be delegated to ethos-u55-128,
-            Shared_Sram: sort: 0 delegates, 0 NPU operations; on the CPU: aten::sort.values; sort: 0
-            operators delegated, 1 not, with 0 conversions between numbers and integers; on the CPU:
-            aten::sort.values at sorts.py:11: the model keeps this method on the CPU (leave out on_cpu)
-            (--to pte gives a program for the CPU)
-        net.pte: 2 ethos-hil: net.pte is compiled already (give the model it was made from)
-    """), lowers=True)  # fmt: skip
+    check_errors(recorded, ethos_hil, "lower", [
+        "net.py:untraceable", "sorts.py:both --to vela", "net.pte",
+    ], lowers=True)  # fmt: skip
 
 
 def test_what_was_made_is_told_to_programs_too(ethos_hil: Run, here: Path, both: str) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.testing.compiled_graph import compile_graph
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.tflite_graph import Generator, TfliteGraph, compile_tflite
@@ -102,7 +102,7 @@ def test_the_blob_that_lower_writes_runs(ethos_hil: Run) -> None:
         assert arrays["output0"].tobytes() == compile_graph(program.tosa, str(NPU)).run(inputs)[0][0]
 
 
-def test_another_file_is_one_line(ethos_hil: Run) -> None:
+def test_another_file_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:
     for name, content in {
         "empty": b"",
         "elf": b"\x7fELF....",
@@ -112,45 +112,21 @@ def test_another_file_is_one_line(ethos_hil: Run) -> None:
         "before": maximum(),
     }.items():
         Path(name).write_bytes(content)
-    check_errors(ethos_hil, "", Snapshot("""
-        empty: 2 ethos-hil: empty is neither a .tflite nor a blob (give what Vela wrote; a .pte or a model
-            is for `ethos-hil run`)
-        elf: 2 ethos-hil: elf is neither a .tflite nor a blob (give what Vela wrote; a .pte or a model is
-            for `ethos-hil run`)
-        npz: 2 ethos-hil: npz is neither a .tflite nor a blob (give what Vela wrote; a .pte or a model is
-            for `ethos-hil run`)
-        tflite: 2 ethos-hil: tflite is not a usable output of Vela: the offset at byte 0 leads to byte 28 of
-            8 (compile the network again: vela NETWORK --accelerator-config NPU)
-        vela: 2 ethos-hil: vela: not a usable Ethos-U delegate: 16 bytes end inside the header of block
-            'vela_bin_stream' at byte 0 (the file is damaged or not made by ExecuTorch's Arm backend; lower
-            the model again)
-        before: 2 ethos-hil: before has no ethos-u operator, but 1 of TensorFlow Lite (give what Vela wrote
-            of it: vela NETWORK --accelerator-config NPU)
-    """))  # fmt: skip
+    check_errors(recorded, ethos_hil, "", ["empty", "elf", "npz", "tflite", "vela", "before"])
 
 
-def test_files_that_do_not_fit_or_are_not_there_are_one_line(ethos_hil: Run) -> None:
+def test_files_that_do_not_fit_or_are_not_there_are_one_line(ethos_hil: Run, recorded: Recorded) -> None:
     Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU))
     first, second = maps()
     np.savez("one.npz", a=first)
     np.savez("shape.npz", a=first, b=second[0])
     np.savez("misspelt.npz", tensor1=first, tensr0=second)
     np.savez("type.npz", a=first.astype(np.uint8), b=second)
-    check_errors(ethos_hil, "net.tflite", Snapshot("""
-        --inputs one.npz: 2 ethos-hil: one.npz: expected 2 arrays (tensor0 int8[1, 4, 6, 8], tensor1 int8[1,
-            4, 6, 8]), found 1
-        --inputs shape.npz: 2 ethos-hil: shape.npz: tensor1 is int8[1, 4, 6, 8], found int8[4, 6, 8]
-        --inputs misspelt.npz: 2 ethos-hil: misspelt.npz: tensr0: not a name of the program's, where tensor1
-            does (did you mean tensor0? The names are tensor0, tensor1; give all of them, or none: then the
-            order in the file counts)
-        --inputs type.npz: 2 ethos-hil: type.npz: tensor0 is int8[1, 4, 6, 8], found uint8[1, 4, 6, 8]
-        --inputs none.npz: 2 ethos-hil: no such inputs file: none.npz
-        --outputs no/y.npz: 2 ethos-hil: cannot write no/y.npz: No such file or directory (nothing was
-            written there)
-        --outputs net.tflite: 2 ethos-hil: --outputs and FILE are the same file, net.tflite (name another
-            file for --outputs)
-    """))  # fmt: skip
-    check_errors(ethos_hil, "", Snapshot('none.npz: 2 ethos-hil: no such file: none.npz'))  # fmt: skip
+    check_errors(recorded, ethos_hil, "net.tflite", [
+        "--inputs one.npz", "--inputs shape.npz", "--inputs misspelt.npz", "--inputs type.npz", "--inputs none.npz",
+        "--outputs no/y.npz", "--outputs net.tflite",
+    ])  # fmt: skip
+    check_errors(recorded, ethos_hil, "", ["none.npz"])
 
 
 def test_a_fault_of_the_npu_is_a_failure(ethos_hil: Run) -> None:

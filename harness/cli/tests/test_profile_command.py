@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from ethos_hil.base.record import Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.testing.command import Run, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 
 
 def test_a_profile_is_shown_kept_and_shown_again(ethos_hil: Run) -> None:
@@ -26,17 +26,8 @@ def test_a_profile_is_shown_kept_and_shown_again(ethos_hil: Run) -> None:
     assert Record.from_json(json.loads(as_json.out)) == record
 
 
-def test_what_is_not_understood_is_one_line(ethos_hil: Run) -> None:
-    check_errors(ethos_hil, "profile", Snapshot("""
-        nothing: 2 ethos-hil: give a model, or --from with a record (ethos-hil profile net.py:net)
-        net.py:net --from profile.json: 2 ethos-hil: give a model, or --from with a record (ethos-hil
-            profile net.py:net)
-        --from absent.json: 2 ethos-hil: absent.json cannot be read: No such file or directory (`ethos-hil
-            runs` lists what run folders have, `ethos-hil history` runs)
-        net.py:net --by colour: 2 ethos-hil: --by is 'colour' (it takes: module, line, type, op, memory)
-        net.py:net --sort size: 2 ethos-hil: --sort is 'size' (it takes: program, cycles)
-        net.py:net --method guess: 2 ethos-hil: --method is 'guess' (valid: shares, prefix)
-        net.py:net --events mac: 2 ethos-hil: --events is 'mac' (valid: npu_active, mac_active,
-            output_active, weight_decoder_active, port0_read_beats, port0_write_beats, port1_read_beats,
-            port1_write_beats, all)
-    """))  # fmt: skip
+def test_what_is_not_understood_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:
+    check_errors(recorded, ethos_hil, "profile", [
+        "", "net.py:net --from profile.json", "--from absent.json", "net.py:net --by colour",
+        "net.py:net --sort size", "net.py:net --method guess", "net.py:net --events mac",
+    ])  # fmt: skip

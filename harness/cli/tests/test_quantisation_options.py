@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ethos_hil as api
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.testing.command import Run, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
@@ -157,68 +157,27 @@ def test_a_quantizer_of_the_users_decides(ethos_hil: Run, here: Path) -> None:
     )
 
 
-def test_options_that_cannot_be_used(ethos_hil: Run, here: Path) -> None:
+def test_options_that_cannot_be_used(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     np.savez(here / "wrong.npz", np.zeros(3))
-    check_errors(ethos_hil, "run blocks.py:blocks", Snapshot("""
-        --scheme a8w9: 2 ethos-hil: --scheme is 'a8w9' (did you mean a8w8? valid: a8w8, a16w8)
-        --int16 heads: 2 ethos-hil: blocks.py:blocks calls no module 'heads' (did you mean head? its
-            modules: blocks, blocks.0, blocks.0.conv, blocks.1, blocks.1.conv, head, unused)
-        --int16 unused: 2 ethos-hil: method forward calls no module 'unused' (its modules: blocks.0,
-            blocks.0.conv, blocks.1, blocks.1.conv, head)
-        --int16 head --scheme a16w8: 2 ethos-hil: method forward: a16w8 has 16 bits in every module, so
-            int16 for head says nothing (leave one of them out)
-        --quantizer blocks.py:wide_linears --int16 head: 2 ethos-hil: method forward: the quantizer decides
-            all bits, so int16 for head says nothing (leave one of them out; upstream's quantisers have
-            set_module_name)
-        --quantizer blocks.py:wide_linears --scheme a16w8: 2 ethos-hil: method forward: the quantizer
-            decides all bits, so the scheme a16w8 says nothing (leave one of them out; upstream's quantisers
-            have set_module_name)
-        --quantizer blocks.py:no_quantizer: 2 ethos-hil: the quantizer no_quantizer returned a int (it takes
-            upstream's compile spec and returns a quantiser, such as
-            EthosUQuantizer(spec).set_global(get_symmetric_quantization_config()))
-        --quantizer blocks.py:broken_quantizer: 2 ethos-hil: the quantizer broken_quantizer raised
-            RuntimeError: not today (blocks.py:65) (it takes upstream's compile spec and returns a
-            quantiser, such as EthosUQuantizer(spec).set_global(get_symmetric_quantization_config()))
-        --quantizer blocks.py:absent: 2 ethos-hil: blocks.py has no function 'absent' (functions there:
-            blocks, broken_quantizer, data, declared, no_quantizer, nothing, on_cpu, other_shapes, raises,
-            wide_linears, with_quantizer)
-        --quantizer absent.py:f: 2 ethos-hil: no such file: absent.py (did you mean net.py?)
-        --calibrate blocks.py:raises: 2 ethos-hil: --calibrate blocks.py:raises raised ValueError: no data
-            set here (blocks.py:47) (it takes no arguments and returns a list of input tuples)
-        --calibrate blocks.py:nothing: 2 ethos-hil: blocks.py:nothing gives no inputs (give at least one
-            input set)
-        --calibrate blocks.py:other_shapes: 2 ethos-hil: blocks.py:other_shapes: calibration_inputs[0] is
-            (float32[2, 4, 6, 6]) (the example inputs are (float32[1, 4, 6, 6]))
-        --calibrate absent.npz: 2 ethos-hil: no such calibration inputs file: absent.npz
-        --calibrate wrong.npz: 2 ethos-hil: wrong.npz: array 'arr_0': expected float32[1, 4, 6, 6], or one
-            more leading axis for several sets; found float64[3]
-        --calibrate '': 2 ethos-hil: --calibrate is empty (give X.npz or file.py:function)
-        --calibrate blocks: 2 ethos-hil: --calibrate 'blocks' names no function (give file.py:function or
-            package.module:function)
-    """), lowers=True)  # fmt: skip
+    check_errors(recorded, ethos_hil, "run blocks.py:blocks", [
+        "--scheme a8w9", "--int16 heads", "--int16 unused", "--int16 head --scheme a16w8",
+        "--quantizer blocks.py:wide_linears --int16 head", "--quantizer blocks.py:wide_linears --scheme a16w8",
+        "--quantizer blocks.py:no_quantizer", "--quantizer blocks.py:broken_quantizer",
+        "--quantizer blocks.py:absent", "--quantizer absent.py:f", "--calibrate blocks.py:raises",
+        "--calibrate blocks.py:nothing", "--calibrate blocks.py:other_shapes", "--calibrate absent.npz",
+        "--calibrate wrong.npz", "--calibrate ''", "--calibrate blocks",
+    ], lowers=True)  # fmt: skip
 
 
-def test_options_that_say_nothing(ethos_hil: Run, here: Path) -> None:
+def test_options_that_say_nothing(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     (here / "blocks.pte").write_bytes((DATA / "add.pte").read_bytes())
-    check_errors(ethos_hil, "run blocks.pte", Snapshot("""
-        --int16 head: 2 ethos-hil: blocks.pte is compiled already, so --int16 says nothing (leave it out)
-        --calibrate blocks.py:data: 2 ethos-hil: blocks.pte is compiled already, so --calibrate says nothing
-            (leave it out)
-        --quantizer blocks.py:wide_linears: 2 ethos-hil: blocks.pte is compiled already, so --quantizer says
-            nothing (leave it out)
-    """), lowers=True)  # fmt: skip
-    check_errors(ethos_hil, "lower blocks.py:blocks --to tosa --tosa TOSA-1.0+FP", Snapshot("""
-        --quantizer blocks.py:wide_linears: 2 ethos-hil: TOSA-1.0+FP is not quantised, so --quantizer says
-            nothing (ask for TOSA-1.0+INT)
-        --int16 head: 2 ethos-hil: TOSA-1.0+FP is not quantised, so --int16 says nothing (ask for
-            TOSA-1.0+INT)
-        --scheme a16w8: 2 ethos-hil: TOSA-1.0+FP is not quantised, so --scheme says nothing (ask for
-            TOSA-1.0+INT)
-    """), lowers=True)  # fmt: skip
-    check_errors(ethos_hil, "run blocks.py:on_cpu", Snapshot("""
-        --calibrate blocks.py:data: 2 ethos-hil: method forward stays on the CPU in float, so --calibrate
-            says nothing (leave it out)
-    """), lowers=True)  # fmt: skip
+    check_errors(recorded, ethos_hil, "run blocks.pte", [
+        "--int16 head", "--calibrate blocks.py:data", "--quantizer blocks.py:wide_linears",
+    ], lowers=True)  # fmt: skip
+    check_errors(recorded, ethos_hil, "lower blocks.py:blocks --to tosa --tosa TOSA-1.0+FP", [
+        "--quantizer blocks.py:wide_linears", "--int16 head", "--scheme a16w8",
+    ], lowers=True)  # fmt: skip
+    check_errors(recorded, ethos_hil, "run blocks.py:on_cpu", ["--calibrate blocks.py:data"], lowers=True)
     with pytest.raises(api.UsageError, match="asked for in float"):
         lower(load_model("blocks.py:with_quantizer"), TosaSpec.parse("TOSA-1.0+FP"))
     result = ethos_hil("lower", "blocks.py:blocks", "--to", "tosa", "--int16", "head", "--json", "-")

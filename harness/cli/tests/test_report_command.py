@@ -12,8 +12,8 @@ import pytest
 
 from ethos_hil.base import files
 from ethos_hil.base.record import Record
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.testing.command import Run, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.synthetic_year import nights
@@ -94,7 +94,7 @@ def test_a_single_record_is_a_run_too(ethos_hil: Run) -> None:
     assert "ethos-hil bundle" not in page
 
 
-def test_what_cannot_be_a_report_is_one_line(ethos_hil: Run) -> None:
+def test_what_cannot_be_a_report_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:
     Path("foreign.json").write_text('{"schema_version": 1}')
     Path("deep.json").write_text("[" * 100_000)
     Path("cut.json").write_text('{"schema_version": 1, "verdict": "veri')
@@ -105,53 +105,15 @@ def test_what_cannot_be_a_report_is_one_line(ethos_hil: Run) -> None:
     Path("foreign").mkdir()
     Path("foreign/x.parquet").write_bytes(b"PAR1 not at all PAR1")
     Path("policy.toml").write_text("schema_version = 9")
-    check_errors(ethos_hil, "report", Snapshot("""
-        nowhere: 2 ethos-hil: nowhere cannot be read: No such file or directory (`ethos-hil runs` lists what
-            run folders have, `ethos-hil history` runs)
-        foreign.json: 2 ethos-hil: foreign.json has no record: record is not as schema version 2 has it:
-            verdict: there is no 'verdict' (give what `ethos-hil run --json FILE` wrote, or a run folder)
-        deep.json: 2 ethos-hil: deep.json has no record: too deeply nested (give what `ethos-hil run --json
-            FILE` wrote, or a run folder)
-        cut.json: 2 ethos-hil: cut.json has no record: Unterminated string starting at: line 1 column 34
-            (char 33) (give what `ethos-hil run --json FILE` wrote, or a run folder)
-        empty: 2 ethos-hil: empty is not a run folder, and has none in it (`ethos-hil runs` lists what run
-            folders have, `ethos-hil history` runs)
-        broken: 2 ethos-hil: broken/manifest.json is damaged: Expecting property name enclosed in double
-            quotes: line 1 column 2 (char 1) (a run folder has to stay as it was written)
-        cut.json -o cut.json: 2 ethos-hil: --output and RUN are the same file, cut.json (name another file
-            for --output)
-    """))  # fmt: skip
-    check_errors(ethos_hil, "report runs/monday", Snapshot("""
-        --commit-url http://g/{commit}: 2 ethos-hil: --commit-url: 'http://g/{commit}' does not begin with
-            https:// (such as https://git.example/commits/{commit})
-        --job-url https://g/: 2 ethos-hil: --job-url: 'https://g/' has no {job} in it (such as
-            https://git.example/jobs/{job})
-        --history no-history: 2 ethos-hil: no-history has no runs (`ethos-hil history add` writes a history
-            from run folders)
-        --history nowhere: 2 ethos-hil: nowhere cannot be read: No such file or directory (`ethos-hil runs`
-            lists what run folders have, `ethos-hil history` runs)
-        --history foreign: 2 ethos-hil: foreign/x.parquet is not a Parquet file: Invalid Input Error: Footer
-            length error in file 'foreign/x.parquet' (move what is not a run's out of the folder)
-        --against nowhere: 2 ethos-hil: nowhere is not a run folder, record or baseline, nor a run of
-            results/history (`ethos-hil runs` lists what run folders have, `ethos-hil history` runs)
-        --against foreign.json: 2 ethos-hil: foreign.json has no record: record is not as schema version 2
-            has it: verdict: there is no 'verdict' (give what `ethos-hil run --json FILE` wrote, or a run
-            folder)
-        --policy policy.toml: 2 ethos-hil: --policy is about a comparison, and there is none (give
-            --against)
-        --against runs/tuesday --policy policy.toml: 2 ethos-hil: policy.toml:1: schema_version: 1 was
-            expected (docs/compare.md explains policies)
-        -o nowhere/report.html: 2 ethos-hil: cannot write nowhere/report.html: No such file or directory
-            (nothing was written there)
-        -o empty: 2 ethos-hil: cannot write empty: Is a directory (nothing was written there)
-        --against cut.json -o cut.json: 2 ethos-hil: --output and --against are the same file, cut.json
-            (name another file for --output)
-        --clock 0: 2 ethos-hil: --clock: a clock of '0' is outside of 1 kHz to 10 GHz (--clock 400MHz)
-        --clock fast: 2 ethos-hil: --clock: 'fast' is not a clock. It takes a frequency (400MHz, 1e9;
-            500MHz/1GHz for NPU and CPU), a system configuration of Vela, or a part: alif-e7-hp, alif-e7-he,
-            alif-e8-hp, alif-e8-he, alif-e8-u85, numaker-m55m1, ek-ra8p1, imx93, psoc-edge-e84, mps3-an547,
-            mps3-an552, mps3-an555, mps4-fi101 (--clock 400MHz)
-    """))  # fmt: skip
+    check_errors(recorded, ethos_hil, "report", [
+        "nowhere", "foreign.json", "deep.json", "cut.json", "empty", "broken", "cut.json -o cut.json",
+    ])  # fmt: skip
+    check_errors(recorded, ethos_hil, "report runs/monday", [
+        "--commit-url http://g/{commit}", "--job-url https://g/", "--history no-history", "--history nowhere",
+        "--history foreign", "--against nowhere", "--against foreign.json", "--policy policy.toml",
+        "--against runs/tuesday --policy policy.toml", "-o nowhere/report.html", "-o empty",
+        "--against cut.json -o cut.json", "--clock 0", "--clock fast",
+    ])  # fmt: skip
 
 
 def test_a_record_that_its_writer_did_not_finish_is_told_in_the_report(ethos_hil: Run) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 from ethos_hil.harness.testing.command import Ended, Run, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 
 MODEL = """
 import torch
@@ -46,29 +46,14 @@ def ethos_hil(command_line: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return call
 
 
-def test_what_cannot_be_scanned_is_one_line_and_status_2(ethos_hil: Run) -> None:
-    check_errors(ethos_hil, "net.py:net --over", Snapshot("""
-        numpy=1.0: 2 ethos-hil: --over numpy=1.0: 'numpy' is not a package to scan over (as in --over
-            ethos-u-vela=4.4..5.2)
-        ethos-u-vela=9.2..9.1: 2 ethos-hil: --over ethos-u-vela=9.2..9.1: 9.2..9.1 runs backwards (give the
-            older version first: 9.1..9.2)
-        ethos-u-vela=9.3..9.9: 2 ethos-hil: --over ethos-u-vela=9.3..9.9: no release lies in this range (the
-            newest is 9.2.0)
-        ethos-u-vela=9.1.7: 2 ethos-hil: ethos-u-vela has no release 9.1.7 (there are 9.1.0, 9.2.0)
-        ethos-u-vela=9.1 --json there/x.json: 2 ethos-hil: cannot write there/x.json: No such file or
-            directory (nothing was written there)
-        ethos-u-vela=9.1 --json net.py: 2 ethos-hil: --json and MODEL are the same file, net.py (name
-            another file for --json)
-    """))  # fmt: skip
-    check_errors(ethos_hil, "--over ethos-u-vela=9.1", Snapshot("""
-        net.py:none: 2 ethos-hil: net.py has no function 'none' (functions there: float64, net)
-        net.py:float64: 2 ethos-hil: net.py:float64 raised ZeroDivisionError: division by zero (net.py:12)
-            (it must return (module, example_inputs) or (module, example_inputs, calibration_inputs), or a
-            dictionary of these by method name, without arguments)
-        none.py:net: 2 ethos-hil: no such file: none.py (did you mean net.py?)
-        net.pte: 2 ethos-hil: net.pte is compiled already, and has no TOSA to compile again (give the model
-            that it was made from)
-    """))  # fmt: skip
+def test_what_cannot_be_scanned_is_one_line_and_status_2(ethos_hil: Run, recorded: Recorded) -> None:
+    check_errors(recorded, ethos_hil, "net.py:net --over", [
+        "numpy=1.0", "ethos-u-vela=9.2..9.1", "ethos-u-vela=9.3..9.9", "ethos-u-vela=9.1.7",
+        "ethos-u-vela=9.1 --json there/x.json", "ethos-u-vela=9.1 --json net.py",
+    ])  # fmt: skip
+    check_errors(recorded, ethos_hil, "--over ethos-u-vela=9.1", [
+        "net.py:none", "net.py:float64", "none.py:net", "net.pte",
+    ])  # fmt: skip
 
 
 def test_without_an_index_it_ends_with_3(ethos_hil: Run, monkeypatch: pytest.MonkeyPatch) -> None:

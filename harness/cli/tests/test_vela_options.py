@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.testing.command import Run, check_errors
-from ethos_hil.harness.testing.snapshot import Snapshot
 from ethos_hil.lowering.vela.ini import VelaIni
 
 SLOW = "[System_Config.Slow]" + VelaIni.shipped().text.partition("[System_Config.Ethos_U55_High_End_Embedded]")[2]
 SLOW = SLOW.replace("OffChipFlash_clock_scale=0.125", "OffChipFlash_clock_scale=0.0125")
 
 
-def recorded(ethos_hil: Run, here: Path, *arguments: object, status: int = 0) -> dict[str, Any]:
+def record_of(ethos_hil: Run, here: Path, *arguments: object, status: int = 0) -> dict[str, Any]:
     result = ethos_hil("run", *arguments, "--json", here / "record.json")
     assert result.status == status, result.err
     data: dict[str, Any] = json.loads((here / "record.json").read_text())
@@ -34,10 +34,10 @@ def test_a_users_system_is_compiled_for_and_timed(
     ethos_hil: Run, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "my.ini").write_text(SLOW)
-    default = recorded(ethos_hil, here, "net.py:net")
+    default = record_of(ethos_hil, here, "net.py:net")
     assert default["system_config"] == "Ethos_U55_High_End_Embedded"
     options = ("--vela-ini", "my.ini", "--system-config", "Slow", "--vela-flag=--disable-cascading")
-    own = recorded(ethos_hil, here, "net.py:net", *options)
+    own = record_of(ethos_hil, here, "net.py:net", *options)
     assert own["system_config"] == "Slow"
     assert {"--config=my.ini", "--system-config=Slow", "--disable-cascading"} <= set(own["artifact"]["vela_flags"])
     assert cycles(own) > 1.5 * cycles(default)
@@ -46,7 +46,7 @@ def test_a_users_system_is_compiled_for_and_timed(
     # The file is not needed any more, neither for the cached model nor for the program that was made with it.
     assert ethos_hil("lower", "net.py:net", *options).status == 0
     (here / "my.ini").unlink()
-    assert cycles(recorded(ethos_hil, here, "net.pte")) == cycles(own)
+    assert cycles(record_of(ethos_hil, here, "net.pte")) == cycles(own)
 
     # Where nobody knows the file, the cycles are the default system's, and the record says so. The program is one of
     # unknown origin then, which has no reference; what is said of its cycles is known before.
@@ -55,28 +55,14 @@ def test_a_users_system_is_compiled_for_and_timed(
     assert unknown.status == 1
 
 
-def test_one_clear_line_before_anything_is_lowered(ethos_hil: Run, here: Path) -> None:
+def test_one_clear_line_before_anything_is_lowered(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     (here / "my.ini").write_text(SLOW.replace("core_clock=500e6", "core_clock=quick", 1))
-    expected = Snapshot("""
-        --vela-ini my.ini --system-config Slow: 2 ethos-hil: my.ini [System_Config.Slow]: core_clock is
-            'quick' (a number from 1 is wanted)
-        --vela-ini absent.ini: 2 ethos-hil: --vela-ini absent.ini cannot be read: No such file or directory
-        --system-config Ethos_U85_SYS_DRAM_Mid: 2 ethos-hil: --system-config Ethos_U85_SYS_DRAM_Mid is a
-            system with another NPU than ethos-u55-128 (use Ethos_U55_Deep_Embedded or
-            Ethos_U55_High_End_Embedded)
-        --arena-cache-size much: 2 ethos-hil: --arena-cache-size 'much' is not a size (give a number and a
-            unit, such as 10GB or 500MB)
-        --vela-flag=--config=x: 2 ethos-hil: --vela-flag --config=x is not for users of ethos-hil (use
-            --vela-ini)
-    """)
+    variants = [
+        "--vela-ini my.ini --system-config Slow", "--vela-ini absent.ini", "--system-config Ethos_U85_SYS_DRAM_Mid",
+        "--arena-cache-size much", "--vela-flag=--config=x",
+    ]  # fmt: skip
     for command in ("run", "preflight", "lower"):
-        check_errors(ethos_hil, f"{command} net.py:net", expected)
-    check_errors(ethos_hil, "lower net.py:net", Snapshot("""
-        --to tosa --optimise Size: 2 ethos-hil: --to tosa does not call Vela, so --optimise says nothing
-            (leave it out)
-    """))  # fmt: skip
+        check_errors(recorded, ethos_hil, f"{command} net.py:net", variants)
+    check_errors(recorded, ethos_hil, "lower net.py:net --to tosa", ["--optimise Size"])
     assert ethos_hil("lower", "net.py:net").status == 0
-    check_errors(ethos_hil, "run net.pte", Snapshot("""
-        --optimise Size: 2 ethos-hil: net.pte is compiled already, so --optimise=Size says nothing (leave it
-            out, or give the model it was made from)
-    """), lowers=True)  # fmt: skip
+    check_errors(recorded, ethos_hil, "run net.pte", ["--optimise Size"], lowers=True)

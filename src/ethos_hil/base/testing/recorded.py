@@ -15,13 +15,23 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 
 import pytest
 
 WRITE = "ETHOS_HIL_SNAPSHOTS"
+_FILTERS = (
+    (re.compile(r"\b[0-9a-f]{64}\b"), "[sha256]"),
+    (re.compile(r"\b[0-9a-f]{12}\b"), "[digest]"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+00:00)?( UTC)?"), "[time]"),
+    (re.compile(r"\b\d{8}T\d{6}Z-[0-9a-f]{6}\b"), "[run]"),
+    (re.compile(r"\b\d+(\.\d+)? (ms|s)\b"), "[seconds]"),
+    (re.compile(r"(?m)[ \t]+$"), ""),
+)
+_WIDTH = 100
 _HEAD = re.compile(r"(?m)^==== (.*) ====\n")
 
 
@@ -52,6 +62,28 @@ def _plain(value: object) -> object:
     if value is None or (isinstance(value, (bool, int, float, str)) and not isinstance(value, Enum)):
         return value
     return repr(value)
+
+
+def plain(text: str, folders: Iterable[Path] = ()) -> str:
+    """Return a text without what differs between two runs: folders, times, digests and names of runs.
+
+    Args:
+        text: what was printed; its long lines are folded.
+        folders: their paths are shown by their numbers.
+    """
+    named = [(str(Path.cwd()), "[here]"), *((str(folder), f"[{number}]") for number, folder in enumerate(folders))]
+    for path, name in sorted(named, key=lambda pair: -len(pair[0])):
+        text = text.replace(path, name)
+    for pattern, replacement in _FILTERS:
+        text = pattern.sub(replacement, text)
+    return "\n".join(_folded(line) for line in text.split("\n"))
+
+
+def _folded(line: str) -> str:
+    """Return a line of a width that is read well, on several lines where it is longer."""
+    if len(line) <= _WIDTH:
+        return line
+    return textwrap.fill(line, _WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.testing.recorded import WRITE, Recorded, sections, shown
+from ethos_hil.base.testing.recorded import WRITE, Recorded, plain, sections, shown
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -45,6 +45,14 @@ def test_what_is_recorded(point: Recorded) -> None:
 def test_another_answer_is_seen(point: Recorded, other: object) -> None:
     with pytest.raises(pytest.fail.Exception, match=r"test_it.txt: test_point\[1\] \(with ETHOS_HIL_SNAPSHOTS"):
         point.check({"at": [other, b"\1\2", None, 1.5, True]})
+
+
+def test_a_plain_text_is_the_same_in_the_next_run(tmp_path: Path) -> None:
+    """Folders, times, digests and runs have names; spaces at the end go, and a long line is folded."""
+    text = f"{tmp_path}/a in 1.5 s at 2026-01-01 02:03:04 UTC of {'ab' * 32}, {'ab' * 6}, 20260101T020304Z-abcdef  \n"
+    assert plain(text + "x" * 60 + " " + "y" * 60, [tmp_path]) == (
+        f"[0]/a in [seconds] at [time] of [sha256], [digest], [run]\n{'x' * 60}\n    {'y' * 60}"
+    )
 
 
 def test_an_answer_that_is_not_recorded_is_seen(point: Recorded) -> None:
