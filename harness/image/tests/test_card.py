@@ -9,14 +9,17 @@ import re
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import write_into
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.card import card_files, our_files
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.virtual.tests.programs import Recorded, load
+from ethos_hil.harness.testing.tiny_elf import tiny_elf
+from ethos_hil.harness.virtual.tests.programs import Recorded as RecordedProgram
+from ethos_hil.harness.virtual.tests.programs import load
 
 # The controllers' addresses, written down here a second time, from the sources that harness/socs names: where a range
 # of them starts, and the processor's (secure) address of the same byte.
@@ -30,7 +33,6 @@ RANGES = {
     "corstone-310": ((0x010000000000, 0),),
     "corstone-320": ((0, 0),),
 }
-PORTS = {0x11000000: 2, 0x31000000: 1, 0x70000000: 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +42,6 @@ class Entry:
     address: int
     update: str
     file: str
-    port: int | None
 
 
 def entries(text: str) -> list[Entry]:
@@ -52,13 +53,11 @@ def entries(text: str) -> list[Entry]:
             values[key.strip()] = value.strip()
     images = []
     for number in range(int(values["TOTALIMAGES"])):
-        port = values.get(f"IMAGE{number}PORT")
         images.append(
             Entry(
                 int(values[f"IMAGE{number}ADDRESS"].replace("_", ""), 16),
                 values[f"IMAGE{number}UPDATE"],
                 values[f"IMAGE{number}FILE"],
-                None if port is None else int(port),
             )
         )
     assert f"IMAGE{len(images)}ADDRESS" not in values
@@ -91,7 +90,7 @@ def memory_of_elf(elf: bytes) -> dict[int, bytes]:
     return memory
 
 
-def image(soc: Soc, program: Recorded) -> Image:
+def image(soc: Soc, program: RecordedProgram) -> Image:
     plan = RunPlan(1, len(program.inputs))
     return pack(find_firmware(soc.name), program.pte, [program.inputs], plan)
 
@@ -105,25 +104,45 @@ def test_the_files_at_their_addresses_are_what_the_elf_loads(soc: Soc) -> None:
     assert {entry.update for entry in entries(files["images.txt"].decode())} == {"AUTO" if soc.number == 300 else "RAM"}
 
 
-def test_the_boot_memory_of_an_mps4_has_a_port_of_its_own() -> None:
-    soc = find_soc("corstone-320")
-    files = card_files(image(soc, load("add")).elf, soc)
-    for entry in entries(files["images.txt"].decode()):
-        assert entry.port == PORTS[max(base for base in PORTS if base <= entry.address)], entry
-    for name in ("corstone-300", "corstone-310"):
-        other = find_soc(name)
-        assert b"PORT" not in card_files(image(other, load("add")).elf, other)["images.txt"]
+def elf_at(*addresses: int) -> bytes:
+    """An image with a vector table at the first address, and a byte at each of the others."""
+    first, *others = addresses
+    return tiny_elf(first, b"", stack=1, entry=2, empty=(0x20000000, 4), parts=dict.fromkeys(others, b"x"))
 
 
-def test_an_image_that_the_controller_cannot_load_is_refused() -> None:
-    soc = find_soc("corstone-300")
-    large = pack(find_firmware(soc.name), bytes(65 << 20), [(b"",)], RunPlan(1, 1)).elf
-    with pytest.raises(UsageError, match=r"bytes at 0x70000000; .* writes 67,108,864 bytes from 0x70000000 on"):
-        card_files(large, soc)
-    with pytest.raises(UsageError, match="does not write there"):
-        card_files(image(find_soc("corstone-320"), load("add")).elf, soc)
-    with pytest.raises(UsageError, match="is not known"):
-        card_files(large, dataclasses.replace(soc, card=None))
+CARD_CASES: dict[str, tuple[bytes, Soc]] = {
+    "corstone-300": (elf_at(0x10000000, 0x11000000, 0x60000000, 0x70000000), find_soc("corstone-300")),
+    "corstone-310": (elf_at(0x11000000, 0x70000000), find_soc("corstone-310")),
+    "corstone-320": (elf_at(0x11000000, 0x31000000, 0x70000000), find_soc("corstone-320")),
+    "where no controller writes": (elf_at(0x11000000, 0x41), find_soc("corstone-320")),
+    "the last byte": (elf_at(0x10000000, 0x73FFFFFF), find_soc("corstone-300")),
+    "a byte too long": (
+        tiny_elf(0x10000000, b"", stack=1, entry=2, empty=(0x20000000, 4), parts={0x73FFFFFF: b"xx"}),
+        find_soc("corstone-300"),
+    ),
+    "a byte too far": (elf_at(0x10000000, 0x74000000), find_soc("corstone-300")),
+    "no card": (elf_at(0x10000000), dataclasses.replace(find_soc("corstone-300"), card=None)),
+    "33 files": (elf_at(0x10000000, *range(0x70000000, 0x70000020)), find_soc("corstone-300")),
+    "not an ELF": (b"hello", find_soc("corstone-300")),
+}
+
+
+@pytest.mark.parametrize("case", CARD_CASES)
+def test_images_txt_or_why_there_is_none(case: str, recorded: Recorded) -> None:
+    try:
+        files = card_files(*CARD_CASES[case])
+    except EthosHilError as error:
+        recorded.check(f"{type(error).__name__}: {error.message} | {error.hint}")
+        return
+    text = files["images.txt"].decode("ascii")
+    assert text.count("\r\n") == text.count("\n")
+    sizes = " ".join(f"{name}:{len(data)}" for name, data in files.items() if name != "images.txt")
+    recorded.check(f"{sizes}\n" + text.replace("\r\n", "\n"))
+
+
+def test_a_board_loads_32_files() -> None:
+    files = card_files(elf_at(0x10000000, *range(0x70000000, 0x7000001F)), find_soc("corstone-300"))
+    assert len(files) == 32 + 1
 
 
 def test_only_our_own_folder_is_known_as_ours(tmp_path: object) -> None:

@@ -4,53 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import io
+import struct
 import subprocess
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.base.errors import TargetError, ToolError, UsageError
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image import formats
-from ethos_hil.harness.image.formats import Cut, DeviceMemoryMode, EventSet, InputRef, PackageHeader
-from ethos_hil.harness.image.pack import SECTION_NAME, CutAt, Image, RunPlan, pack
+from ethos_hil.harness.image.firmware_elf import Firmware
+from ethos_hil.harness.image.formats import DeviceMemoryMode, InputRef, PackageHeader
+from ethos_hil.harness.image.pack import SECTION_NAME, Clocks, CutAt, Image, RunPlan, pack
+from ethos_hil.harness.image.segments import ElfError, segments
+from ethos_hil.harness.testing.tiny_elf import tiny_elf, with_sections
 
 START = 0x70000000
-PROGRAM = bytes(range(256)) * 5
+PROGRAM = bytes(range(40))
 INPUTS = [[b"first", b"second!"], [b"third", b"fourth!"]]
-
-
-def build_firmware(folder: Path, *, space: int = 1 << 20, symbols: bool = True) -> bytes:
-    """Return the smallest ELF with space for a package that the real linker makes."""
-    source = folder / "main.c"
-    source.write_text("int main(void) { return 0; }\n")
-    flags: list[str] = [
-        f"-Wl,--defsym=__package_start={START:#x}",
-        f"-Wl,--defsym=__package_limit={START + space:#x}",
-    ]
-    command: list[str] = [
-        "arm-none-eabi-gcc",
-        "-mcpu=cortex-m55",
-        "-nostdlib",
-        "-g",
-        "-Wl,-e,main",
-        "-Wl,-Ttext=0x10000000",
-    ]
-    if symbols:
-        command += flags
-    subprocess.run([*command, str(source), "-o", str(folder / "fw.elf")], check=True)
-    return (folder / "fw.elf").read_bytes()
-
-
-@pytest.fixture(scope="module")
-def firmware(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return build_firmware(tmp_path_factory.mktemp("firmware"))
-
-
-@pytest.fixture(scope="module")
-def image(firmware: bytes) -> Image:
-    return pack(firmware, PROGRAM, INPUTS, RunPlan(input_set_count=2, inputs_per_set=2, repeat=3))
+CODE = tiny_elf(0x10000000, b"\xfe\xe7", stack=0x20000400, entry=0x10000009, empty=(0x20000000, 64))
+SYMBOLS = {
+    "__sram_pool_start": 0x31000000, "__sram_pool_end": 0x31000300, "__ddr_end": START + 0x2000, "__stack_limit": 0x100,
+    "__stack_top": 0x500, "__package_start": START, "__package_limit": START + 0x1000,
+}  # fmt: skip
+OPERATORS = {".ethos_hil.operators": b"aten::add.out\naten::copy_\0aten::mul.out\n"}
+FIRMWARE = with_sections(CODE, OPERATORS, SYMBOLS)
+PLAN = RunPlan(input_set_count=2, inputs_per_set=2, repeat=3)
+FULL = RunPlan(
+    2, 2, 7, npu_timeout_ms=5, send_delegate_outputs=False, event_sets=((17, 35), (48,) * 8), method="m" * 31,
+    cuts=(CutAt(0, 4), CutAt(0, 64), CutAt(1, 0)), memory_mode=DeviceMemoryMode.DEDICATED_SRAM,
+    fast_scratch_bytes=384 << 10, printable=True, clocks=Clocks(32_000_000, 25_000_000, 115_200), time_steps=True,
+    stays=True,
+)  # fmt: skip
 
 
 def package_of(image: Image) -> bytes:
@@ -59,99 +47,141 @@ def package_of(image: Image) -> bytes:
     return bytes(section.data())
 
 
-def test_readelf_shows_one_more_loadable_segment_at_the_package_address(image: Image, tmp_path: Path) -> None:
-    (tmp_path / "image.elf").write_bytes(image.elf)
+def test_every_byte_of_an_image(recorded: Recorded) -> None:
+    image = pack(FIRMWARE, PROGRAM, INPUTS, PLAN, run_id=bytes(range(16)))
+    recorded.check(image.elf, "elf")
+    full = package_of(pack(FIRMWARE, PROGRAM, INPUTS, FULL, run_id=bytes(range(16))))
+    recorded.check(full, "all options")
+    recorded.check(PackageHeader.unpack(full), "header")
+    recorded.check(package_of(pack(FIRMWARE, b"", [()], RunPlan(1, 0), run_id=bytes(16))), "nothing")
+
+
+def test_a_plan_says_what_an_execution_counts() -> None:
+    assert [FULL.events(number) for number in range(3)] == [(17, 35), (48,) * 8, (17, 35)]
+    assert (FULL.executions, PLAN.executions) == (14, 6)
+
+
+def test_readelf_shows_one_more_loadable_segment_at_the_package_address(tmp_path: Path) -> None:
+    (tmp_path / "image.elf").write_bytes(pack(FIRMWARE, PROGRAM, INPUTS, PLAN).elf)
     command = ["arm-none-eabi-readelf", "-lSW", str(tmp_path / "image.elf")]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "Warning" not in result.stderr, result.stderr
-    assert "Error" not in result.stderr, result.stderr
+    assert result.stderr == ""
     loads = [line.split() for line in result.stdout.splitlines() if line.strip().startswith("LOAD")]
-    assert [load for load in loads if load[2] == f"{START:#010x}"]
+    assert [load[2] for load in loads] == ["0x10000000", "0x20000000", f"{START:#010x}"]
     assert SECTION_NAME in result.stdout
 
 
-def test_what_was_in_the_firmware_stays_as_it_was(firmware: bytes, image: Image) -> None:
-    before, after = ELFFile(io.BytesIO(firmware)), ELFFile(io.BytesIO(image.elf))
+def test_what_was_in_the_firmware_stays_as_it_was() -> None:
+    before, after = (ELFFile(io.BytesIO(elf)) for elf in (FIRMWARE, pack(FIRMWARE, PROGRAM, INPUTS, PLAN).elf))
     for section in before.iter_sections():
         if section.name != ".shstrtab":
             same = after.get_section_by_name(section.name)
-            assert same.header == section.header or section.name == ""
-            assert same.data() == section.data()
+            assert (same.header, same.data()) == (section.header, section.data())
 
 
-def test_header_describes_program_and_inputs(image: Image) -> None:
+def test_header_and_checksum_describe_program_and_inputs() -> None:
+    image = pack(FIRMWARE, PROGRAM, INPUTS, PLAN)
     package = package_of(image)
     header = PackageHeader.unpack(package)
     assert len(package) == header["total_size"]
-    program = package[header["program_offset"] :][: header["program_size"]]
-    assert program == PROGRAM
+    assert package[header["program_offset"] :][: header["program_size"]] == PROGRAM
     assert header["program_hash"] == hashlib.sha256(PROGRAM).digest() == image.program_hash
-    flat = [tensor for tensors in INPUTS for tensor in tensors]
-    for index, tensor in enumerate(flat):
+    for index, tensor in enumerate(tensor for tensors in INPUTS for tensor in tensors):
         ref = InputRef.unpack(package, header["inputs_offset"] + index * InputRef.size)
         assert package[ref["offset"] :][: ref["size"]] == tensor
         assert ref["offset"] % 32 == 0
+    start = PackageHeader.offset_of("crc32")
+    assert header["crc32"] == zlib.crc32(package[PackageHeader.size :], zlib.crc32(package[:start]))
 
 
-def test_crc_covers_every_byte(image: Image) -> None:
-    package = package_of(image)
-    offset = PackageHeader.offset_of("crc32")
-    expected = PackageHeader.unpack(package)["crc32"]
-    assert zlib.crc32(package[PackageHeader.size :], zlib.crc32(package[:offset])) == expected
-
-
-def test_image_hash_names_the_content_and_run_id_the_run(firmware: bytes, image: Image) -> None:
-    again = pack(firmware, PROGRAM, INPUTS, image.plan)
-    other = pack(firmware, PROGRAM + b"x", INPUTS, image.plan)
+def test_image_hash_names_the_content_and_run_id_the_run() -> None:
+    image, again = (pack(FIRMWARE, PROGRAM, INPUTS, PLAN) for _ in range(2))
+    other = pack(FIRMWARE, PROGRAM + b"x", INPUTS, PLAN)
     assert again.image_hash == image.image_hash != other.image_hash
     assert again.run_id != image.run_id
 
 
-def test_a_program_too_large_says_needed_and_available_bytes(tmp_path: Path) -> None:
-    firmware = build_firmware(tmp_path, space=4096)
-    with pytest.raises(TargetError, match=r"\d+ bytes needed, 4096 available") as caught:
-        pack(firmware, bytes(5000), [[]], RunPlan(1, 0))
-    assert caught.value.kind == "out-of-memory"
+REFUSED: dict[str, tuple[bytes, bytes, Sequence[Sequence[bytes]], RunPlan]] = {
+    "too large": (FIRMWARE, bytes(0x1000), [[]], RunPlan(1, 0)),
+    "inputs too large": (FIRMWARE, b"", [[bytes(0xF00)]] * 2, RunPlan(2, 1)),
+    "no space": (with_sections(CODE, {}, {"__package_start": START}), b"", [[]], RunPlan(1, 0)),
+    "no start": (with_sections(CODE, {}, {"__package_limit": START}), b"", [[]], RunPlan(1, 0)),
+    "not an ELF": (b"hello", b"", [[]], RunPlan(1, 0)),
+    "a long name": (FIRMWARE, b"", [[]], RunPlan(1, 0, method="m" * 32)),
+    "nine events": (FIRMWARE, b"", [[]], RunPlan(1, 0, event_sets=((1,), (1,) * 9))),
+    "no events": (FIRMWARE, b"", [[]], RunPlan(1, 0, event_sets=())),
+    "cuts that descend": (FIRMWARE, b"", [[]], RunPlan(1, 0, cuts=FULL.cuts[::-1])),
+    "a cut twice": (FIRMWARE, b"", [[]], RunPlan(1, 0, cuts=FULL.cuts[:1] * 2)),
+    "too few sets": (FIRMWARE, b"", [[]], RunPlan(2, 0)),
+    "too few inputs": (FIRMWARE, b"", [[b""]], RunPlan(1, 2)),
+    "too many executions": (FIRMWARE, b"", [[]] * 2, RunPlan(2, 0, repeat=5_000_001)),
+}
 
 
-def test_an_elf_that_is_no_firmware_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="__package_start"):
-        pack(build_firmware(tmp_path, symbols=False), b"", [[]], RunPlan(1, 0))
-    with pytest.raises(ToolError, match="not an ELF"):
-        pack(b"hello", b"", [[]], RunPlan(1, 0))
+def test_what_cannot_be_packed(recorded: Recorded) -> None:
+    errors = {}
+    for name, arguments in REFUSED.items():
+        with pytest.raises((EthosHilError, ValueError)) as caught:
+            pack(*arguments)
+        error = caught.value
+        kind = getattr(error, "kind", None)
+        hint = getattr(error, "hint", None)
+        errors[name] = [type(error).__name__, kind and str(kind), getattr(error, "message", str(error)), hint]
+    recorded.check("\n".join(f"{name}: {' | '.join(filter(None, error))}" for name, error in errors.items()))
+    free = 0x1000 - len(package_of(pack(FIRMWARE, b"", [[]], RunPlan(1, 0))))
+    pack(FIRMWARE, bytes(free), [[]], RunPlan(1, 0))
+    pack(FIRMWARE, b"", [[]] * 2, RunPlan(2, 0, repeat=5_000_000))
 
 
-def test_events_fill_the_counters_and_no_more(firmware: bytes) -> None:
-    few = package_of(pack(firmware, b"", [[]], RunPlan(1, 0, event_sets=((17, 35), (48,)))))
-    header = PackageHeader.unpack(few)
-    assert header["event_set_count"] == 2
-    sets = [EventSet.unpack(few, header["event_sets_offset"] + number * EventSet.size) for number in range(2)]
-    assert [entry["events"] for entry in sets] == [(17, 35, 0, 0, 0, 0, 0, 0), (48, 0, 0, 0, 0, 0, 0, 0)]
-    pack(firmware, b"", [[]], RunPlan(1, 0, event_sets=((1,) * 8,)))
-    with pytest.raises(UsageError, match="at most 8 counters"):
-        pack(firmware, b"", [[]], RunPlan(1, 0, event_sets=((1,), (1,) * 9)))
+# --- What is read of an ELF. ---
 
 
-def test_cuts_are_in_the_package_in_order(firmware: bytes) -> None:
-    cuts = (CutAt(0, 4), CutAt(0, 64), CutAt(1, 0))
-    package = package_of(pack(firmware, b"", [[]], RunPlan(1, 0, cuts=cuts)))
-    header = PackageHeader.unpack(package)
-    records = [Cut.unpack(package, header["cuts_offset"] + number * Cut.size) for number in range(header["cut_count"])]
-    assert [CutAt(**cut) for cut in records] == list(cuts)
-    for wrong in (cuts[::-1], (cuts[0], cuts[0])):
-        with pytest.raises(ValueError, match="not ascending"):
-            pack(firmware, b"", [[]], RunPlan(1, 0, cuts=wrong))
+def test_what_a_firmware_states() -> None:
+    firmware = Firmware.read(FIRMWARE)
+    assert firmware.operators == {"aten::add.out", "aten::copy_", "aten::mul.out"}
+    assert firmware == Firmware(
+        0x10000000, 0x300, 0x2000, 0x1000, 0x400, firmware.operators, package_start=START, doubt=None
+    )
+    assert Firmware.read(CODE) == Firmware(0x10000000, None, None, None, None, None)
 
 
-def test_the_memory_mode_is_in_the_package(firmware: bytes) -> None:
-    plan = RunPlan(1, 0, memory_mode=DeviceMemoryMode.DEDICATED_SRAM, fast_scratch_bytes=384 << 10)
-    header = PackageHeader.unpack(package_of(pack(firmware, b"", [[]], plan)))
-    assert (header["memory_mode"], header["fast_scratch_size"]) == (2, 384 << 10)
+def changed(place: int, value: int, code: str = "<H") -> bytes:
+    data = bytearray(CODE)
+    struct.pack_into(code, data, place, value)
+    return bytes(data)
 
 
-def test_a_method_name_that_does_not_fit_is_refused(firmware: bytes) -> None:
-    with pytest.raises(UsageError, match="at most 31"):
-        pack(firmware, b"", [[]], RunPlan(1, 0, method="m" * 32))
+DAMAGED = {
+    "whole": CODE,
+    "of 64 bits": changed(4, 2, "<B"),
+    "cut in its header": CODE[:51],
+    "for x86": changed(18, 3),
+    "entries of 31 bytes": changed(42, 31),
+    "entries beyond the end": changed(44, 99),
+    "nothing to load": changed(44, 0),
+    "no type": changed(52, 0, "<I"),
+    "cut in a segment": CODE[:-1],
+    "more in the file than in memory": changed(52 + 20, 9, "<I"),
+    "two at one address": tiny_elf(0, b"", stack=0, entry=0, empty=(64, 4), parts={7: b"a"}),
+    "side by side": tiny_elf(0, b"", stack=0, entry=0, empty=(64, 4), parts={8: b"a"}),
+    "a thousand and one": tiny_elf(0, b"", stack=0, entry=0, empty=(8, 4), parts={8 + at: b"a" for at in range(999)}),
+}
+
+
+def test_the_segments_of_an_elf(recorded: Recorded) -> None:
+    answers = {}
+    for name, data in DAMAGED.items():
+        try:
+            answers[name] = "; ".join(
+                f"{part.offset} {part.address:#x} {part.load_address:#x} {part.file_size} {part.memory_size}"
+                f"{' x' if part.executable else ''}{' w' if part.writable else ''}"
+                for part in segments(io.BytesIO(data))
+            )
+        except ElfError as error:
+            answers[name] = str(error)
+    recorded.check("\n".join(f"{name}: {answer}" for name, answer in answers.items()))
+    thousand = tiny_elf(0, b"", stack=0, entry=0, empty=(2000, 4), parts={8 + at: b"a" for at in range(998)})
+    assert len(segments(io.BytesIO(thousand))) == 1000
 
 
 # --- The shared binary formats: one definition, both sides equal to it.

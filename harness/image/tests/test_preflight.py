@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.question import Question
+from ethos_hil.base.question import JudgeOptions, Question
 from ethos_hil.base.record import Check
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME, RunPlan, pack
 from ethos_hil.harness.image.preflight import (
-    FAIL,
-    NOTE,
-    OK,
     Destination,
     PreflightFailed,
+    delegation_check,
     examine,
     package_bytes,
     raise_if_failed,
@@ -30,6 +33,7 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.program.placement import CpuCall, Placement
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
@@ -37,156 +41,188 @@ KIB = 1 << 10
 ROOMY = Firmware(0x10000000, 2 << 20, 256 << 20, 256 << 20, 32 * KIB, frozenset(ADD.plan.operators))
 HERE = Destination("ethos-u55-128", "corstone-300", ROOMY)
 NEEDS = Footprint(planned=(20 * KIB,), scratch=30 * KIB, constants=(4 * KIB, 6 * KIB), fast_scratch=0)
+LARGE = dataclasses.replace(NEEDS, fast_scratch=600 * KIB)
+PACKAGE = package_bytes(ADD, 1)
+SORT = CpuCall(
+    3, "aten::sort.values", aten="aten.sort.default", source="net.py:4", reason="TOSA cannot sort", remedy="do"
+)
 
 
 def rows(
-    artifact: Artifact = ADD, place: Destination = HERE, needs: Footprint = NEEDS, input_sets: int = 1,
-    asked: MemoryMode | None = None,
-) -> dict[str, Check]:  # fmt: skip
-    return {check.name: check for check in examine(artifact, place, needs, input_sets=input_sets, asked=asked)}
+    artifact: Artifact = ADD, place: Destination = HERE, needs: Footprint = NEEDS, input_sets: int = 1, **asked: Any
+) -> tuple[Check, ...]:
+    return examine(artifact, place, needs, input_sets=input_sets, **asked)
 
 
-def with_memory(**facts: int) -> Destination:
-    return dataclasses.replace(HERE, firmware=dataclasses.replace(ROOMY, **facts))  # type: ignore[arg-type]
+def at(**facts: Any) -> dict[str, Any]:
+    """The place with a firmware of which some facts are others."""
+    return {"place": dataclasses.replace(HERE, firmware=dataclasses.replace(ROOMY, **facts))}
 
 
-def in_mode(name: str) -> Artifact:
-    return dataclasses.replace(ADD, memory_mode=MemoryMode(name))
+def on(**facts: Any) -> dict[str, Any]:
+    return {"place": dataclasses.replace(HERE, **facts)}
 
 
-def test_what_fits_has_no_failing_row() -> None:
-    checks = rows()
-    assert {check.status for check in checks.values()} == {OK, NOTE}
-    names = ("npu", "command stream", "memory mode", "firmware", "kernels", "package", "scratch", "planned", "stack")
-    assert tuple(checks) == ("delegation", *names)
-    raise_if_failed(tuple(checks.values()))
+def of(**facts: Any) -> dict[str, Any]:
+    return {"artifact": dataclasses.replace(ADD, **facts)}
 
 
-# --- The NPU. ---
+def in_mode(name: str) -> dict[str, Any]:
+    return of(memory_mode=MemoryMode(name))
 
 
-@pytest.mark.parametrize("npu", ["ethos-u55-256", "ethos-u65-256"])
-def test_another_npu_fails_and_names_the_flag(npu: str) -> None:
-    row = rows(place=dataclasses.replace(HERE, npu=npu))["npu"]
-    assert (row.status, row.needed, row.available) == (FAIL, "ethos-u55-128", npu)
-    assert "--npu ethos-u55-128" in str(row.fix)
-
-
-def test_a_newer_command_stream_or_architecture_fails() -> None:
+def with_words(config: int, identity: int) -> dict[str, Any]:
+    """The program with other words in its command stream: what is added to each."""
     data = bytearray(ADD.pte)
-    at = data.index(b"COP1")
-    config, identity = struct.unpack_from("<II", data, at + 8)
-    for words, fits in (
-        ((config | 1 << 4, identity), False),  # another stream version
-        ((config, identity + (1 << 28)), False),  # another major version
-        ((config, identity + (1 << 20)), False),  # a newer minor version
-        ((config, identity - (1 << 16)), True),  # another patch
-    ):
-        struct.pack_into("<II", data, at + 8, *words)
-        row = rows(Artifact.of_program(bytes(data), "changed.pte"))["command stream"]
-        assert row.status == (OK if fits else FAIL), row
-        assert (row.fix is None) is fits
+    place = data.index(b"COP1") + 8
+    words = struct.unpack_from("<II", data, place)
+    struct.pack_into("<II", data, place, words[0] + config, words[1] + identity)
+    return {"artifact": Artifact.of_program(bytes(data), "changed.pte")}
 
 
-def test_a_memory_mode_other_than_asked_for_fails() -> None:
-    assert rows(asked=MemoryMode("Shared_Sram"))["memory mode"].status == OK
-    row = rows(asked=MemoryMode("Sram_Only"))["memory mode"]
-    assert (row.status, row.needed, row.available) == (FAIL, "Shared_Sram", "Sram_Only")
-    assert "--memory-mode Shared_Sram" in str(row.fix)
-    mute = dataclasses.replace(ADD, memory_mode=None)
-    assert rows(mute)["memory mode"].status == NOTE
+def text(checks: Iterable[Check]) -> str:
+    return "\n".join(
+        f"{check.status:4}  {' | '.join(filter(None, (check.name, check.needed, check.available, check.fix)))}"
+        for check in checks
+    )
 
 
-# --- The firmware. ---
+SOME_CALL = dataclasses.replace(SORT, operator=ADD.plan.operators[0])
+CASES: dict[str, dict[str, Any]] = {
+    "fits": {},
+    "another size": on(npu="ethos-u55-256"),
+    "another family": on(npu="ethos-u65-256"),
+    "nothing delegated": of(npu=None, delegates=(), memory_mode=None),
+    "another stream version": with_words(1 << 4, 0),
+    "another major version": with_words(0, 1 << 28),
+    "a newer minor version": with_words(0, 1 << 20),
+    "an older patch": with_words(0, -(1 << 16)),
+    "Vela is known": of(versions={"ethos-u-vela": "5.1.0"}),
+    "its mode is asked for": {"asked": MemoryMode("Shared_Sram")},
+    "another mode is asked for": {"asked": MemoryMode("Sram_Only")},
+    "no mode is stated": of(memory_mode=None),
+    "firmware of another board": at(start=0x11000000),
+    "firmware of no board": at(start=5),
+    "firmware of other sources": at(doubt="it is old; run `make firmware`"),
+    "no kernels": at(operators=frozenset({"aten::add.out"})),
+    "no kernel for a known call": of(placement=Placement(2, (SOME_CALL,)))
+    | at(operators=frozenset(ADD.plan.operators[1:]), doubt="it is old"),
+    "an ELF that tells nothing": on(firmware=Firmware(0x10000000, None, None, None, None, None)),
+    "a runner": on(firmware=None),
+    "a runner in Dedicated_Sram": in_mode("Dedicated_Sram") | on(firmware=None),
+    "SRAM for both": at(sram=50 * KIB),
+    "SRAM for the scratch": at(sram=50 * KIB - 1),
+    "SRAM for the scratch alone": at(sram=30 * KIB),
+    "SRAM for neither": at(sram=30 * KIB - 1),
+    "the scratch fits nowhere": at(sram=10 * KIB, ddr=PACKAGE + 25 * KIB),
+    "constants in SRAM": in_mode("Sram_Only") | at(sram=56 * KIB),
+    "constants in DDR": in_mode("Sram_Only") | at(sram=56 * KIB - 1),
+    "constants and scratch in DDR": in_mode("Sram_Only") | at(sram=9 * KIB),
+    "a fast scratch": in_mode("Dedicated_Sram") | {"needs": LARGE} | at(sram=600 * KIB, ddr=PACKAGE + 50 * KIB),
+    "a fast scratch too large": in_mode("Dedicated_Sram") | {"needs": LARGE} | at(sram=599 * KIB),
+    "a fast scratch of 384 KiB": in_mode("Dedicated_Sram") | {"needs": LARGE} | at(sram=384 * KIB),
+    "no fast scratch": in_mode("Dedicated_Sram") | {"needs": LARGE} | at(sram=9),
+    "no DDR for planned memory": in_mode("Dedicated_Sram") | {"needs": LARGE} | at(ddr=PACKAGE + 49 * KIB),
+    "a fast scratch that is unknown": in_mode("Dedicated_Sram")
+    | {"needs": dataclasses.replace(NEEDS, unknown="no such command")},
+    "several plans": {"needs": dataclasses.replace(NEEDS, planned=(KIB, 64 * KIB, 1))} | at(sram=50 * KIB),
+    "a package that fits": at(package=PACKAGE),
+    "a package too large": at(package=PACKAGE - 1),
+    "a package of two sets": at(package=PACKAGE) | {"input_sets": 2},
+}
 
 
-def test_the_firmware_of_another_board_fails() -> None:
-    row = rows(place=with_memory(start=0x11000000))["firmware"]
-    assert (row.status, row.needed) == (FAIL, "corstone-300")
-    assert "corstone-320" in row.available
-    assert "ETHOS_HIL_FIRMWARE" in str(row.fix)
+@pytest.mark.parametrize("case", CASES)
+def test_all_rows_of_a_preflight(case: str, recorded: Recorded) -> None:
+    recorded.check(text(rows(**CASES[case])))
 
 
-def test_missing_kernels_are_listed() -> None:
-    poor = dataclasses.replace(HERE, firmware=dataclasses.replace(ROOMY, operators=frozenset({"aten::add.out"})))
-    row = rows(place=poor)["kernels"]
-    assert row.status == FAIL
-    for operator in ADD.plan.operators:
-        assert operator in row.needed
-    assert "add-a-kernel" in str(row.fix)
-    assert "make firmware" not in str(row.fix), "that would build the same firmware"
+def test_failures_make_one_error_with_every_row_and_fix(recorded: Recorded) -> None:
+    cases = {case: rows(**CASES[case]) for case in CASES}
+    errors = {case: PreflightFailed(checks) for case, checks in cases.items() if "fail" in {c.status for c in checks}}
+    place = dataclasses.replace(at(package=9)["place"], npu="ethos-u55-256")
+    errors["two of them"] = PreflightFailed(rows(place=place))
+    assert len(errors["two of them"].checks) == 10
+    recorded.check({case: [error.kind, error.message, error.hint] for case, error in errors.items()})
+    raise_if_failed(cases["fits"])
+    with pytest.raises(PreflightFailed) as caught:
+        raise_if_failed(cases["another size"])
+    assert caught.value.exit_status == 1
 
 
-def test_an_elf_that_tells_nothing_gives_notes() -> None:
-    mute = Firmware(0x10000000, None, None, None, None, None)
-    checks = rows(place=dataclasses.replace(HERE, firmware=mute))
-    assert {checks[name].status for name in ("kernels", "package", "scratch", "planned", "stack")} == {NOTE}
+# --- What has to be on the NPU. ---
 
 
-def test_a_runner_gives_one_note_for_all_that_it_does_not_tell() -> None:
-    checks = rows(place=dataclasses.replace(HERE, firmware=None))
-    assert tuple(checks) == ("delegation", "npu", "command stream", "memory mode", "runner")
-    assert checks["runner"].status == NOTE
-    dedicated = rows(in_mode("Dedicated_Sram"), dataclasses.replace(HERE, firmware=None))["runner"]
-    assert "--memory-mode Shared_Sram" in str(dedicated.fix)
+def with_calls(*calls: CpuCall, delegated: int = 2, **facts: Any) -> Artifact:
+    delegates = ADD.delegates if delegated else ()
+    facts = {"key": "1" * 64, "scheme": "a8w8"} | facts
+    return dataclasses.replace(ADD, placement=Placement(delegated, calls), delegates=delegates, **facts)
 
 
-# --- Memory. ---
+NINE = [dataclasses.replace(SORT, source=f"net.py:{line}") for line in range(9)]
+DEMANDS = {
+    "one on the CPU": (JudgeOptions(), with_calls(SORT)),
+    "all on the CPU": (JudgeOptions(), with_calls(*[SORT] * 3, delegated=0)),
+    "nothing at all": (JudgeOptions(), with_calls(delegated=0)),
+    "the CPU is allowed": (JudgeOptions(allow_cpu_only=True), with_calls(SORT, delegated=0)),
+    "all is demanded and there": (JudgeOptions(require_delegated=True), with_calls()),
+    "all is demanded": (JudgeOptions(require_delegated=True), with_calls(SORT)),
+    "all is demanded, nine are not": (JudgeOptions(require_delegated=True), with_calls(*NINE)),
+    "one is allowed": (JudgeOptions(max_cpu_ops=1), with_calls(SORT)),
+    "one is allowed, two are there": (JudgeOptions(max_cpu_ops=1), with_calls(SORT, SORT)),
+    "nine are allowed, none is on the NPU": (JudgeOptions(max_cpu_ops=9), with_calls(SORT, delegated=0)),
+    "a conversion": (JudgeOptions(require_delegated=True), with_calls(CpuCall(0, "a::quantize_per_x", "conversion"))),
+    "state": (JudgeOptions(require_delegated=True), with_calls(CpuCall(0, "aten::copy_", "state"))),
+    "not quantised": (JudgeOptions(), with_calls(SORT, delegated=0, scheme=None)),
+    "not lowered here": (JudgeOptions(), with_calls(SORT, delegated=0, scheme=None, key="")),
+    "delegates of an unknown size": (JudgeOptions(), dataclasses.replace(with_calls(), placement=Placement(0, ()))),
+}
 
 
-def test_scratch_comes_before_planned_memory_and_what_spills_is_a_note() -> None:
-    checks = rows(place=with_memory(sram=40 * KIB))
-    assert checks["scratch"].status == OK
-    assert checks["planned"].status == NOTE, "10 KiB of SRAM are left for 20"
-    assert "DDR" in checks["planned"].available
-    checks = rows(place=with_memory(sram=10 * KIB))
-    assert (checks["scratch"].status, checks["planned"].status) == (NOTE, NOTE)
+def test_what_is_demanded_is_checked(recorded: Recorded) -> None:
+    """A message names operators, lines, reasons and the way out."""
+    checks = {case: delegation_check(artifact, demand) for case, (demand, artifact) in DEMANDS.items()}
+    recorded.check("\n".join(f"{case}: {text([check])}" for case, check in checks.items()))
+    with pytest.raises(PreflightFailed, match="nothing is on the NPU; on the CPU: 3 x aten") as caught:
+        raise_if_failed([checks["all on the CPU"]])
+    assert (caught.value.kind, caught.value.exit_status) == ("delegation", 1)
 
 
-def test_what_fits_nowhere_fails() -> None:
-    package = package_bytes(ADD, 1)
-    checks = rows(place=with_memory(sram=10 * KIB, ddr=package + 25 * KIB))
-    assert checks["scratch"].status == FAIL
-    assert checks["scratch"].needed == "30,720 bytes"
-    assert "10,240 bytes of SRAM" in checks["scratch"].available
-    assert f"{25 * KIB:,} bytes of DDR" in checks["scratch"].available
-    assert checks["planned"].status == NOTE, "the DDR is still free"
+SORTS = """
+import torch
 
 
-def test_sram_only_needs_constants_and_scratch_in_sram_and_is_shared_sram_otherwise() -> None:
-    tables = 16 * KIB
-    checks = rows(in_mode("Sram_Only"), with_memory(sram=40 * KIB + tables))
-    assert checks["constants"].status == checks["scratch"].status == OK
-    checks = rows(in_mode("Sram_Only"), with_memory(sram=39 * KIB + tables))
-    assert checks["constants"].status == NOTE
-    assert "stay in DDR, as with Shared_Sram" in checks["constants"].available
-    assert checks["scratch"].status == OK
-    assert rows(in_mode("Sram_Only"), with_memory(sram=9 * KIB))["scratch"].status == NOTE
+class Sort(torch.nn.Module):
+    def forward(self, x):
+        return x.sort(-1)[0]
 
 
-def test_a_dedicated_sram_is_for_the_fast_scratch_alone() -> None:
-    needs = dataclasses.replace(NEEDS, fast_scratch=600 * KIB)
-    place = with_memory(sram=600 * KIB, ddr=package_bytes(ADD, 1) + 50 * KIB)
-    checks = rows(in_mode("Dedicated_Sram"), place, needs)
-    assert checks["fast scratch"].status == checks["scratch"].status == checks["planned"].status == OK
-    assert "DDR" in checks["scratch"].available
-    checks = rows(in_mode("Dedicated_Sram"), with_memory(sram=599 * KIB), needs)
-    assert checks["fast scratch"].status == FAIL
-    assert checks["fast scratch"].fix == "--memory-mode Dedicated_Sram_512KB", "the largest limit that fits"
-    tiny = rows(in_mode("Dedicated_Sram"), with_memory(sram=9), needs)["fast scratch"]
-    assert tiny.fix == "--memory-mode Shared_Sram"
-    full = rows(in_mode("Dedicated_Sram"), dataclasses.replace(place, firmware=dataclasses.replace(
-        ROOMY, ddr=package_bytes(ADD, 1) + 49 * KIB)), needs)  # fmt: skip
-    assert full["planned"].status == FAIL
+def sorts():
+    return Sort(), (torch.rand(2, 9),)
+"""
 
 
-def test_a_package_too_large_asks_for_fewer_input_sets_where_that_helps() -> None:
-    size = package_bytes(ADD, 1)
-    assert rows(place=with_memory(package=size))["package"].status == OK
-    row = rows(place=with_memory(package=size), input_sets=2)["package"]
-    assert (row.status, row.fix) == (FAIL, "fewer input sets at once")
-    assert "2 input sets" in row.needed
-    assert rows(place=with_memory(package=size - 1))["package"].fix == "a smaller program or input"
+@pytest.mark.slow
+def test_a_program_of_which_nothing_is_delegated_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net.py").write_text(SORTS)
+    monkeypatch.chdir(tmp_path)
+    from ethos_hil.harness.cli import commands
+
+    with pytest.raises(PreflightFailed, match=r"aten::sort.values at net.py:7 \(TOSA cannot sort\)"):
+        commands.run(Question("net.py:sorts"), commands.RunFiles(Path("failed.json"), None, Path("runs")))
+    record = json.loads(Path("failed.json").read_text())
+    assert (record["verdict"], record["failure"]["kind"]) == ("failed", "delegation")
+    (call,) = [call for call in record["artifact"]["cpu_calls"] if call["kind"] == "operator"]
+    assert (call["aten"], call["source"], call["reason"]) == ("aten.sort.default", "net.py:7", "TOSA cannot sort")
+    question = Question("net.py:sorts", allow_cpu_only=True)
+    assert commands.run(question, commands.RunFiles(Path("passed.json"), None, Path("runs"))) == 0
+    record = json.loads(Path("passed.json").read_text())
+    assert (record["verdict"], record["artifact"]["delegated"]) == ("verified", 0)
+    assert [output["reference"] for output in record["outputs"]] == ["the host's kernels"]
+    assert record["artifact"]["cpu_ops"] == [call["operator"] for call in record["artifact"]["cpu_calls"]]
+
+
+# --- What it stands on. ---
 
 
 @pytest.mark.parametrize("sets", [1, 3])
@@ -197,40 +233,22 @@ def test_the_package_is_as_large_as_the_one_that_is_packed(sets: int) -> None:
     assert package_bytes(ADD, sets) == PackageHeader.unpack(package)["total_size"] == len(package)
 
 
-def test_failures_make_one_error_with_every_row_and_fix() -> None:
-    place = dataclasses.replace(with_memory(package=9), npu="ethos-u55-256")
-    with pytest.raises(PreflightFailed) as caught:
-        raise_if_failed(tuple(rows(place=place).values()))
-    error = caught.value
-    assert error.kind == "npu-mismatch", "of the first that failed"
-    assert error.exit_status == 1
-    assert "npu needs ethos-u55-128, available: ethos-u55-256" in error.message
-    assert "package needs" in error.message
-    assert "--npu ethos-u55-128" in str(error.hint)
-    assert len(error.checks) == 10
-
-
-# --- What it stands on. ---
-
-
 def test_the_built_firmware_tells_its_memory() -> None:
     for soc, start, sram in (("corstone-300", 0x10000000, 2 << 20), ("corstone-320", 0x11000000, 3 << 20)):
         firmware = Firmware.read(find_firmware(soc))
         assert firmware.start == start
-        assert firmware.sram is not None
-        assert firmware.sram >= sram
+        assert (firmware.sram or 0) >= sram
         assert firmware.ddr == firmware.package == 256 << 20
-        assert firmware.stack is not None
-        assert firmware.stack >= 16 * KIB
+        assert (firmware.stack or 0) >= 16 * KIB
 
 
 def test_the_device_misses_the_kernels_that_preflight_misses() -> None:
     pte = ADD.pte.replace(b"quantized_decomposed::quantize_per", b"quantized_decomposed::quantise_per")
     strange = Artifact.of_program(pte, "strange.pte")
     firmware = find_firmware()
-    row = rows(strange, dataclasses.replace(HERE, firmware=Firmware.read(firmware)))["kernels"]
-    assert row.status == FAIL
-    assert row.needed == "quantized_decomposed::quantise_per_tensor.out"
+    checks = rows(strange, dataclasses.replace(HERE, firmware=Firmware.read(firmware)))
+    (row,) = (check for check in checks if check.name == "kernels")
+    assert (row.status, row.needed) == ("fail", "quantized_decomposed::quantise_per_tensor.out")
     inputs = [bytes(tensor.nbytes) for tensor in ADD.plan.input_tensors]
     target = VirtualTarget("ethos-u55-128")
     target.load(pack(firmware, pte, [inputs], RunPlan(1, len(inputs))))
@@ -250,33 +268,39 @@ def test_a_run_ends_before_it_boots_and_before_the_reference_is_computed(monkeyp
         run_artifact(ADD, target, Question("add", inputs=(inputs,)))
 
 
-# --- The program's needs. ---
-
-
 def test_a_footprint_is_read_from_the_program() -> None:
     footprint = Footprint.of(ADD)
     blob = ADD.delegates[0].blob
-    assert footprint.planned == ADD.plan.planned_sizes
-    assert footprint.scratch == blob.scratch_size
-    assert footprint.constants == (len(blob.command_stream), len(blob.weights))
-    assert (footprint.fast_scratch, footprint.unknown) == (0, None)
-    assert memory_mode(ADD, footprint, None) is DeviceMemoryMode.SHARED_SRAM
-    assert memory_mode(in_mode("Dedicated_Sram_384KB"), footprint, 0) is DeviceMemoryMode.DEDICATED_SRAM
-    assert memory_mode(in_mode("Sram_Only"), footprint, None) is DeviceMemoryMode.SRAM_ONLY
-    assert memory_mode(in_mode("Sram_Only"), footprint, 1 << 20) is DeviceMemoryMode.SRAM_ONLY
-    assert memory_mode(in_mode("Sram_Only"), footprint, 1 << 10) is DeviceMemoryMode.SHARED_SRAM
-    mute = dataclasses.replace(ADD, memory_mode=None)
-    assert memory_mode(mute, footprint, None) is DeviceMemoryMode.SHARED_SRAM
-    assert memory_mode(mute, dataclasses.replace(footprint, fast_scratch=1), None) is DeviceMemoryMode.DEDICATED_SRAM
+    assert footprint == Footprint(
+        ADD.plan.planned_sizes, blob.scratch_size, (len(blob.command_stream), len(blob.weights)), 0
+    )
+    nothing = Footprint.of(dataclasses.replace(ADD, delegates=(), npu=None))
+    assert nothing == Footprint(ADD.plan.planned_sizes, 0, (), 0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "fast", "sram", "expected"),
+    [
+        (None, 0, None, DeviceMemoryMode.SHARED_SRAM),
+        (None, 1, None, DeviceMemoryMode.DEDICATED_SRAM),
+        ("Shared_Sram", 1, None, DeviceMemoryMode.SHARED_SRAM),
+        ("Dedicated_Sram_384KB", 0, 0, DeviceMemoryMode.DEDICATED_SRAM),
+        ("Sram_Only", 0, None, DeviceMemoryMode.SRAM_ONLY),
+        ("Sram_Only", 0, 56 * KIB, DeviceMemoryMode.SRAM_ONLY),
+        ("Sram_Only", 0, 56 * KIB - 1, DeviceMemoryMode.SHARED_SRAM),
+    ],
+)
+def test_the_mode_of_the_device(mode: str | None, fast: int, sram: int | None, expected: DeviceMemoryMode) -> None:
+    artifact = dataclasses.replace(ADD, memory_mode=MemoryMode(mode) if mode else None)
+    needs = dataclasses.replace(NEEDS, fast_scratch=fast, scratch=30 * KIB - 31, constants=(4 * KIB - 31, 6 * KIB))
+    assert memory_mode(artifact, needs, sram) is expected
 
 
 def test_a_stream_that_cannot_be_decoded_leaves_the_fast_scratch_unknown() -> None:
     data = bytearray(ADD.pte)
     start = data.index(b"COP1") + 32
     data[start : start + 4] = (0x3F8).to_bytes(4, "little")  # no such command
-    damaged = dataclasses.replace(
-        Artifact.of_program(bytes(data), "damaged.pte"), memory_mode=MemoryMode("Dedicated_Sram")
-    )
-    footprint = Footprint.of(damaged)
-    assert footprint.unknown is not None
-    assert rows(damaged, needs=footprint)["fast scratch"].status in (OK, NOTE)
+    damaged = Artifact.of_program(bytes(data), "damaged.pte")
+    for mode, known in ((MemoryMode("Dedicated_Sram"), False), (None, False), (MemoryMode("Shared_Sram"), True)):
+        footprint = Footprint.of(dataclasses.replace(damaged, memory_mode=mode))
+        assert (footprint.unknown is None) is known
