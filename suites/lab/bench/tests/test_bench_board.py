@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import TargetError, TargetNotAvailable
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.boards.loader import load, start
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.image.pack import Image
@@ -36,19 +35,6 @@ UART = """
 """
 """Sets the UART up, and says so with READY: what comes before is lost."""
 READY = b">"
-ECHO = """
-receive:
-    ldr r1, [r7, #4]
-    lsls r1, #30
-    bpl receive
-    ldr r2, [r7]
-send:
-    ldr r1, [r7, #4]
-    lsls r1, #31
-    bmi send
-    str r2, [r7]
-    b receive
-"""
 COUNT = """
     ldr r3, =BYTES
 next:
@@ -140,28 +126,6 @@ def test_power_goes_and_comes(make_bench: MakeBench, make_image: MakeImage) -> N
     verify(bench, make_image)
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        ("gdb-dies:20", FailureKind.PROBE),
-        ("gdb-mute:20", FailureKind.PROBE),
-        ("stuck:0x10000100:4:0xff", FailureKind.READBACK),
-    ],
-)
-def test_a_bad_server_is_seen_and_healed(
-    make_bench: MakeBench, make_image: MakeImage, fault: str, kind: FailureKind
-) -> None:
-    bench = make_bench(fault)
-    image = make_image("add")
-    remote = attach(bench)
-    with pytest.raises(TargetError) as caught:
-        load(remote, image.elf, words=WORDS, vector_table=SOC.boot, soc=SOC)
-    assert caught.value.kind == kind
-    remote.close()
-    bench.tell("heal")
-    verify(bench, make_image)
-
-
 @pytest.mark.parametrize("fault", ["npu-hang", "npu-dead", "hang:400", "reset:400", "brown-out:400", "cut:400"])
 def test_a_bad_board_is_seen_and_healed(make_bench: MakeBench, make_image: MakeImage, fault: str) -> None:
     bench = make_bench(fault)
@@ -172,14 +136,6 @@ def test_a_bad_board_is_seen_and_healed(make_bench: MakeBench, make_image: MakeI
             hear(port, image, 2)
     bench.tell("heal")
     verify(bench, make_image)
-
-
-def test_a_fault_that_is_none_is_refused(make_bench: MakeBench) -> None:
-    bench = make_bench()
-    with pytest.raises(TargetNotAvailable, match="no fault 'fire'"):
-        bench.tell("fault fire")
-    with pytest.raises(TargetNotAvailable, match="status 2"):
-        make_bench("fire")
 
 
 @pytest.mark.parametrize("longest", [SECONDS, pytest.param(1 / 0.85, marks=pytest.mark.proof)])
@@ -203,17 +159,3 @@ def test_the_line_is_as_fast_as_it_says(make_bench: MakeBench, assemble: Assembl
         seconds = time.monotonic() - began
         assert 0.95 < seconds < longest
         assert {(second - first) % 256 for first, second in pairwise(heard)} == {1}
-
-
-def test_ends_of_other_speeds_hear_noise(make_bench: MakeBench, assemble: Assemble) -> None:
-    bench = make_bench()
-    with SerialLine(bench.serial, 115200) as port:
-        run_elf(bench, program(assemble, ECHO, divider=27))
-        assert listen(port, 1) != READY
-        port.write(b"hello, board")
-        assert listen(port, 12, 1) != b"hello, board"
-        port.drop_input()
-        port.baud = 921600
-        port.write(b"hello, board")
-        assert listen(port, 12) == b"hello, board"
-        assert bench.status()["to-board"]["garbled"] == 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import time
 from collections.abc import Callable
@@ -33,8 +32,6 @@ pytestmark = pytest.mark.product
 
 NPU = "ethos-u55-128"
 FIRST, FAST = 115200, 921600
-TOO_FAST = 3_000_000
-"""The UART divides 25 MHz by 16 at least. A board file with it would be refused; a cable may be the reason as well."""
 SECONDS = 30.0
 TRIES = 4
 """On a busy computer the board is late, and a link takes an answer that is a second late for a speed that does not
@@ -42,9 +39,6 @@ work: then the upload goes on at the first speed, which is right too."""
 DATA = random.Random(19).randbytes(40_000)
 RUBBISH = bytes([0x55]) * 3000
 """More than the monitor takes before it thinks that it has the wrong speed: firmware/monitor/monitor.cc."""
-
-
-# --- A run on a board is in its record: how the program came there, and what the line lost on the way
 
 
 class Twice(nn.Module):
@@ -77,17 +71,6 @@ def recorded(file: Path) -> Record:
     return run(Twice(), torch.rand(1, 4, 8, 8), npu=NPU, target=f"board:{file}").record
 
 
-def test_a_real_boards_cycles_are_measured(tmp_path: Path) -> None:
-    """Of the same file without `simulated`; nothing is run."""
-    path = tmp_path / "mine.toml"
-    path.write_text('extends = "mps3-an547"\nnpus = ["ethos-u55-128"]\n[link]\nurl = "/dev/ttyACM0"\n')
-    target = BoardTarget(find_board(str(path)), NPU)
-    assert (target.cycle_provenance, target.cpu_unit) == ("measured", "cycles")
-
-
-# --- A board without a probe: its controller loads an image from a card; the firmware stays when its program has run
-
-
 @pytest.mark.slow
 def test_the_firmware_of_a_card_stays_and_takes_programs(
     make_bench: MakeBench, make_image: Callable[..., Image], tmp_path: Path
@@ -105,26 +88,6 @@ def test_the_firmware_of_a_card_stays_and_takes_programs(
         outcome = target.run(timeout=30)
         assert outcome.board is not None
         assert (outcome.board.server, outcome.board.loaded, len(outcome.runs)) == ("none", False, 1)
-
-
-# --- A speed that the board cannot have costs time, and is a note of the run
-
-
-@pytest.mark.slow
-def test_a_speed_that_does_not_work_is_told(
-    make_bench: MakeBench, make_image: Callable[..., Image], tmp_path: Path
-) -> None:
-    bench = make_bench()
-    board = find_board(str(bench.write_board_file(tmp_path)))
-    hasty = dataclasses.replace(board, link=dataclasses.replace(board.link, fastest_baud=TOO_FAST))
-    target = BoardTarget(hasty, NPU)
-    target.load(make_image())
-    outcome = target.run(timeout=60.0)
-    assert outcome.runs
-    assert outcome.board is not None
-    assert outcome.board.baud == board.link.baud
-    (note,) = outcome.notes
-    assert note.startswith("the two ends do not understand each other at 3,000,000 baud, so the line had 115,200")
 
 
 # --- Uploads that a host gives up, or the line damages: what the next one finds, without a probe
@@ -173,9 +136,6 @@ def test_frames_that_the_line_damages_are_counted_for_their_own_upload(make_benc
         assert link.upload(bytes(20_000), Deadline(60)).damaged > 0
         bench.tell("heal")
         assert link.upload(bytes(2_000), Deadline(60)).damaged == 0
-
-
-# --- A monitor that went back to its first speed, because of rubbish on the line, is met there and brought back
 
 
 @pytest.mark.parametrize("when", ["before", "amid"])

@@ -5,22 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.suites.lab.bench.faults import ON_THE_LINE, BenchFault, FaultSpec, LineFaults, Way
+from ethos_hil.suites.lab.bench.faults import ON_THE_LINE, BenchFault, FaultSpec, LineFaults
 
 DATA = bytes(range(256)) * 400
-
-
-@pytest.mark.parametrize(
-    ("text", "spec"),
-    [
-        ("drop", FaultSpec(BenchFault.DROP, (5000,), tuple(Way))),
-        ("to-host.delay:100", FaultSpec(BenchFault.DELAY, (100, 400), (Way.TO_HOST,))),
-        ("stuck:0x31000000:4", FaultSpec(BenchFault.STUCK, (0x31000000, 4, 1, 0))),
-        ("npu-dead", FaultSpec(BenchFault.NPU_DEAD, ())),
-    ],
-)
-def test_a_fault_is_read(text: str, spec: FaultSpec) -> None:
-    assert FaultSpec.parse(text) == spec
 
 
 @pytest.mark.parametrize(

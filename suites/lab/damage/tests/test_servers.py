@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -37,9 +34,9 @@ def case(*tricks: PlannedTrick, traits: PeerTraits = PLAIN) -> ServerCase:
     return ServerCase(1, 1, traits, tricks)
 
 
-def seen(trick: str, traits: PeerTraits = PLAIN, every: int = 0) -> set[str]:
+def seen(trick: str, traits: PeerTraits) -> set[str]:
     """Return the findings when a trick is played at each answer in turn."""
-    endings = [examine(case(PlannedTrick(trick, first, every), traits=traits)) for first in range(40)]
+    endings = [examine(case(PlannedTrick(trick, first, 0), traits=traits)) for first in range(40)]
     return {ending.finding.split(":")[0] for ending in endings} - {""}
 
 
@@ -57,38 +54,11 @@ def test_hostile_servers_get_no_success_that_is_none() -> None:
 # --- what is broken is found
 
 
-def test_a_checksum_that_is_not_checked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seen("noise") == set()
+class Believing(stream.RspPacket):
+    """A packet whose checksum is right, whatever it is."""
 
-    class Believing(stream.RspPacket):
-        def __init__(self, content: bytes, sound: bool, notification: bool = False) -> None:
-            super().__init__(content, True, notification)
-
-    monkeypatch.setattr(stream, "RspPacket", Believing)
-    assert "a packet with a wrong checksum was taken for an answer" in seen("noise")
-
-
-def test_a_finding_is_shown_with_the_tricks_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = loader.store
-    monkeypatch.setattr(loader, "store", lambda *a, **b: original(*a, **{**b, "verify": False}))
-    several = case(PlannedTrick("between", 3, 0), PlannedTrick("forget", 8, 1), PlannedTrick("between", 9, 0))
-    ending = examine_smallest(several)
-    assert ending.finding == "success, and the program is not in memory"
-    assert ending.case.startswith("forget at 8 and every 1; ")
-
-
-def test_a_comparison_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seen("forget") == set()
-    original = loader.store
-    monkeypatch.setattr(loader, "store", lambda *a, **b: original(*a, **{**b, "verify": False}))
-    assert "success, and the program is not in memory" in seen("forget")
-
-
-def test_registers_that_are_not_read_back_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seen("wrong_register") == set()
-    monkeypatch.setattr(loader, "_set_registers", believing)
-    monkeypatch.setattr(loader, "make_sure_parked", lambda *_: None)
-    assert any(finding.startswith("success, and the registers are") for finding in seen("wrong_register"))
+    def __init__(self, content: bytes, sound: bool, notification: bool = False) -> None:
+        super().__init__(content, True, notification)
 
 
 def believing(remote: GdbRemote, point: StartPoint, deadline: Deadline | None) -> None:
@@ -97,51 +67,72 @@ def believing(remote: GdbRemote, point: StartPoint, deadline: Deadline | None) -
         remote.write_register(name, value, deadline)
 
 
-def test_a_damaged_line_that_is_given_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seen("noise", dataclasses.replace(PLAIN, no_ack=False)) == set()
-    monkeypatch.setattr(stream, "_TRIES", 1)
-    assert seen("noise", dataclasses.replace(PLAIN, no_ack=False)) == {"a server that can be served was not"}
+def strict(self: GdbRemote, answer: bytes, what: str) -> bytes:
+    """Read an answer that has to be right."""
+    return bytes.fromhex(answer.decode("ascii"))
 
 
-def test_another_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def strict(self: GdbRemote, answer: bytes, what: str) -> bytes:
-        return bytes.fromhex(answer.decode("ascii"))
-
-    monkeypatch.setattr(GdbRemote, "_data", strict)
-    assert "ended with crashed" in seen("lie")
+def unverified(*arguments: Any, **options: Any) -> Any:
+    return STORE(*arguments, **{**options, "verify": False})
 
 
-def test_a_slow_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "LIMIT_SECONDS", 0.2)
-    assert "took 0.3 s" in seen_once("silence")
+STORE = loader.store
+SABOTAGES: dict[str, tuple[str, PeerTraits, dict[tuple[Any, str], Any], str]] = {
+    "no checksum": (
+        "noise",
+        PLAIN,
+        {(stream, "RspPacket"): Believing},
+        "a packet with a wrong checksum was taken for an answer",
+    ),
+    "no comparison": (
+        "forget",
+        PLAIN,
+        {(loader, "store"): unverified},
+        "success, and the program is not in memory",
+    ),
+    "registers not read back": (
+        "wrong_register",
+        PLAIN,
+        {(loader, "_set_registers"): believing, (loader, "make_sure_parked"): lambda *_: None},
+        "success, and the registers are",
+    ),
+    "given up": (
+        "noise",
+        dataclasses.replace(PLAIN, no_ack=False),
+        {(stream, "_TRIES"): 1},
+        "a server that can be served was not",
+    ),
+    "another exception": ("lie", PLAIN, {(GdbRemote, "_data"): strict}, "ended with crashed"),
+}
 
 
-def test_an_error_without_the_server_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "_NAME", "somebody else")
+@pytest.mark.parametrize("name", SABOTAGES)
+def test_what_is_broken_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trick, traits, changes, finding = SABOTAGES[name]
+    assert seen(trick, traits) == set()
+    for (place, attribute), value in changes.items():
+        monkeypatch.setattr(place, attribute, value)
+    assert any(text.startswith(finding) for text in seen(trick, traits))
+
+
+def test_a_finding_is_shown_with_the_tricks_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "store", unverified)
+    several = case(PlannedTrick("between", 3, 0), PlannedTrick("forget", 8, 1), PlannedTrick("between", 9, 0))
+    ending = examine_smallest(several)
+    assert ending.finding == "success, and the program is not in memory"
+    assert ending.case.startswith("forget at 8 and every 1; ")
+
+
+def test_a_slow_end_and_an_error_without_the_server_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(servers, "LIMIT_SECONDS", 0.2)
+        assert "took 0.3 s" in examine(case(PlannedTrick("silence", 5, 0))).finding
     make: Callable[..., Any] = servers.GdbRemote
+    monkeypatch.setattr(servers, "_NAME", "somebody else")
     monkeypatch.setattr(servers, "GdbRemote", lambda stream, server, seconds: make(stream, server="x", seconds=seconds))
-    assert "an error does not name the server" in seen_once("close")
+    assert "an error does not name the server" in examine(case(PlannedTrick("close", 5, 0))).finding
 
 
-def seen_once(trick: str) -> str:
-    return examine(case(PlannedTrick(trick, 5, 0))).finding
-
-
-def hang() -> None:
-    """A load never ends."""
-    GdbRemote.reset_and_halt = lambda *_: time.sleep(100)  # type: ignore[method-assign]
-
-
-def test_a_hang_is_found() -> None:
-    honest = next(number for number in range(100) if not ServerCase.draw(1, number).tricks)
-    (ending,) = loop.run(Servers(1), [honest], 1, seconds=1.0, begin=hang)
-    assert ending.outcome == CRASHED
-    assert "no end within" in ending.finding
-
-
-def test_the_command_runs_cases_again() -> None:
-    command = [sys.executable, "-m", "ethos_hil.suites.lab", "servers", "--only", "3", "--only", "4"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "3: " in done.stdout
-    assert "findings: none" in done.stdout
+def test_a_worker_that_is_lost_is_found() -> None:
+    lost = Servers(1).lost(3, "no end within 20 seconds")
+    assert (lost.number, lost.outcome, lost.finding) == (3, CRASHED, "no end within 20 seconds")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,32 +17,18 @@ from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.suites.lab.bench.campaign.command import BoardCampaign
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun, answers
-from ethos_hil.suites.lab.bench.campaign.scenario import (
-    KILLED,
-    VERIFIED,
-    Human,
-    Moment,
-    Scenario,
-)
+from ethos_hil.suites.lab.bench.campaign.scenario import KILLED, VERIFIED, Human, Moment, Scenario
 from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.loop import CRASHED
 
-AT_ONCE = Moment(0, 0)
 MILD = ["drop", "repeat", "corrupt", "insert"]
 
 
-def scenario(
-    number: int,
-    *faults: str,
-    human: Human | None = None,
-    moment: Moment = AT_ONCE,
-    seconds: float = 25.0,
-    has_power: bool = False,
-    warm: bool = False,
-) -> Scenario:
+def scenario(number: int, *faults: str, human: Human | None = None, **others: Any) -> Scenario:
     """A scenario with the smallest runs."""
-    first, second, third, fourth = (CampaignRun("add", (4 * number % 60 + place,)) for place in range(4))
-    return Scenario(number, faults, human, moment, warm, has_power, True, (first, second, third, fourth), seconds)
+    runs = tuple(CampaignRun("add", (4 * number % 60 + place,)) for place in range(4))
+    settings = {"moment": Moment(0, 0), "warm": False, "has_power": False, "timeout": 25.0, **others}
+    return Scenario(number, faults, human, runs=runs, goes_on=True, **settings)
 
 
 SAMPLE = {
@@ -52,14 +39,14 @@ SAMPLE = {
     scenario(3, "npu-hang:1"): {"timeout"},
     scenario(4, "npu-dead"): {"wrong-board"},
     scenario(5, "to-host.cut:0", "stuck:0x10000100:4:0xff"): {"readback"},
-    scenario(6, "hang:20", "gdb-mute:50", seconds=4.0): {"timeout"},
+    scenario(6, "hang:20", "gdb-mute:50", timeout=4.0): {"timeout"},
     scenario(7, "brown-out:20", "gdb-dies:50", has_power=True): {"probe", "not-launched"},
     scenario(9, "unplug:500"): {"link"},
     scenario(10, human=Human.SIGKILL, moment=Moment(100, 0)): {KILLED},
 }
 """Scenarios, and how their runs in trouble end."""
 HUMANS = {
-    scenario(11, human=Human.DEBUGGER, seconds=4.0): {"timeout"},
+    scenario(11, human=Human.DEBUGGER, timeout=4.0): {"timeout"},
     scenario(12, human=Human.TERMINAL): {"not-launched"},
     scenario(13, human=Human.SIGINT, moment=Moment(100, 0)): {KILLED},
     scenario(14, human=Human.SIGTERM, moment=Moment(0, 700)): {KILLED},
@@ -110,9 +97,7 @@ def test_a_harness_that_lies_and_leaves_everything_is_found(tmp_path: Path) -> N
         "1 executions were verified, and the NPU had 0 jobs",
         "ended as it must not: verified",
         "the run afterwards was verified, and the NPU had 0 jobs",
-        "left behind: a process: ",
-        "left behind: a lease that is held",
-        "left behind: a file: ",
+        *(f"left behind: {what}" for what in ("a process: ", "a lease that is held", "a file: ")),
     ):
         assert what in ending.finding, ending
     lost = campaign.lost(12, "no end")

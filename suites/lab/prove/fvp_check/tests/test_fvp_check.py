@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import typer
 
-from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.image.pack import RunPlan
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
@@ -40,11 +39,10 @@ def test_on_a_launcher_everything_is_verified_and_cycles_are_equal(
     assert fvp["tests"] == {"passed": 1}
     assert len(fvp["programs"]) == 2
     for program in fvp["programs"]:
-        assert program["verdict"] == "verified"
+        assert (program["verdict"], program["notes"]) == ("verified", [])
         assert program["counted"] == program["modelled"] > 0, "a launcher counts what the virtual board counts"
         assert program["events"] == program["modelled_events"]
         assert len(program["events"]) == len(RunPlan(1, 1).events(0))
-        assert program["notes"] == []
     folder = "corstone-300-ethos-u55-128"
     assert {
         *(f"{folder}/{name}" for name in ("version.txt", "list-params.txt", "tests.txt", "tests.jsonl")),
@@ -66,43 +64,34 @@ def test_the_users_home_and_name_are_replaced(monkeypatch: pytest.MonkeyPatch) -
     assert without_user(text) == cleaned
 
 
-def test_a_silent_fvp_is_told_and_sent_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("script", "told", "programs"),
+    [
+        (
+            '[ "$1" = --version ] && echo "Fast Models [11.99.1]" && exit 0\n'
+            '[ "$1" = --list-params ] && exit 1\nexec sleep 1000\n',
+            "timeout: no end within 1 s, before its first frame",
+            1,  # no further program is tried
+        ),
+        ('echo "License check failed!"\nexit 1\n', "licence: the FVP has no licence: License check failed!", 0),
+    ],
+    ids=["silent", "without a licence"],
+)
+def test_an_fvp_that_runs_nothing_is_told_and_sent_too(
+    script: str,
+    told: str,
+    programs: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    path = tmp_path / FVP
-    path.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Fast Models [11.99.1]" && exit 0\n'
-                    '[ "$1" = --list-params ] && exit 1\nexec sleep 1000\n')  # fmt: skip
-    path.chmod(0o755)
+    (tmp_path / FVP).write_text(f"#!/bin/sh\n{script}")
+    (tmp_path / FVP).chmod(0o755)
     monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
-    out = tmp_path / "check.zip"
     with pytest.raises(typer.Exit) as ended:
-        run(out, timeout=1.0)
+        run(tmp_path / "check.zip", timeout=1.0)
     assert ended.value.exit_code == 1
-    output = capfd.readouterr().out
-    assert "timeout: no end within 1 s, before its first frame" in output
-    assert "Fast Models [11.99.1]" in output
-    with zipfile.ZipFile(out) as file:
+    assert told in capfd.readouterr().out
+    with zipfile.ZipFile(tmp_path / "check.zip") as file:
         (fvp,) = json.loads(file.read("report.json"))["fvps"]
-        assert file.read("corstone-300-ethos-u55-128/conv-3x3/error.txt").startswith(b"timeout: ")
-    assert len(fvp["programs"]) == 1, "no further program is tried"
-    assert fvp["tests"] == {}
-
-
-def test_an_fvp_without_a_licence_is_told_and_sent_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / FVP
-    path.write_text('#!/bin/sh\necho "License check failed!"\nexit 1\n')
-    path.chmod(0o755)
-    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
-    with pytest.raises(typer.Exit):
-        run(tmp_path / "check.zip")
-    assert f"{FVP}: licence: the FVP has no licence: License check failed!" in capfd.readouterr().out
-
-
-def test_without_an_fvp_it_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv(FVP_PATH_VARIABLE, raising=False)
-    with pytest.raises(ToolError, match="is on this computer") as caught:
-        run(tmp_path / "check.zip")
-    assert FVP_PATH_VARIABLE in str(caught.value.hint)
+    assert (len(fvp["programs"]), fvp["tests"]) == (programs, {})

@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,14 @@ from ethos_hil.suites.lab.shared import ROOT
 
 AXF = "mlek_inference_runner.axf"
 PROGRAM = ROOT / "build" / "peers" / "bin" / "mlia"
-BACKENDS = (
-    ("ethos-u55-256", "corstone-300"),
-    ("ethos-u65-512", "corstone-300"),
-    ("ethos-u55-256", "corstone-310"),
-    ("ethos-u65-512", "corstone-310"),
-    ("ethos-u85-256", "corstone-320"),
+RUNNERS = (
+    ("ethos-u55-256", "corstone-300", "FVP_Corstone_SSE-300_Ethos-U55", "sse-300-26.03.0-tflm-ethos-U55"),
+    ("ethos-u65-512", "corstone-300", "FVP_Corstone_SSE-300_Ethos-U65", "sse-300-26.03.0-tflm-ethos-U65"),
+    ("ethos-u55-256", "corstone-310", "FVP_Corstone_SSE-310", "sse-310-26.03.0-tflm-ethos-U55"),
+    ("ethos-u65-512", "corstone-310", "FVP_Corstone_SSE-310_Ethos-U65", "sse-310-26.03.0-tflm-ethos-U65"),
+    ("ethos-u85-256", "corstone-320", "FVP_Corstone_SSE-320", "sse-320-26.03.0-tflm-ethos-U85"),
 )
-"""MLIA's names of NPUs, and of the FVPs that have them."""
+"""MLIA's names of NPUs and of the FVPs that have them, the FVPs' executables, and Arm's runners on them."""
 MODES = {"ethos-u55-256": "Shared_Sram", "ethos-u65-512": "Dedicated_Sram", "ethos-u85-256": "Dedicated_Sram"}
 """Vela's memory modes, as MLIA's profiles have them."""
 APPLICATIONS = PROGRAM.parents[1] / "lib/python3.11/site-packages/mlia/resources/backends/applications"
@@ -46,19 +45,6 @@ _MODELS = Path("models") / "Linux64_GCC-9.3"
 """Where Arm's archives of FVPs have their executables."""
 _SECONDS = 300
 _LAST = 400  # characters of what it printed last
-
-
-@dataclass(frozen=True)
-class MliaReport:
-    """What MLIA reports of a network.
-
-    Attributes:
-        cycles: of the NPU, as the runner counted them.
-        compiled: the .tflite that its Vela wrote.
-    """
-
-    cycles: int
-    compiled: Path
 
 
 class Mlia:
@@ -72,15 +58,15 @@ class Mlia:
         (package / "python").mkdir()  # of the Corstone-320's archive
         install(package / _MODELS)
         options = ("--path", str(package), "--accept-eula", "--noninteractive")
-        for backend in sorted({backend for _, backend in BACKENDS}):
+        for backend in sorted({backend for _, backend, _, _ in RUNNERS}):
             self._call("backend", "install", backend, *options)
 
-    def check(self, network: Path, profile: str, backend: str) -> MliaReport:
-        """Return what `mlia check --performance` reports. Raises ToolError.
+    def check(self, network: Path, profile: str, backend: str) -> tuple[int, Path]:
+        """Return the NPU's cycles that `mlia check --performance` reports, and the .tflite that its Vela wrote.
 
         Args:
             network: the .tflite.
-            profile, backend: MLIA's names of the NPU and of the FVP, one of BACKENDS.
+            profile, backend: MLIA's names of the NPU and of the FVP.
         """
         output = self._home / "out" / f"{network.stem}-{profile}-{backend}"
         output.mkdir(parents=True)
@@ -90,7 +76,7 @@ class Mlia:
             cycles = _metric(json.loads(text[text.index("{") :]), "npu_total_cycles")
         except (ValueError, KeyError) as error:
             raise ToolError(f"MLIA's report of {network.name} cannot be read: {error}") from error
-        return MliaReport(cycles, output / "mlia-output" / f"{network.stem}_vela.tflite")
+        return (cycles, output / "mlia-output" / f"{network.stem}_vela.tflite")
 
     def _call(self, *arguments: str) -> str:
         if not PROGRAM.exists():
@@ -112,9 +98,9 @@ def _metric(report: dict[str, Any], name: str) -> int:
     return int(next(metric["value"] for metric in metrics if metric["name"] == name))
 
 
-def cycles(report: MliaReport, profile: str) -> int:
+def modelled_cycles(compiled: Path, profile: str) -> int:
     """Return the modelled cycles of what MLIA's Vela compiled. Raises ToolError where it left operators to the CPU."""
-    model = read_tflite(report.compiled.read_bytes(), str(report.compiled))
+    model = read_tflite(compiled.read_bytes(), str(compiled))
     if model.others or len(model.networks) != 1:
         raise ToolError(f"{model.others} operators are left to the CPU, {len(model.networks)} parts are for the NPU")
     runner = NetworkRunner(model.networks[0], mode=MemoryMode(MODES[profile]))
@@ -139,21 +125,12 @@ def written(folder: Path, name: str) -> Path:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", ["network: inverted residuals", "network: lstm classifier", "softmax int8"])
-@pytest.mark.parametrize(("profile", "backend"), BACKENDS)
+@pytest.mark.parametrize(("profile", "backend"), [row[:2] for row in RUNNERS])
 def test_mlia_reports_the_cycles_that_the_npu_gives_itself(
     mlia: Mlia, tmp_path: Path, profile: str, backend: str, name: str
 ) -> None:
-    report = mlia.check(written(tmp_path, name), profile, backend)
-    assert report.cycles == cycles(report, profile) > 0
-
-
-RUNNERS = (
-    ("ethos-u55-256", "FVP_Corstone_SSE-300_Ethos-U55", "sse-300-26.03.0-tflm-ethos-U55"),
-    ("ethos-u65-512", "FVP_Corstone_SSE-300_Ethos-U65", "sse-300-26.03.0-tflm-ethos-U65"),
-    ("ethos-u55-256", "FVP_Corstone_SSE-310", "sse-310-26.03.0-tflm-ethos-U55"),
-    ("ethos-u65-512", "FVP_Corstone_SSE-310_Ethos-U65", "sse-310-26.03.0-tflm-ethos-U65"),
-    ("ethos-u85-256", "FVP_Corstone_SSE-320", "sse-320-26.03.0-tflm-ethos-U85"),
-)
+    cycles, compiled = mlia.check(written(tmp_path, name), profile, backend)
+    assert cycles == modelled_cycles(compiled, profile) > 0
 
 
 MODEL, INPUT, OUTPUT = 0x90000000, 0x92000000, 0x93000000
@@ -161,9 +138,9 @@ MODEL, INPUT, OUTPUT = 0x90000000, 0x92000000, 0x93000000
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("profile", "executable", "runner"), RUNNERS, ids=[executable for _, executable, _ in RUNNERS])
+@pytest.mark.parametrize(("profile", "_backend", "executable", "runner"), RUNNERS)
 def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(
-    profile: str, executable: str, runner: str, tmp_path: Path
+    profile: str, _backend: str, executable: str, runner: str, tmp_path: Path
 ) -> None:
     """Arm's driver, Arm's runner, and our board: a network goes in by --data, its answer comes out by --dump."""
     model = MODELS[executable].fvp
@@ -176,11 +153,7 @@ def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(
     (tmp_path / "in.bin").write_bytes(first[0].tobytes())
     network = read_tflite(compiled, name).networks[0]
     (expected,), _ = NetworkRunner(network).run(first)
-    command = [
-        str(tmp_path / executable),
-        "-a",
-        str(APPLICATIONS / f"inference_runner-{runner}-Default-noTA" / AXF),
-    ]
+    command = [str(tmp_path / executable), "-a", str(APPLICATIONS / f"inference_runner-{runner}-Default-noTA" / AXF)]
     command += ["--data", f"{tmp_path / 'net.tflite'}@{MODEL:#x}", "--data", f"{tmp_path / 'in.bin'}@{INPUT:#x}"]
     command += ["--dump", f"{tmp_path / 'out.bin'}@{OUTPUT:#x},{expected.nbytes}", "--timelimit", "60"]
     settings = {f"{model.npu_path}.num_macs": profile.split("-")[-1], f"{model.board_path}.uart0.out_file": "-"}
@@ -199,10 +172,3 @@ def test_a_launcher_that_fails_is_seen(tmp_path: Path) -> None:
         launcher.write_text("#!/bin/sh\necho Error: the board is broken\nexit 1\n")
     with pytest.raises(ToolError, match="mlia check ended with status 1"):
         broken.check(written(tmp_path, "fully connected int8"), "ethos-u55-256", "corstone-300")
-
-
-def test_without_mlia_the_error_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "PROGRAM", tmp_path / "mlia")
-    with pytest.raises(ToolError, match="MLIA is not installed") as caught:
-        Mlia(tmp_path / "home")
-    assert caught.value.hint == "run: make peers"

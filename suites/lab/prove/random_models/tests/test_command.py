@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from rich.console import Console
 
@@ -12,7 +9,6 @@ from ethos_hil.base.errors import CompileError
 from ethos_hil.suites.lab.prove.random_models.command import endings, reasons
 from ethos_hil.suites.lab.prove.random_models.networks import network
 from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, NetworkJob, NetworkTrial, refused
-from ethos_hil.suites.lab.tests.running import run_part
 
 NPU = "ethos-u55-128"
 
@@ -43,21 +39,4 @@ def test_reasons_are_counted_without_what_differs() -> None:
     with terminal.capture() as text:
         terminal.print(endings(trials))
     assert text.get().split() == ["NPU", "refused", "failed", NPU, "2", "1"]
-
-
-def test_a_lost_worker_is_a_failure() -> None:
-    done = NetworkJob(3, (NPU,), "a8w8").lost(0, "no end within 300 seconds")
-    assert (done.seed, done.npu) == (3, NPU)
-    assert done.ending.failed
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-def test_a_network_is_verified_in_a_worker(tmp_path: Path) -> None:
-    results = tmp_path / "results.json"
-    arguments = ("random", "--count", 1, "--seed", 0, "-j", 1, "--npu", NPU, "--json", results)
-    done = run_part(*arguments, seconds=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.split()[:4] == ["NPU", "verified", NPU, "1"]
-    (result,) = json.loads(results.read_text())
-    assert (result["seed"], result["ending"]) == (0, "verified")
+    assert NetworkJob(3, (NPU,), "a8w8").lost(0, "no end within 300 seconds").ending.failed
