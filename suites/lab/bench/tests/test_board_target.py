@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import time
 from collections.abc import Callable
@@ -32,6 +33,8 @@ pytestmark = pytest.mark.product
 
 NPU = "ethos-u55-128"
 FIRST, FAST = 115200, 921600
+TOO_FAST = 3_000_000
+"""The UART divides 25 MHz by 16 at least. A board file with it would be refused; a cable may be the reason as well."""
 SECONDS = 30.0
 TRIES = 4
 """On a busy computer the board is late, and a link takes an answer that is a second late for a speed that does not
@@ -166,3 +169,28 @@ def _is_fast_again(serial: str, board: Board, resident: ResidentFirmware, when: 
         uploaded = link.upload(DATA, Deadline(SECONDS), progress)
         assert (uploaded.size, counts[-1]) == (len(DATA), len(DATA))
         return line.baud == board.link.fastest_baud
+
+
+def test_a_real_boards_cycles_are_measured(tmp_path: Path) -> None:
+    """Of the same file without `simulated`; nothing is run."""
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "mps3-an547"\nnpus = ["ethos-u55-128"]\n[link]\nurl = "/dev/ttyACM0"\n')
+    target = BoardTarget(find_board(str(path)), NPU)
+    assert (target.cycle_provenance, target.cpu_unit) == ("measured", "cycles")
+
+
+@pytest.mark.slow
+def test_a_speed_that_does_not_work_is_told(
+    make_bench: MakeBench, make_image: Callable[..., Image], tmp_path: Path
+) -> None:
+    bench = make_bench()
+    board = find_board(str(bench.write_board_file(tmp_path)))
+    hasty = dataclasses.replace(board, link=dataclasses.replace(board.link, fastest_baud=TOO_FAST))
+    target = BoardTarget(hasty, NPU)
+    target.load(make_image())
+    outcome = target.run(timeout=60.0)
+    assert outcome.runs
+    assert outcome.board is not None
+    assert outcome.board.baud == board.link.baud
+    (note,) = outcome.notes
+    assert note.startswith("the two ends do not understand each other at 3,000,000 baud, so the line had 115,200")
