@@ -37,7 +37,7 @@ from ethos_hil.lowering.model.torch_model import HostModules, Method, ProgramFil
 from ethos_hil.lowering.upstream.cpu_calls import Leavable, Locate, delegated_operators, placement, require_known
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
-from ethos_hil.lowering.upstream.export import export, output_names
+from ethos_hil.lowering.upstream.graph_repairs import export, output_names
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
@@ -50,8 +50,7 @@ from ethos_hil.lowering.upstream.toolchain import (
     toolchain_for,
 )
 from ethos_hil.lowering.user_code.user_function import Sources
-from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.lowering.vela.options import VelaSetup
+from ethos_hil.lowering.vela.options import MemoryMode, VelaSetup
 
 if TYPE_CHECKING:
     import torch
@@ -155,11 +154,7 @@ def lower(
 
 
 def host_modules(
-    model: TorchModel,
-    method: str,
-    options: LoweringOptions,
-    *,
-    progress: Progress = silent,
+    model: TorchModel, method: str, options: LoweringOptions, *, progress: Progress = silent
 ) -> HostModules:
     """Return a method's float and quantised modules, as `lower` has them on its way.
 
@@ -241,9 +236,7 @@ def _hosts(exported: torch.export.ExportedProgram, ready: _Ready, sources: Sourc
 
 
 def _quantise_by_users(
-    model: TorchModel,
-    exported: Mapping[str, torch.export.ExportedProgram],
-    toolchain: Toolchain,
+    model: TorchModel, exported: Mapping[str, torch.export.ExportedProgram], toolchain: Toolchain
 ) -> dict[str, _Ready]:
     """Quantise the methods that have a quantiser of the user's.
 
@@ -288,10 +281,7 @@ def _compile(
     tell(f"lowering to {toolchain.product}")
     leave = {name: (*method.leave, *toolchain.options.leave) for name, method in model.methods.items()}
     locate = {name: toolchain.sites(name, model.sources) for name in programs}
-    with (
-        _stage("lowering the model", model.sources),
-        toolchain.lowering(given, leave, locate) as partitioners,
-    ):
+    with _stage("lowering the model", model.sources), toolchain.lowering(given, leave, locate) as partitioners:
         if whole:
             inputs = {name: method.example_inputs for name, method in model.methods.items()}
             edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter, model.sources)
@@ -372,7 +362,7 @@ def _check_left(
 
 def _with_bounds(artifact: Artifact) -> Artifact:
     """Return the artifact with how far each of its methods may be from PyTorch."""
-    from ethos_hil.lowering.oracle.bounds.program import worst_case
+    from ethos_hil.lowering.oracle.bounds.tolerance import worst_case
 
     tell("bounding the distance from PyTorch")
     methods = [replace(method, allowed=worst_case(artifact.of(method.name))) for method in artifact.methods]

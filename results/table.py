@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ethos_hil.base.plain_text import amount, escape, valid
-from ethos_hil.results.compaction.database import literal
+from ethos_hil.results.compaction.columns import literal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -171,10 +171,7 @@ def as_parquet(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) ->
     types = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
     # One thread, so that the same rows make the same bytes. Nothing is fetched from a network.
     settings: dict[str, Any] = {"threads": 1, "autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    with (
-        duckdb.connect(config=settings) as database,
-        tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder,
-    ):
+    with duckdb.connect(config=settings) as database, tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         lines, table = Path(folder, "rows.jsonl"), Path(folder, "rows.parquet")
         lines.write_text("".join(f"{json.dumps(_valid(row), allow_nan=False)}\n" for row in rows), encoding="utf-8")
         database.execute(f"CREATE TABLE row_table ({types})")

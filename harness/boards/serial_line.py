@@ -159,7 +159,7 @@ class SerialLine:
             # One system call, where `Serial.read` makes three for each piece.
             if not select.select([self._file], [], [], 0)[0]:
                 return b""
-            data = self._port.read(_MOST) if self._is_socket else os.read(self._file, _MOST)
+            data = self._port.read(_MOST) if self.url.startswith("socket://") else os.read(self._file, _MOST)
             if not data:
                 raise OSError(errno.EIO, "the other end is closed")
             return bytes(data)
@@ -169,10 +169,6 @@ class SerialLine:
             if len(received) >= _MOST:
                 break
         return received
-
-    @property
-    def _is_socket(self) -> bool:
-        return self.url.startswith("socket://")
 
     def _wait(self, seconds: float) -> None:
         if self._file is not None:

@@ -19,10 +19,17 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.bundle.again import repeat_question, run_again
-from ethos_hil.harness.bundle.run_bundle import TARGET_KINDS, RecordedAnswer, RunBundle, end_alike, end_of
+from ethos_hil.harness.bundle.run_bundle import (
+    TARGET_KINDS,
+    RecordedAnswer,
+    RunBundle,
+    TargetFacts,
+    end_alike,
+    end_of,
+    repeat_question,
+    run_again,
+)
 from ethos_hil.harness.image.inputs import InputSet, digest_of
-from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import cached_artifact, failed_findings
 from ethos_hil.harness.verdict.run_data import RunData
@@ -31,7 +38,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile
-from ethos_hil.results.run_results import find_results
+from ethos_hil.results.store import find_results
 
 _SHOWN = 12
 """Digits of a digest in a message."""

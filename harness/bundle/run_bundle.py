@@ -1,11 +1,15 @@
-"""One run as data: the program, its inputs, what was asked and answered, and the record.
+"""One run as data: the program, its inputs, what was asked and answered, and the record; and how it is run again, or
+its answer judged once more.
 
 A stranger may have written it, and digests only say that its parts are whole. So they are checked against one another.
+
+
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import json
 import tempfile
@@ -17,22 +21,78 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base import environment
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.question import GROUPS, MOST_EXECUTIONS, OPTIONS, Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.typed_json import from_json
+from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.bundle.archive import json_member, pack, refusal_of, unpack
+from ethos_hil.harness.image.firmware_manifest import find_firmware
 from ethos_hil.harness.image.inputs import InputSet, describe
-from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
-from ethos_hil.harness.targets.base import CYCLE_PROVENANCES, Capability
-from ethos_hil.harness.targets.recorded import TargetFacts
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.link.outcome import Arrays, Outcome, Progress, outcome, outcome_to_json
+from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.targets.base import CYCLE_PROVENANCES, Capability, Target
+from ethos_hil.harness.terminal.progress import Reporter, Silent
+from ethos_hil.harness.verdict.artifact_info import naming_program
+from ethos_hil.harness.verdict.findings import Answer, Report, report_of
+from ethos_hil.harness.verdict.run_data import RunData
+from ethos_hil.harness.verdict.verify import references_of
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
 from ethos_hil.lowering.formats.pte_model import Tensor, archive_names
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.program.program_file import ProgramDelegates
+from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.lowering.program.program_file import ProgramDelegates, ProgramFile
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """The facts about a target that judging its answer needs. See `Target`."""
+
+    name: str
+    kind: str
+    soc: str
+    npu: str
+    cycle_provenance: str
+    version: str
+    capabilities: tuple[str, ...]
+
+    @classmethod
+    def of(cls, target: Target) -> TargetFacts:
+        """Return the facts about a target."""
+        able = tuple(sorted(capability.value for capability in target.capabilities()))
+        return cls(target.name, target.kind, target.soc, target.npu, target.cycle_provenance, target.version, able)
+
+
+class RecordedTarget(Target):
+    """A target that answers as it did when it was recorded."""
+
+    def __init__(self, board: TargetFacts, outcome: Outcome) -> None:
+        self.name, self.kind, self.soc, self.npu = board.name, board.kind, board.soc, board.npu
+        self.cycle_provenance, self.version = board.cycle_provenance, board.version
+        self._capabilities = frozenset(map(Capability, board.capabilities))
+        self._outcome = outcome
+
+    def capabilities(self) -> frozenset[Capability]:
+        """Return the recorded target's capabilities."""
+        return self._capabilities
+
+    def _load(self, image: Image) -> None:
+        """Do nothing: nothing is loaded."""
+
+    def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
+        """Return the recorded outcome."""
+        return self._outcome
+
+    def _check_answer(self, outcome: Outcome, image: Image) -> None:
+        """Accept the answer of another run: that is what was recorded."""
+
+    def _reset(self) -> None:
+        """Do nothing: nothing was started."""
+
 
 ARTIFACT = "artifact/"
 INPUTS, EXPECTED, RECORD = "inputs.npz", "expected.npz", "record.json"
@@ -350,3 +410,105 @@ def check_executions(artifact: Artifact, input_sets: int, repeat: int) -> None:
     most = _MOST_IN_A_ROW if artifact.keeps_state else MOST_EXECUTIONS
     if repeat < 1 or input_sets * repeat > most:
         raise BadArchive(f"it asks for {input_sets} input sets, each {repeat} times; at most {most:,} in all are run")
+
+
+def repeat_question(bundle: RunBundle, **changes: Any) -> Question:
+    """Return the question that asks what a bundle's run asked; `changes` are other fields of it."""
+    program = ProgramFile(bundle.question.label, bundle.artifact.pte)
+    return bundle.question.but(model=program, inputs=bundle.input_sets, expected=bundle.expected, **changes)
+
+
+def run_again(bundle: RunBundle, question: Question, reporter: Reporter | None = None) -> Report:
+    """Pack a bundle's program with the firmware that is here, run it on a target, and compare.
+
+    Args:
+        bundle: whose program and inputs run; its image does not.
+        question: of `repeat_question`.
+        reporter: receives the progress.
+
+    Raises:
+        UsageError, ToolError, TargetError, OracleError: as `ethos_hil.harness.run.run`.
+    """
+    reporter = reporter or Silent()
+    question.check()
+    board = target_of(question, tell=reporter.stage)
+    with naming_program(bundle.artifact):
+        return run_artifact(bundle.artifact, board, question, reporter=reporter)
+
+
+def replay(bundle: RunBundle, reporter: Reporter | None = None) -> Report:
+    """Compare the answer in a bundle with the reference that is here. Neither a target nor torch is needed.
+
+    Raises:
+        UsageError: there is no answer in it.
+        OracleError: the reference gives none.
+    """
+    reporter = reporter or Silent()
+    if bundle.answer is None:
+        raise UsageError("the bundle has no recorded answer: its run ended before one", hint="leave out --replay")
+    artifact, question, sets = bundle.artifact, bundle.question, bundle.input_sets
+    board = RecordedTarget(bundle.answer.board, bundle.answer.outcome)
+    expected = RunData.read(repeat_question(bundle)).answers(artifact, len(sets), bundle.repeat)
+    references: tuple[ReferenceRun, ...] = ()
+    lacking = None
+    if expected is None or not artifact.foreign:
+        references, lacking = references_of(artifact, sets, bundle.repeat, reporter)
+    answer = Answer(
+        artifact,
+        board,
+        sets,
+        references,
+        bundle.answer.outcome,
+        min_sqnr=question.min_sqnr,
+        expected=expected,
+        lacking=lacking,
+    )
+    try:
+        report = report_of(answer, question.label, reporter=reporter)
+    except EthosHilError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError) as error:
+        raise UsageError(
+            f"the bundle's answer does not fit its program: {type(error).__name__}: {error}", hint="--debug shows where"
+        ) from error
+    return report.with_facts(notes=(*report.facts.notes, "the answer was recorded when the bundle was made"))
+
+
+def differences(bundle: RunBundle, firmware: bool = True) -> tuple[str, ...]:
+    """Return sentences about what is different here from where a bundle was made.
+
+    Args:
+        bundle: the bundle.
+        firmware: whether the firmware matters.
+    """
+    sentences = []
+    there = bundle.record.firmware_sha256
+    if firmware and there:
+        here = _firmware_here(bundle)
+        if here and here != there:
+            sentences.append(f"the firmware here ({here[:12]}) is another than the bundle's ({there[:12]})")
+    now, before = environment.versions(), bundle.record.versions
+    changed = [f"{name} {text}, here {now[name]}" for name, text in before.items() if now.get(name, text) != text]
+    if changed:
+        sentences.append(f"versions differ from the bundle's: {', '.join(changed)}")
+    return tuple(sentences)
+
+
+def compare_ends(bundle: RunBundle, record: Record, where: str) -> tuple[str, ...]:
+    """Return sentences about whether a run ended as the bundle's.
+
+    Args:
+        bundle: the bundle.
+        record: of the run.
+        where: the bundle's name.
+    """
+    if end_alike(bundle.record, record):
+        return (f"it ended as the run in {where}",)
+    return (f"it did not end as the run in {where}, which is {end_of(bundle.record)}",)
+
+
+def _firmware_here(bundle: RunBundle) -> str:
+    try:
+        return hashlib.sha256(find_firmware(bundle.soc)).hexdigest()
+    except (ToolError, UsageError):
+        return ""

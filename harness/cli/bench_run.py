@@ -16,19 +16,15 @@ from ethos_hil.base.judge import OF_THIS_PLACE, standing_of
 from ethos_hil.base.plain_text import count_of, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.harness.bench.bench import PlannedPoint, make_points
-from ethos_hil.harness.bench.order import BenchOrder
-from ethos_hil.harness.campaign.engine import CampaignCrew
-from ethos_hil.harness.campaign.place import CampaignAnswers, RunPlace
-from ethos_hil.harness.campaign.planned import share_of, write_plan
-from ethos_hil.harness.campaign.recorded import final_answers
-from ethos_hil.harness.campaign.run_folder import OpenCampaign
+from ethos_hil.harness.bench.order import BenchOrder, PlannedPoint, make_points
+from ethos_hil.harness.campaign.engine import CampaignCrew, share_of, write_plan
+from ethos_hil.harness.campaign.merging import CampaignAnswers, RunPlace
+from ethos_hil.harness.campaign.run_folder import OpenCampaign, final_answers
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.budget import Budget, BudgetAnswer, answer
 from ethos_hil.results.bench.figures import PointFigures, bench_table, figures_of
-from ethos_hil.results.text.bench import BenchBy, bench_text
-from ethos_hil.results.text.budget import budget_text, headline
+from ethos_hil.results.text.bench import BenchBy, bench_text, budget_text, headline
 
 SCHEMA_VERSION = 1
 
@@ -162,7 +158,7 @@ def status_of(records: Sequence[Record]) -> int:
         cases.setdefault(record.bench.case if record.bench is not None else record.label, []).append(record)
     for case, of_case in cases.items():
         first = of_case[0].failure
-        if first is not None and all(_unusable(record) for record in of_case):
+        if first is not None and all(record.kind == FailureKind.USAGE for record in of_case):
             raise UsageError(f"no NPU takes {case}: {first.message}", hint=first.hint)
     refused = [record for record in records if standing_of(record) == Standing.REFUSED]
     missing = [record for record in refused if record.kind in OF_THIS_PLACE]
@@ -179,7 +175,3 @@ def status_of(records: Sequence[Record]) -> int:
 def _line_of(record: Record) -> str:
     place = f"{record.label} on {record.npu} in {record.memory_mode}, {record.target.name}"
     return f"{place}: {record.failure.message}" if record.failure is not None else place
-
-
-def _unusable(record: Record) -> bool:
-    return record.kind == FailureKind.USAGE

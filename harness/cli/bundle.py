@@ -127,8 +127,7 @@ def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, r
     written = {"--json": files.json_file, "--outputs": files.outputs}
     check_files(written.values())
     check_distinct(written, {"MODEL": path})
-    from ethos_hil.harness.bundle.again import repeat_question
-    from ethos_hil.harness.bundle.run_bundle import RunBundle
+    from ethos_hil.harness.bundle.run_bundle import RunBundle, repeat_question
     from ethos_hil.harness.targets.plugin import TargetOption
     from ethos_hil.harness.targets.registry import find_plugin
 
@@ -157,21 +156,21 @@ def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, r
 
 def _run_again(bundle: RunBundle, path: Path, question: Question, live: Live, *, replay: bool) -> Report:
     """Run a bundle or replay it, and say in the record, or in the error, whether it ended as the bundle's run."""
-    from ethos_hil.harness.bundle import again
+    from ethos_hil.harness.bundle import run_bundle
     from ethos_hil.harness.verdict.artifact_info import failed_findings
 
-    notes = again.differences(bundle, firmware=not replay)
+    notes = run_bundle.differences(bundle, firmware=not replay)
     there = bundle.answer.board.name if bundle.answer is not None else bundle.record.target.name
     if not replay and question.target != there:
         notes = (*notes, f"the bundle's run was on {there}, this one is on {question.target}")
     try:
-        report = again.replay(bundle, live) if replay else again.run_again(bundle, question, live)
+        report = run_bundle.replay(bundle, live) if replay else run_bundle.run_again(bundle, question, live)
     except (UsageError, ToolError):
         raise
     except EthosHilError as error:
-        text = "; ".join((*again.compare_ends(bundle, failed_findings(question, error).record, path.name), *notes))
+        text = "; ".join((*run_bundle.compare_ends(bundle, failed_findings(question, error).record, path.name), *notes))
         raise error.replace(hint=f"{error.hint}; {text}" if error.hint else text) from error
-    notes = (*report.facts.notes, *again.compare_ends(bundle, report.record, path.name), *notes)
+    notes = (*report.facts.notes, *run_bundle.compare_ends(bundle, report.record, path.name), *notes)
     return report.with_facts(notes=notes)
 
 

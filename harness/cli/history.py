@@ -18,7 +18,7 @@ from ethos_hil.base.files import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import json_number
 from ethos_hil.harness.cli.asking import DEBUG
-from ethos_hil.results.run_name import DEFAULT_HISTORY, DEFAULT_ROOT, MANIFEST
+from ethos_hil.results.store import DEFAULT_HISTORY, DEFAULT_ROOT, MANIFEST
 
 if TYPE_CHECKING:
     from ethos_hil.results.history import History, HistoryPoint, NumberChange

@@ -25,10 +25,7 @@ FORMATS = ("elf", "mps")
 @asks(IMAGE)
 def image(
     question: Question,
-    output: Annotated[
-        Path,
-        typer.Argument(metavar="OUTPUT", help="The file to write; with --format mps a folder."),
-    ],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The file to write; with --format mps a folder.")],
     form: Annotated[
         str,
         typer.Option(
@@ -77,7 +74,7 @@ def write_image(
     """
     from ethos_hil.base.files import writable, write_all, write_into
     from ethos_hil.harness.dry_run.survey import packed_model, soc_for
-    from ethos_hil.harness.image.card import card_files, our_files
+    from ethos_hil.harness.image.segments import card_files, our_files
 
     if form not in FORMATS:
         raise UsageError(f"--format {form!r} is not a format", hint=f"valid: {', '.join(FORMATS)}")

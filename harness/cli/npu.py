@@ -24,7 +24,7 @@ from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
 from ethos_hil.lowering.formats.npu_network import MAGIC, NetworkTensor, NpuNetwork, read_blob, read_tflite
 from ethos_hil.lowering.formats.vela_blob import BLOB_MAGIC
-from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import MemoryMode
 
 SCHEMA_VERSION = 1
 _MOST = 1 << 30
@@ -105,8 +105,7 @@ def _read(file: Path) -> tuple[tuple[NpuNetwork, ...], int]:
     if data.startswith(BLOB_MAGIC):
         return (read_blob(data, str(file)),), 0
     raise UsageError(
-        f"{file} is neither a .tflite nor a blob",
-        hint="give what Vela wrote; a .pte or a model is for `ethos-hil run`",
+        f"{file} is neither a .tflite nor a blob", hint="give what Vela wrote; a .pte or a model is for `ethos-hil run`"
     )
 
 

@@ -15,12 +15,12 @@ from ethos_hil.harness.cli.asking import DEBUG, option_of
 from ethos_hil.harness.cli.compare import POLICY
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
 from ethos_hil.results.latency import asked_clock
-from ethos_hil.results.run_name import DEFAULT_HISTORY
+from ethos_hil.results.store import DEFAULT_HISTORY
 
 CLOCK = Annotated[str | None, option_of("clock")]
 
 if TYPE_CHECKING:
-    from ethos_hil.results.report.links import Links
+    from ethos_hil.results.report.reproduce import Links
 
 
 def report(
@@ -68,8 +68,7 @@ def report(
     from ethos_hil.results.gate.gate import gate, side, side_of
     from ethos_hil.results.history import History
     from ethos_hil.results.report.report import report as made_of
-    from ethos_hil.results.run_name import LISTED
-    from ethos_hil.results.run_results import find_results
+    from ethos_hil.results.store import LISTED, find_results
 
     if policy is not None and against is None:
         raise UsageError("--policy is about a comparison, and there is none", hint="give --against")
@@ -104,7 +103,7 @@ def report(
 
 
 def _links(commit_url: str, job_url: str) -> Links:
-    from ethos_hil.results.report.links import Links, check_template
+    from ethos_hil.results.report.reproduce import Links, check_template
 
     for name, template in (("commit", commit_url), ("job", job_url)):
         wrong = check_template(template, name) if template else ""

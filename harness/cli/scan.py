@@ -26,8 +26,7 @@ def scan(
         ),
     ],
     npu: Annotated[
-        list[str] | None,
-        option_of("npu", help="NPU to compile for; repeatable. Default: ethos-u55-128.", otherwise=""),
+        list[str] | None, option_of("npu", help="NPU to compile for; repeatable. Default: ethos-u55-128.", otherwise="")
     ] = None,
     memory_mode: Annotated[
         list[str] | None,
@@ -64,9 +63,9 @@ def scan(
 
     Example: ethos-hil scan net.py:net --over ethos-u-vela=4.4..5.2 --npu ethos-u85-128 --memory-mode Shared_Sram
     """
-    from ethos_hil.harness.campaign.place import RunPlace
+    from ethos_hil.harness.campaign.merging import RunPlace
     from ethos_hil.harness.cli.commands import check_written, never_exiting
-    from ethos_hil.harness.scan.releases import WantedVersions
+    from ethos_hil.harness.scan.environment import WantedVersions
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.lowering.cache.contents import prepare_torch
 
@@ -74,8 +73,7 @@ def scan(
     check_written(question, {"--json": json_file})
     place = RunPlace.of(runs, run_name, resume, shard, merge, always=False)
     prepare_torch()
-    from ethos_hil.harness.scan.report import document, text
-    from ethos_hil.harness.scan.scan import ScanOrder
+    from ethos_hil.harness.scan.scan import ScanOrder, document, text
     from ethos_hil.harness.scan.scan import scan as run_scan
 
     with Live() as live, never_exiting():

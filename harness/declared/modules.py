@@ -136,7 +136,7 @@ CALIBRATION_SETS = 2
 
 
 class DeclaredTensor(Protocol):
-    """What is declared of an input tensor, as `ethos_hil.harness.bench.case.BenchInput` explains it."""
+    """What is declared of an input tensor, as `ethos_hil.harness.bench.points.BenchInput` explains it."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...

@@ -377,14 +377,7 @@ def _writable(folder: Path) -> bool:
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
-_PARTS = (
-    python_and_packages,
-    qemu,
-    firmware,
-    cache,
-    toolchain,
-    targets,
-)
+_PARTS = (python_and_packages, qemu, firmware, cache, toolchain, targets)
 
 
 def examine() -> list[Finding]:

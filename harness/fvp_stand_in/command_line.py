@@ -21,8 +21,8 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.fvp_stand_in import parameters
 from ethos_hil.harness.fvp_stand_in.parameters import MAX_COMMAND_LINE, ParameterError, Treatment
 from ethos_hil.harness.socs.registry import FvpModel
+from ethos_hil.harness.virtual.guest_files import HeapInfo, Semihosting, says_yes
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD_VARIABLE, Rule
-from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting, says_yes
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, ToolError
 from ethos_hil.base.plain_text import cut, one_line
+from ethos_hil.base.process import Deadline
 from ethos_hil.harness.fvp_stand_in.command_line import DataFile, DumpFile, LaunchSettings, UartSettings
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.link.frames import EOT
 from ethos_hil.harness.socs.soc import Memory
-from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.mps3_an547 import memory_needed, missing
+from ethos_hil.harness.virtual.guest_files import AnsweredCalls
+from ethos_hil.harness.virtual.mps3_an547 import Fittings, memory_needed, missing
 from ethos_hil.harness.virtual.qemu import equipped_qemu, write_all
-from ethos_hil.harness.virtual.semihosting import AnsweredCalls
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory, GuestOutput, Machine
@@ -317,13 +316,7 @@ def _machine(
     soc = replace(settings.model.soc, boot=settings.boot)
     fittings = replace(Fittings.of(soc, settings.rules, foreign=True), cycle_counter=settings.counter)
     qemu = equipped_qemu(
-        soc,
-        settings.rules,
-        fittings,
-        image.elf,
-        semihosting=settings.semihosting,
-        data=image.data,
-        added=image.added,
+        soc, settings.rules, fittings, image.elf, semihosting=settings.semihosting, data=image.data, added=image.added
     )
     try:
         from ethos_hil.base.npu.ethos_u import EthosU

@@ -14,12 +14,7 @@ from dataclasses import dataclass
 _MOST_FILES = 64
 _MOST_REGISTERS = 4096
 _INCLUDE = "include"
-_OTHER_NAMES = {
-    "sp": ("sp", "r13", "msp"),
-    "lr": ("lr", "r14"),
-    "pc": ("pc", "r15"),
-    "xpsr": ("xpsr", "psr", "cpsr"),
-}
+_OTHER_NAMES = {"sp": ("sp", "r13", "msp"), "lr": ("lr", "r14"), "pc": ("pc", "r15"), "xpsr": ("xpsr", "psr", "cpsr")}
 """What servers call the registers that the loader needs, the best first. After a reset, sp is msp."""
 
 
@@ -65,10 +60,7 @@ class RegisterTable:
 
 
 UNDESCRIBED = RegisterTable(
-    (
-        *(RspRegister(f"r{number}", number, 32) for number in range(16)),
-        RspRegister("cpsr", 25, 32),
-    )
+    (*(RspRegister(f"r{number}", number, 32) for number in range(16)), RspRegister("cpsr", 25, 32))
 )
 """GDB's own numbers for Arm, for servers without a description (gdb/arch/arm.h: ARM_PS_REGNUM)."""
 

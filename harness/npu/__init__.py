@@ -16,7 +16,7 @@ from Vela's disassembly.
 """
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.stream import Fault
 from ethos_hil.harness.npu.npu import Execution, Extent, Npu, NpuProgram, forget
 from ethos_hil.harness.npu.timing.timing_model import OpRecord
 

@@ -30,7 +30,7 @@ from ethos_hil.harness.link.outcome import OpEvent, Outcome, Run, StepTime
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout, RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Elementwise, MatMul
 from ethos_hil.harness.npu.isa.operations import Op as NpuOp
-from ethos_hil.harness.npu.timing.model_id import timing_model_id
+from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.profile.compiled import CompiledDelegate, costs, memories_behind, system_of
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact

@@ -51,11 +51,7 @@ def advice(record: Record) -> tuple[Advice, ...]:
     profile = record.profile
     if profile is None:
         return ()
-    rules: tuple[Callable[[Record, InferenceProfile], Iterator[Advice]], ...] = (
-        _layouts,
-        _cpu_operators,
-        _memories,
-    )
+    rules: tuple[Callable[[Record, InferenceProfile], Iterator[Advice]], ...] = (_layouts, _cpu_operators, _memories)
     advices = [item for rule in rules for item in rule(record, profile)]
     total = sum(op.cycles or 0 for op in record.ops) + sum(row.count or 0 for row in profile.cpu if row.part == KERNEL)
     worth = [item for item in advices if item.saving >= max(1, total * _LEAST_SHARE)]

@@ -55,10 +55,7 @@ SOC = Soc(
                 f"{_BOARD}.subsystem.ethosu",
                 _BOARD,
                 settings=(("vis_hdlcd.disable_visualisation", "1"),),
-                runner_settings=(
-                    (f"{_BOARD}.uart0.unbuffered_output", "1"),
-                    (f"{_BOARD}.uart0.shutdown_on_eot", "1"),
-                ),
+                runner_settings=((f"{_BOARD}.uart0.unbuffered_output", "1"), (f"{_BOARD}.uart0.shutdown_on_eot", "1")),
             ),
         ),
     ),

@@ -82,11 +82,7 @@ class TargetState(enum.StrEnum):
     RUNNING = "running"
 
 
-_ADVICE = {
-    "load": "run the image it has, or reset it",
-    "run": "load an image first",
-    "boot": "reset it first",
-}
+_ADVICE = {"load": "run the image it has, or reset it", "run": "load an image first", "boot": "reset it first"}
 
 
 class Target(abc.ABC):

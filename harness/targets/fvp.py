@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
@@ -28,15 +28,17 @@ from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, SOCS, find_soc, f
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc
 from ethos_hil.harness.targets.base import Capability, Target, silence
 from ethos_hil.harness.targets.fvp_description import (
+    FvpSettings,
     Simulation,
+    Use,
     complaint,
     describe,
     ending,
     has_reached_time_limit,
     last_words,
     quote,
+    settings,
 )
-from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings, lacking
 
 _KEPT = 1 << 20
@@ -136,14 +138,7 @@ class FvpTarget(Target):
     printable = True
     witness: Callable[[FvpEvidence], None] | None = None
 
-    def __init__(
-        self,
-        soc: str,
-        npu: EthosU,
-        *,
-        fast: bool = False,
-        tell: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, soc: str, npu: EthosU, *, fast: bool = False, tell: Callable[[str], None] | None = None) -> None:
         """Take the FVP of `soc` that has `npu`, and ask it for its version and parameters.
 
         Args:
@@ -253,7 +248,7 @@ class FvpTarget(Target):
         return [*command, "-a", str(image), "--timelimit", str(math.ceil(timeout) + _SPARE_SECONDS)]
 
     def _settings(self, use: Use, **values: str) -> FvpSettings:
-        """Return the parameters for a use; `values` are those of the run, by placeholder (fvp_parameters.py)."""
+        """Return the parameters for a use; `values` are those of the run, by placeholder (fvp_description.py)."""
         return settings(self._fvp, self.version, self.description.listing, use, {"macs": str(self._macs), **values})
 
     def _notes(self, chosen: FvpSettings) -> tuple[str, ...]:

@@ -124,12 +124,7 @@ def check_npu(plugin: TargetPlugin, npu: EthosU) -> None:
 
 
 def make_target(
-    name: str,
-    npu: EthosU,
-    *,
-    pool: BoardPool | None = None,
-    tell: Callable[[str], None] | None = None,
-    **rules: bool,
+    name: str, npu: EthosU, *, pool: BoardPool | None = None, tell: Callable[[str], None] | None = None, **rules: bool
 ) -> Target:
     """Make the target called `name` with `npu` in it.
 

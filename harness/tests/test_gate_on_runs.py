@@ -16,10 +16,10 @@ from torch import nn
 import ethos_hil
 from ethos_hil.base.record import Record
 from ethos_hil.harness.npu import npu
-from ethos_hil.harness.npu.timing import kernel_cost, model_id
+from ethos_hil.harness.npu.timing import kernel_cost, rules
 from ethos_hil.results.gate.change import VERDICT, Cause, RunComparison, Word
 from ethos_hil.results.gate.gate import side_of
-from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import RunResults
 
 pytestmark = pytest.mark.slow  # five models are lowered
 
@@ -66,12 +66,12 @@ def test_what_was_done_to_a_run_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         # The id is made of the source, which a test does not edit: with the old id nothing explains the new cycles.
         (change,) = gate(good, run()).changes
         assert (change.metric, change.word) == ("npu_cycles", Word.UNSTABLE)
-        monkeypatch.setattr(model_id, "source_digest", lambda *_folders: "e" * 64)
-        model_id.timing_model_id.cache_clear()
+        monkeypatch.setattr(rules, "source_digest", lambda *_folders: "e" * 64)
+        rules.timing_model_id.cache_clear()
         (change,) = gate(good, run()).changes
     finally:
         npu.forget()
-        model_id.timing_model_id.cache_clear()
+        rules.timing_model_id.cache_clear()
     assert (change.metric, change.word, change.cause) == ("npu_cycles", Word.REGRESSED, Cause.TIMING_MODEL)
     assert {row.source.partition(":")[0] for row in change.rows} == {Path(__file__).name}
     assert isinstance(change.before, int | float)

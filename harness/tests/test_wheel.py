@@ -207,9 +207,7 @@ print(json.dumps([ethos_hil.__file__, [n for n in (*generic, *lab) if u.find_spe
 
 def test_it_is_of_the_same_state_as_the_checkout_it_was_built_from(python: Path, here: Path) -> None:
     """A laptop's checkout and CI's wheel of one commit make shards of one night, and share a cache."""
-    code = (
-        "import json; from ethos_hil.harness.verdict.tool_state import tool_state as state; print(json.dumps(state()))"
-    )
+    code = "import json; from ethos_hil.harness.verdict.tool_state import tool_state; print(json.dumps(tool_state()))"
     done = run(python, here, python, "-c", code)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == tool_state()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.judge import Evidence, Findings
@@ -104,7 +105,6 @@ def _defects_left(defects: tuple[str, ...]) -> str:
 
 def failed_findings(question: Question, error: EthosHilError) -> Findings:
     """Return what is known of a question that ended in an error."""
-    from ethos_hil.base import environment
     from ethos_hil.harness.image.preflight import PreflightFailed
     from ethos_hil.harness.targets.registry import kind_of, name_in_records
 

@@ -38,8 +38,8 @@ from ethos_hil.harness.verdict.against_pytorch import (
 )
 from ethos_hil.harness.verdict.artifact_info import info, name_defects
 from ethos_hil.harness.verdict.metrics import metrics, rows
-from ethos_hil.harness.verdict.model_calls import ModelCalls, is_example, state_of, steps_of
 from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, replay
+from ethos_hil.harness.verdict.run_data import ModelCalls, is_example, state_of, steps_of
 from ethos_hil.harness.verdict.verify import (
     REFERENCE,
     Comparison,
@@ -53,12 +53,7 @@ from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.oracle.reference import (
-    Reference,
-    ReferenceRun,
-    computed_tensors,
-    tensor_values,
-)
+from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun, computed_tensors, tensor_values
 from ethos_hil.lowering.user_code.user_function import summary
 
 _LISTED = 4  # most names in a sentence
@@ -333,12 +328,7 @@ class Report(Findings):
         return self.answer.references
 
 
-def report_of(
-    answer: Answer,
-    label: str,
-    *,
-    reporter: Reporter | None = None,
-) -> Report:
+def report_of(answer: Answer, label: str, *, reporter: Reporter | None = None) -> Report:
     """Do the part of `run` after the target has answered: compare, and find the first wrong operation.
 
     Args:

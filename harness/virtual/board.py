@@ -23,12 +23,10 @@ import threading
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
+from ethos_hil.base.process import Deadline
 from ethos_hil.harness.image.segments import ElfError, contents, segments
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb
 from ethos_hil.harness.virtual.memory import RamBlocks
 from ethos_hil.harness.virtual.mps3_an547 import (
     DDR,
@@ -37,10 +35,11 @@ from ethos_hil.harness.virtual.mps3_an547 import (
     INITSVTOR_REGISTER,
     RAMS,
     SECURE_ALIAS,
+    Fittings,
     constants,
 )
 from ethos_hil.harness.virtual.qemu import Qemu, equipped_qemu, unavailable
-from ethos_hil.harness.virtual.qemu_control import QemuError, Qmp, Qtest
+from ethos_hil.harness.virtual.qemu_control import PC, SP, XPSR, Gdb, QemuError, Qmp, Qtest
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.watcher import TCM_BYTES, TCMS
 

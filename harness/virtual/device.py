@@ -86,16 +86,7 @@ _COMMON_STORED = {
     "PMCCNTR_CFG": 0x03FF03FF,
     **{f"BASEP{i}": _HIGH_WORD if i % 2 else _WORD for i in range(2 * REGIONS)},
 }
-_CHANNELS = {
-    "QBASE": 0,
-    "IFM": 1,
-    "WEIGHT": 2,
-    "SCALE": 3,
-    "DMA0_SRC": 4,
-    "DMA0_IDX": 4,
-    "OFM": 8,
-    "DMA0_DST": 9,
-}
+_CHANNELS = {"QBASE": 0, "IFM": 1, "WEIGHT": 2, "SCALE": 3, "DMA0_SRC": 4, "DMA0_IDX": 4, "OFM": 8, "DMA0_DST": 9}
 
 
 def _pmu(base: int, counters: range) -> dict[int, str]:

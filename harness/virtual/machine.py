@@ -13,24 +13,29 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem
+from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb.stream import Stop, StopKind
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
-from ethos_hil.harness.virtual import intercepted_access
+from ethos_hil.harness.virtual import peripherals
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
-from ethos_hil.harness.virtual.fittings import Adapters
-from ethos_hil.harness.virtual.gdb import PC, XPSR
-from ethos_hil.harness.virtual.guest_files import INTERRUPTED, FileCall, FileServer
-from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
+from ethos_hil.harness.virtual.guest_files import (
+    CALL_SIZE,
+    EXITS,
+    INTERRUPTED,
+    SYS_HEAPINFO,
+    AnsweredCalls,
+    FileCall,
+    FileServer,
+)
 from ethos_hil.harness.virtual.memory import GuestMemory, ProcessorMemory
-from ethos_hil.harness.virtual.mps3_an547 import DDR, UART0
+from ethos_hil.harness.virtual.mps3_an547 import DDR, UART0, Adapters
 from ethos_hil.harness.virtual.peripherals import (
     AbsentDevice,
     ConstantDevice,
@@ -38,12 +43,12 @@ from ethos_hil.harness.virtual.peripherals import (
     PeripheralBus,
     TimingAdapters,
     Uart,
+    UnsupportedAccess,
 )
 from ethos_hil.harness.virtual.plugin import DWT
 from ethos_hil.harness.virtual.qemu import unavailable
-from ethos_hil.harness.virtual.qemu_control import QemuClosed, QemuError
+from ethos_hil.harness.virtual.qemu_control import PC, XPSR, QemuClosed, QemuError
 from ethos_hil.harness.virtual.rules import NPU_RULES, Rule, RuleBroken, broken
-from ethos_hil.harness.virtual.semihosting import CALL_SIZE, EXITS, SYS_HEAPINFO, AnsweredCalls
 from ethos_hil.harness.virtual.strict_device import StrictDevice
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
@@ -138,7 +143,7 @@ class Machine:
         self._uart = Uart(board.fittings.full_polls)
         self._qemu, self._gdb = board.qemu, board.gdb
         try:
-            intercepted_access.prepare()
+            peripherals.prepare()
             try:
                 self._start(Deadline(_START_SECONDS))
             except (QemuError, TimeoutError) as error:
@@ -412,7 +417,7 @@ class Machine:
             self._write_heapinfo(before[1])
             after = list(before)
             after[PC] += CALL_SIZE
-            after[XPSR] = intercepted_access.advance_it(before[XPSR])
+            after[XPSR] = peripherals.advance_it(before[XPSR])
             self._registers = before, after
         else:
             stop = self._gdb.step(self._deadline)
@@ -450,7 +455,7 @@ class Machine:
         before = self._gdb.read_registers(self._deadline)
         pc = before[PC]
         try:
-            decoded = intercepted_access.decode(self._code(pc), pc)
+            decoded = peripherals.decode(self._code(pc), pc)
             self.accesses += 1
             after = decoded.perform(before, self._bus)
         except UnsupportedAccess as error:

@@ -18,12 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.process import Deadline
 from ethos_hil.harness.socs.soc import Memory, Soc
-from ethos_hil.harness.virtual.gdb import Gdb
 from ethos_hil.harness.virtual.mps3_an547 import DDR
 from ethos_hil.harness.virtual.qemu import Qemu
-from ethos_hil.harness.virtual.qemu_control import QemuClosed, QemuError
+from ethos_hil.harness.virtual.qemu_control import Gdb, QemuClosed, QemuError
 
 _BLOCK = 2 << 20
 """QEMU allocates each RAM in blocks of at most this size, aligned to it (for huge pages)."""
@@ -283,7 +282,7 @@ class ProcessorMemory:
         except QemuClosed:
             raise
         except QemuError as error:
-            raise _fault() from error
+            raise OSError(errno.EFAULT, os.strerror(errno.EFAULT)) from error
 
     def take_writes(self) -> list[tuple[int, bytes]]:
         """Return the addresses and bytes that QEMU must write, and forget them."""
@@ -311,7 +310,3 @@ class ProcessorMemory:
         except BusError:
             return None
         return place if size <= place.left else None
-
-
-def _fault() -> OSError:
-    return OSError(errno.EFAULT, os.strerror(errno.EFAULT))

@@ -11,18 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ethos_hil.harness.socs.soc import Memory, Soc
-from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.mps3_an547 import RAMS, UART0
+from ethos_hil.harness.virtual.mps3_an547 import RAMS, UART0, Fittings
 from ethos_hil.harness.virtual.plugin import Plugin, PluginState
 from ethos_hil.harness.virtual.rules import Rule
 
-WATCHED = {
-    Rule.TCM_ECC: 1,
-    Rule.UART: 2,
-    Rule.BUS: 4,
-    Rule.PART_MEMORIES: 8,
-    Rule.RESET_STATE: 16,
-}
+WATCHED = {Rule.TCM_ECC: 1, Rule.UART: 2, Rule.BUS: 4, Rule.PART_MEMORIES: 8, Rule.RESET_STATE: 16}
 """The rules that the plug-in checks, and their bits there."""
 _MISSING, _READ_ONLY, _TCM, _SECOND_TCM = 1, 2, 4, 8
 _PAGE, _PAGES = 1 << 12, 1 << 18

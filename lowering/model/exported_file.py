@@ -32,7 +32,7 @@ from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.files import opened
 from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.formats.array_archive import BadArchive, ZipMembers, members
-from ethos_hil.lowering.upstream.names import exported_schema
+from ethos_hil.lowering.upstream.names import operators
 from ethos_hil.lowering.upstream.names.operators import PT2E_OPERATORS, register_operators
 from ethos_hil.lowering.user_code.user_function import summary
 
@@ -153,11 +153,11 @@ def _examine(archive: _Members) -> dict[str, bytes]:
     for name, expected in _FOUNDATION.items():
         if checked[name].strip() != expected:
             raise BadArchive(f"{name} is {quote(checked[name])}, expected {quote(expected)}")
-    program = check_document(exported_schema.program_type(), archive.read(_PROGRAM), _PROGRAM)
+    program = check_document(operators.program_type(), archive.read(_PROGRAM), _PROGRAM)
     checked[_PROGRAM] = json.dumps(program).encode()
     checked[_INPUTS] = archive.read(_INPUTS)
     for folder, name in _LISTS.items():
-        payloads = check_document(exported_schema.payloads_type(), archive.read(name), name)
+        payloads = check_document(operators.payloads_type(), archive.read(name), name)
         checked[name] = json.dumps(payloads).encode()
         for payload in payloads["config"].values():
             path = folder + payload["path_name"]
@@ -236,7 +236,7 @@ def _check(cls: Any, value: Any, where: str, field: str) -> Any:
         for key in mapping:
             _check_text(key, where, f"{field} key")
         return {key: _check(arguments[1], item, f"{where}[{quote(key)}]", field) for key, item in mapping.items()}
-    fields = exported_schema.fields_of(cls)
+    fields = operators.fields_of(cls)
     if fields is not None:
         return _check_fields(cls, fields, value, where)
     if cls is str:
@@ -254,9 +254,9 @@ def _check_fields(cls: Any, fields: dict[str, Any], value: Any, where: str) -> d
     if name in _FOREIGN:
         raise RefusedPart(where, _FOREIGN[name])
     given = _of_type(value, dict, where)
-    if exported_schema.is_union(cls) and (len(given) != 1 or not given.keys() <= fields.keys()):
+    if operators.is_union(cls) and (len(given) != 1 or not given.keys() <= fields.keys()):
         raise RefusedPart(where, f"expected one field of {name}, found {quote(sorted(given))}")
-    missing = sorted(exported_schema.required_fields(cls) - given.keys())
+    missing = sorted(operators.required_fields(cls) - given.keys())
     if missing:
         raise RefusedPart(where, f"a {name} without {quote(missing)}")
     return {
@@ -349,7 +349,7 @@ def _check_operator(name: str, where: str) -> None:
 
 def _computes(namespace: str, name: str, overload: str) -> bool:
     full = f"{namespace}::{name}" + ("" if overload == "default" else f".{overload}")
-    if namespace not in ("aten", PT2E_OPERATORS) or full not in exported_schema.dispatched_names(namespace):
+    if namespace not in ("aten", PT2E_OPERATORS) or full not in operators.dispatched_names(namespace):
         return False
     if name.startswith("__") and name.endswith("__"):
         return True  # arithmetic, such as __and__

@@ -33,7 +33,7 @@ def quantizer_of(name: str, method: Method, scheme: Scheme, spec: Any, floating:
     Raises:
         UsageError: a module of `method.int16` is not called, or options contradict one another.
     """
-    from ethos_hil.lowering.upstream.export import graphs
+    from ethos_hil.lowering.upstream.graph_repairs import graphs
     from ethos_hil.lowering.upstream.quantizers import upstream_quantizer, users_quantizer
 
     if method.quantizer is not None:
@@ -138,13 +138,10 @@ def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str
     if len(sets) != 1:
         return notes
     what = "its one example" if own else "one input set"
-    return (
-        *notes,
-        f"calibrated on {what}: larger values of other inputs are clipped; --calibrate gives it more",
-    )
+    return (*notes, f"calibrated on {what}: larger values of other inputs are clipped; --calibrate gives it more")
 
 
 def _same(first: torch.Tensor, other: torch.Tensor) -> bool:
-    from ethos_hil.lowering.user_code.module_changes import same_tensor
+    from ethos_hil.lowering.user_code.user_function import same_tensor
 
     return first is other or same_tensor(first, other)

@@ -15,9 +15,7 @@ from ethos_hil.base.errors import CompileError, OracleError
 from ethos_hil.base.plain_text import count_of
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.formats.array_archive import packed_arrays
-from ethos_hil.lowering.formats.pte_model import (
-    archive_names,
-)
+from ethos_hil.lowering.formats.pte_model import archive_names
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.program.placement import CpuCall, group_calls
 

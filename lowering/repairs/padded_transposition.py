@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.defect import VelaDefect
-from ethos_hil.lowering.repairs.rewrites import hoist
+from ethos_hil.lowering.repairs.defect import VelaDefect, hoist
 
 
 def free_padded(block: DraftBlock, family: Family) -> list[DraftOperator]:

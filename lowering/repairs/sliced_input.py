@@ -24,8 +24,7 @@ import math
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.defect import VelaDefect
-from ethos_hil.lowering.repairs.rewrites import add_clamp
+from ethos_hil.lowering.repairs.defect import VelaDefect, add_clamp
 
 _WINDOWS = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "AVG_POOL2D", "MAX_POOL2D")
 _PASSED = ("RESHAPE", "IDENTITY", "RESCALE", "CAST")
@@ -62,7 +61,7 @@ def _is_misread(block: DraftBlock, name: str) -> bool:
         elif reader.inputs[0] == name and (
             reader.op.startswith("REDUCE_")
             or reader.op in ("ARGMAX", "MATMUL", "TRANSPOSE_CONV2D")
-            or (reader.op in _WINDOWS and _is_padded(reader) and _may_be_cut(block, reader))
+            or (reader.op in _WINDOWS and reader.old_attribute.PadAsNumpy().any() and _may_be_cut(block, reader))
         ):
             return True
     return False
@@ -72,10 +71,6 @@ def _drops_the_first(block: DraftBlock, name: str, reshaped: str) -> bool:
     """Return whether a reshape drops a first dimension of 1, and there are several maps of three dimensions."""
     before, after = block.tensors[name].shape, block.tensors[reshaped].shape
     return len(before) >= _MANY_DIMENSIONS and before[0] == 1 and after == before[1:] and math.prod(after[:-3]) > 1
-
-
-def _is_padded(window: DraftOperator) -> bool:
-    return bool(window.old_attribute.PadAsNumpy().any())
 
 
 def _may_be_cut(block: DraftBlock, window: DraftOperator) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, causes
-from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.graph_repairs import graphs
 from ethos_hil.lowering.upstream.names.operators import unwrap
 from ethos_hil.lowering.user_code.user_function import Sources, summary
 
@@ -241,8 +241,7 @@ _OTHER_NPU = "use an Ethos-U85 (--npu ethos-u85-256), or another operator"
 _UNNAMED = Reason("ExecuTorch's partitioner gives no reason")
 
 _RECURRENT = Reason(
-    "ExecuTorch's Arm quantiser leaves recurrent layers in float",
-    "write the layer out with linear, sigmoid and tanh",
+    "ExecuTorch's Arm quantiser leaves recurrent layers in float", "write the layer out with linear, sigmoid and tanh"
 )
 _BY_VALUES = Reason(
     "how many elements it gives depends on the values", "keep all elements, and choose with torch.where or topk"

@@ -17,8 +17,8 @@ from ethos_hil.base.record import Record, RunFacts, RunInfo, SuiteTest, TargetIn
 from ethos_hil.base.verdict import NOT_ATTEMPTED, WORST, Failure, FailureKind, Standing, Verdict
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.observation import Observation, of_record
-from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
+from ethos_hil.results.store import RunResults
 from ethos_hil.results.subject import Subject, subject_of
 
 AUDIT = " (audit)"
@@ -272,7 +272,7 @@ def _attempts(records: Iterable[Record]) -> list[list[Record]]:
         planned = record.run.planned if record.run is not None else ""
         place = () if part_of(record) else (planned,) if planned else _place_of(record)
         by_place.setdefault((*name, *place), []).append(record)
-        if _has_place(record) and not planned:
+        if (record.memory_mode or record.verdict == Verdict.VERIFIED) and not planned:
             places.setdefault(name, set()).add(place)
     for key in list(by_place):
         known = places.get(key[:4], set())
@@ -286,10 +286,6 @@ def _place_of(record: Record) -> tuple[str, ...]:
     return (record.memory_mode, record.system_config, record.target.name, record.target.soc, record.method,
             artifact.scheme if artifact is not None else "", runner.sha256 if runner is not None else "",
             record.inputs_sha256)  # fmt: skip
-
-
-def _has_place(record: Record) -> bool:
-    return bool(record.memory_mode or record.verdict == Verdict.VERIFIED)
 
 
 def _account_for(

@@ -14,10 +14,8 @@ import pytest
 from ethos_hil.base.files import write_all
 from ethos_hil.base.record import BenchInfo, Record, RunInfo, SuiteTest
 from ethos_hil.base.tests.test_record import RECORD
-from ethos_hil.results.record_table import for_people, record_table
-from ethos_hil.results.run_name import new_name
-from ethos_hil.results.run_results import find_results
-from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read, read_run
+from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, find_results, new_name, read, read_run
+from ethos_hil.results.text.record import for_people, record_table
 
 
 def test_what_is_appended_is_read_back_with_its_run(tmp_path: Path) -> None:

@@ -37,11 +37,7 @@ class Profile:
         return isinstance(self.target, EthosU) or self.target.quantised
 
 
-_TARGETS: tuple[EthosU | TosaSpec, ...] = (
-    TosaSpec("1.0", "FP"),
-    TosaSpec("1.0", "INT"),
-    *EthosU.usual(),
-)
+_TARGETS: tuple[EthosU | TosaSpec, ...] = (TosaSpec("1.0", "FP"), TosaSpec("1.0", "INT"), *EthosU.usual())
 PROFILES = tuple(Profile(name, target) for name, target in zip(SUFFIXES, _TARGETS, strict=True))
 
 

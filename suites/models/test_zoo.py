@@ -7,9 +7,7 @@ from ethos_hil.suites.declare.model_case import Model
 _ZOO = "ethos_hil.suites.models.zoo"
 
 _NO_RESIZE = {"aten::upsample_nearest2d.vec_out": "ExecuTorch's partitioner gives resizes to the Ethos-U85 only"}
-_NO_STATISTICS = {
-    "aten::_native_batch_norm_legit.no_stats_out": "TOSA has no norm that computes its statistics",
-}
+_NO_STATISTICS = {"aten::_native_batch_norm_legit.no_stats_out": "TOSA has no norm that computes its statistics"}
 _REPEATED = {**_NO_STATISTICS, "aten::repeat.out": "it makes the norm's weights, which stay in float"}
 _TRANSPOSED = {"aten::convolution.out": "TOSA has no transposed convolution of one dimension"}
 _PRELU = {
@@ -36,11 +34,7 @@ style_transfer = Model(
     "style_transfer",
     f"{_ZOO}:style_transfer",
     profiles=_ON_NPU,
-    on_cpu={
-        "U55_BI": _REPEATED | _NO_RESIZE,
-        "U65_BI": _REPEATED | _NO_RESIZE,
-        "U85_BI": _REPEATED,
-    },
+    on_cpu={"U55_BI": _REPEATED | _NO_RESIZE, "U65_BI": _REPEATED | _NO_RESIZE, "U85_BI": _REPEATED},
     delegates={"U55_BI": 4, "U65_BI": 4, "U85_BI": 3},
 )
 bc_resnet = Model("bc_resnet", f"{_ZOO}:bc_resnet")

@@ -19,10 +19,10 @@ from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, OPTIONS, Question
 from ethos_hil.base.suffix import NPU_SUFFIXES, parse_suffix
-from ethos_hil.results.run_name import DEFAULT_ROOT, is_name, new_name
+from ethos_hil.results.store import DEFAULT_ROOT, is_name, new_name
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.campaign.shard import Shard
+    from ethos_hil.harness.campaign.engine import Shard
     from ethos_hil.suites.declare.profile import Profile
 
 ANY_TEST = Question("", allow_cpu_only=True)
@@ -178,7 +178,7 @@ class Options:
     @classmethod
     def _parse(cls, config: pytest.Config) -> Options:
         from ethos_hil.base.errors import UsageError
-        from ethos_hil.harness.campaign.shard import Shard
+        from ethos_hil.harness.campaign.engine import Shard
         from ethos_hil.harness.targets.plugin import TargetOption
         from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
 
@@ -230,7 +230,7 @@ _PARSED = pytest.StashKey[Options]()
 
 def question_of(values: Mapping[str, Any], *, compile_only: bool = False) -> Question:
     """Return what the options of a session ask of each test; the NPU is its profile's."""
-    from ethos_hil.lowering.vela.memory_mode import MemoryMode
+    from ethos_hil.lowering.vela.options import MemoryMode
 
     named = {name: value for name, value in values.items() if value and name != "npu"}
     if "memory_mode" in named:

@@ -14,7 +14,7 @@ pytest_plugins = "pytester"
 LIGHT = {
     "ethos_hil",
     "ethos_hil.results",
-    "ethos_hil.results.run_name",
+    "ethos_hil.results.store",
     "ethos_hil.suites",
     "ethos_hil.suites.plugin",
     "ethos_hil.suites.plugin.hooks",

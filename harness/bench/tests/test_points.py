@@ -11,9 +11,18 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.order import BenchOrder, select
-from ethos_hil.harness.bench.points import ALL, PointSettings, points_of, refusal_of
+from ethos_hil.harness.bench.points import (
+    ALL,
+    SHORT,
+    BenchCase,
+    BenchGrid,
+    BenchInput,
+    BenchStep,
+    PointSettings,
+    points_of,
+    refusal_of,
+)
 
 CASE = BenchCase("relu_8", "relu", (BenchStep("ReLU"),), (BenchInput((1, 8)),))
 GRID = BenchGrid("test", (CASE, replace(CASE, name="relu_9", tags=(SHORT,))))

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.testing.recorded import Recorded, sections
+from ethos_hil.base.testing.recorded import Recorded, plain, sections
 from ethos_hil.harness.boards.board import SERVER_COMMANDS, Board, Server
 from ethos_hil.harness.boards.tests.samples import DATA, OWN, board
 from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.socs.registry import find_soc
-from ethos_hil.harness.testing.snapshot import plain
 
 
 def changed(old: str, new: str, text: str = OWN) -> str:

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import EthosHilError, UsageError
-from ethos_hil.harness.bundle.again import replay
 from ethos_hil.harness.bundle.archive import MANIFEST, pack
-from ethos_hil.harness.bundle.run_bundle import RunBundle
+from ethos_hil.harness.bundle.run_bundle import RunBundle, replay
 from ethos_hil.harness.bundle.tests.conftest import FailedRun
 from ethos_hil.harness.bundle.tests.damage import (
     Facts,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.bench.case import BenchInput
+from ethos_hil.harness.bench.points import BenchInput
 from ethos_hil.harness.declared import declared_digest
 from ethos_hil.lowering.cache.versions import source_digest
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.harness.fvp_stand_in.command_line import (
     CommandLineError,
     LaunchSettings,
@@ -28,7 +28,6 @@ from ethos_hil.harness.fvp_stand_in.tests.conftest import (
 )
 from ethos_hil.harness.fvp_stand_in.tests.jobs import DATA
 from ethos_hil.harness.socs.registry import MODELS, FvpModel
-from ethos_hil.harness.testing.snapshot import plain
 
 FVPS = {"U55": CORSTONE_300_U55, "U65": CORSTONE_300_U65, "310": CORSTONE_310_U55, "320": CORSTONE_320}
 _PARTS = (DATA / "command_lines.txt").read_text().split("\n## ")[1:]

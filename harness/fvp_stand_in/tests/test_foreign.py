@@ -17,12 +17,11 @@ import pytest
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.processes import left_of
-from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.harness.fvp_stand_in.tests.conftest import BOARDS, CORSTONE_320, Board, build, children
 from ethos_hil.harness.fvp_stand_in.tests.jobs import DATA, job
 from ethos_hil.harness.socs.registry import FvpModel
 from ethos_hil.harness.targets.registry import make_target
-from ethos_hil.harness.testing.snapshot import plain
 
 _LINES = [line.split(" | ") for line in (DATA / "runs.txt").read_text().splitlines() if " | " in line]
 RUNS = {name: (boards, words, options, float(seconds)) for boards, name, words, options, seconds in _LINES}

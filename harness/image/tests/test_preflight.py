@@ -17,15 +17,16 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.question import JudgeOptions, Question
 from ethos_hil.base.record import Check
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
-from ethos_hil.harness.image.footprint import Footprint, memory_mode
+from ethos_hil.harness.image.firmware_manifest import Firmware, find_firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME, RunPlan, pack
 from ethos_hil.harness.image.preflight import (
     Destination,
+    Footprint,
     PreflightFailed,
     delegation_check,
     examine,
+    memory_mode,
     package_bytes,
     raise_if_failed,
 )
@@ -34,7 +35,7 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.program.placement import CpuCall, Placement
-from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import MemoryMode
 
 ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
 KIB = 1 << 10

@@ -15,7 +15,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
 from ethos_hil.harness.image.pack import CutAt, Image
-from ethos_hil.harness.link import outcome_json
+from ethos_hil.harness.link import outcome as outcome_json
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.link.tests.conversation import (

@@ -14,11 +14,9 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.run_folder import NIGHTLY, STATE, CampaignSubject, Start, opened
-from ethos_hil.harness.nightly.aftermath import Aftermath, follow_up
-from ethos_hil.harness.nightly.config import ExportEntry, NightlyConfig, read_config
-from ethos_hil.harness.nightly.judgement import account_of_night
-from ethos_hil.harness.nightly.nightly import NightOutcome
-from ethos_hil.harness.nightly.plan import plan_of
+from ethos_hil.harness.nightly.conduct import account_of_night
+from ethos_hil.harness.nightly.nightly import Aftermath, NightOutcome, follow_up
+from ethos_hil.harness.nightly.plan import ExportEntry, NightlyConfig, plan_of, read_config
 from ethos_hil.harness.nightly.preparation import before, read_policy_of, today
 from ethos_hil.harness.nightly.tests.plans import git, night, record, write
 from ethos_hil.harness.terminal.progress import Silent
@@ -29,9 +27,8 @@ from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import DEFAULT
 from ethos_hil.results.history import History
-from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
-from ethos_hil.results.store import RunFolder, StoredRecord
+from ethos_hil.results.store import RunFolder, RunResults, StoredRecord
 
 PART = "suite 1: virtual"
 

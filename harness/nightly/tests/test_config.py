@@ -14,9 +14,8 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.cli.main import app
-from ethos_hil.harness.nightly.config import NightlyConfig, read_config
-from ethos_hil.harness.nightly.judgement import account_of_night
-from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, plan_of
+from ethos_hil.harness.nightly.conduct import account_of_night
+from ethos_hil.harness.nightly.plan import NightlyConfig, NightlyPlan, SuitePart, plan_of, read_config
 from ethos_hil.harness.nightly.preparation import today
 from ethos_hil.harness.nightly.tests.plans import night, nightly, record, told, write
 

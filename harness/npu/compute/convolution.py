@@ -30,10 +30,10 @@ import numpy.typing as npt
 
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute import output, windows
-from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.harness.npu.isa.operations import Convolution, MatMul
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, Rounding, scale, scale_channels
+from ethos_hil.harness.npu.isa.stream import Fault
 from ethos_hil.harness.npu.weights import decompress
 
 INT16_MAX = (1 << 15) - 1

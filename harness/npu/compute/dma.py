@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, DmaIndex, DmaSide
+from ethos_hil.harness.npu.isa.stream import Fault
 
 INDEX_BYTES = 4
 CHUNK = 1 << 18  # bytes moved at a time; each takes an address of 8 bytes

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute import output
-from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Elementwise, Operand
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, INT64_MAX, Rounding, exact_in_floats, largest_scaled, scale
+from ethos_hil.harness.npu.isa.stream import Fault
 
 Array = npt.NDArray[Any]
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation, Convolution, Curve, MatMul
+from ethos_hil.harness.npu.isa.stream import Fault
 
 Array = npt.NDArray[Any]
 

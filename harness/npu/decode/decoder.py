@@ -16,7 +16,6 @@ from ethos_hil.harness.npu.compute.dma import INDEX_BYTES
 from ethos_hil.harness.npu.decode.fields import Fields
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55, FieldsU65
 from ethos_hil.harness.npu.decode.fields_u85 import FROM_IFM2, FROM_ZERO, GOING_ON, FieldsU85
-from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.operations import (
     Access,
@@ -38,7 +37,7 @@ from ethos_hil.harness.npu.isa.operations import (
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Opcode, PoolMode
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale
-from ethos_hil.harness.npu.isa.stream import RegisterFile, branch_targets, commands
+from ethos_hil.harness.npu.isa.stream import Fault, RegisterFile, branch_targets, commands
 
 FIELDS: dict[CommandSet, Callable[[EthosU], Fields]] = {
     CommandSet.U55: FieldsU55,

@@ -35,13 +35,7 @@ from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
 from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES
 from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 
-OFM_ROUNDING = {
-    0: Rounding.DOUBLE,
-    1: Rounding.NATURAL,
-    3: Rounding.AWAY,
-    4: Rounding.TRUNCATE,
-    5: Rounding.FLOOR,
-}
+OFM_ROUNDING = {0: Rounding.DOUBLE, 1: Rounding.NATURAL, 3: Rounding.AWAY, 4: Rounding.TRUNCATE, 5: Rounding.FLOOR}
 IFM_ROUNDING = {0: Rounding.DOUBLE, 1: Rounding.NATURAL}
 TILES, CHAINED, ABSENT = 0, 2, 3  # storage fields of the precision registers
 AXES = {0: STRAIGHT, 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
@@ -58,13 +52,7 @@ WIDE_MULTIPLIER_HINT = (
     "results would be wrong on hardware too. Compile for an Ethos-U55 or U65, or use 8-bit activations"
 )
 MAX_EARLY_BITS = 30
-BITWISE = (
-    ElementwiseMode.AND,
-    ElementwiseMode.OR,
-    ElementwiseMode.XOR,
-    ElementwiseMode.NOT,
-    ElementwiseMode.AND_NOT,
-)
+BITWISE = (ElementwiseMode.AND, ElementwiseMode.OR, ElementwiseMode.XOR, ElementwiseMode.NOT, ElementwiseMode.AND_NOT)
 
 
 class FieldsU85(Fields):

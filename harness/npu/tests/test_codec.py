@@ -18,7 +18,7 @@ from ethosu import mlw_codec
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.testing.processes import left_of
 from ethos_hil.harness.npu.tests.encoded import mlw
-from ethos_hil.harness.npu.weights import codec
+from ethos_hil.harness.npu.weights import weight_coding
 
 ENDLESS = "the decoder did not finish"
 
@@ -36,7 +36,7 @@ def stream(count: int, seed: int = 0) -> tuple[bytes, int]:
     return mlw(some_weights(count, seed)), count
 
 
-def arrays(results: list[codec.Weights | codec.CorruptStream]) -> list[np.ndarray]:
+def arrays(results: list[weight_coding.Weights | weight_coding.CorruptStream]) -> list[np.ndarray]:
     """The results, none of which is an error."""
     assert all(isinstance(result, np.ndarray) for result in results), results
     return results  # type: ignore[return-value]
@@ -45,25 +45,25 @@ def arrays(results: list[codec.Weights | codec.CorruptStream]) -> list[np.ndarra
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """Run a test that disturbs the worker with none before and none after it."""
-    codec.DECODER.stop()
+    weight_coding.DECODER.stop()
     yield
-    codec.DECODER.stop()
+    weight_coding.DECODER.stop()
 
 
 def worker() -> int | None:
     """The worker's process id, if there is one."""
-    running = codec.DECODER._process
+    running = weight_coding.DECODER._process
     return None if running is None else running.process.pid
 
 
 def test_the_worker_decodes_as_the_python_function_does() -> None:
     streams = [stream(count, count) for count in (1, 16, 1000, 40000)]
-    for (compressed, _), decoded in zip(streams, arrays(codec.decode(streams)), strict=True):
+    for (compressed, _), decoded in zip(streams, arrays(weight_coding.decode(streams)), strict=True):
         assert decoded.tolist() == list(mlw_codec.decode(bytearray(compressed)))
 
 
 def test_a_batch_is_decoded_while_nobody_waits(fresh: None) -> None:
-    batch = codec.Batch([stream(30000, seed) for seed in range(8)])
+    batch = weight_coding.Batch([stream(30000, seed) for seed in range(8)])
     batch.start()
     assert np.array_equal(batch.take(0), some_weights(30000, 0))  # type: ignore[arg-type]
     concurrent.futures.wait(batch._results.values(), 20)
@@ -75,9 +75,9 @@ def test_a_batch_is_decoded_while_nobody_waits(fresh: None) -> None:
 def test_a_corrupt_stream_leaves_its_neighbours_alone() -> None:
     good, count = stream(500)
     streams = [(good, count), (b"", 0), (good[: len(good) // 2], count), (good, count), (b"\0" * 64, 9), (good, count)]
-    results = codec.decode(streams)
-    assert [str(result) for result in results if isinstance(result, codec.CorruptStream)] == [ENDLESS, ENDLESS]
-    assert [type(result) for result in results] == [np.ndarray] * 2 + [codec.CorruptStream, np.ndarray] * 2
+    results = weight_coding.decode(streams)
+    assert [str(result) for result in results if isinstance(result, weight_coding.CorruptStream)] == [ENDLESS, ENDLESS]
+    assert [type(result) for result in results] == [np.ndarray] * 2 + [weight_coding.CorruptStream, np.ndarray] * 2
     assert all(np.array_equal(results[i], results[0]) for i in (3, 5))  # type: ignore[arg-type]
     assert results[1].size == 0  # type: ignore[union-attr]
 
@@ -85,13 +85,13 @@ def test_a_corrupt_stream_leaves_its_neighbours_alone() -> None:
 @pytest.mark.parametrize("expected", [0, 499, 501, 1 << 26])
 def test_a_wrong_number_of_weights_is_an_error(expected: int) -> None:
     good, _ = stream(500)
-    wrong, right = codec.decode([(good, expected), (good, 500)])
+    wrong, right = weight_coding.decode([(good, expected), (good, 500)])
     assert str(wrong) == f"it decodes to 500 weights where the registers describe {expected}"
     assert np.array_equal(right, some_weights(500))  # type: ignore[arg-type]
 
 
 def test_an_interruption_does_not_mix_up_answers(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = codec.Batch([stream(1000, seed) for seed in range(3)])
+    batch = weight_coding.Batch([stream(1000, seed) for seed in range(3)])
     batch.start()
 
     def interrupted(future: object, timeout: float | None = None) -> None:
@@ -107,7 +107,7 @@ def test_an_interruption_does_not_mix_up_answers(fresh: None, monkeypatch: pytes
 
 def run(program: str, *, flags: tuple[str, ...] = ("-W", "error")) -> subprocess.CompletedProcess[str]:
     """Run a program in a Python process of its own."""
-    modules = "ethos_hil.harness.npu.weights import codec", "ethos_hil.harness.npu.tests.test_codec import *"
+    modules = "ethos_hil.harness.npu.weights import weight_coding", "ethos_hil.harness.npu.tests.test_codec import *"
     before = "import os\n" + "".join(f"from {module}\n" for module in modules)
     command = [sys.executable, *flags, "-c", before + textwrap.dedent(program)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -116,7 +116,7 @@ def run(program: str, *, flags: tuple[str, ...] = ("-W", "error")) -> subprocess
 def test_a_forked_process_has_a_worker_of_its_own() -> None:
     done = run(
         """
-        batch = codec.Batch([stream(100, seed) for seed in range(3)])
+        batch = weight_coding.Batch([stream(100, seed) for seed in range(3)])
         batch.start()
         batch.take(0)
         mine = worker()
@@ -124,7 +124,7 @@ def test_a_forked_process_has_a_worker_of_its_own() -> None:
         assert np.array_equal(batch.take(1), some_weights(100, 1))
         if child == 0:
             assert worker() != mine
-            codec.DECODER.stop()
+            weight_coding.DECODER.stop()
             os._exit(7)
         assert worker() == mine
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
@@ -144,15 +144,15 @@ def test_a_decoder_that_is_missing_or_another_is_named(
     (tmp_path / "ethosu" / "__init__.py").touch()
     if library is not None:
         (tmp_path / "ethosu" / "mlw_codec.so").symlink_to(library)
-    monkeypatch.setattr(codec.DECODER, "_path", (str(tmp_path), *sys.path))
+    monkeypatch.setattr(weight_coding.DECODER, "_path", (str(tmp_path), *sys.path))
     with pytest.raises(ToolError, match=f"cannot be used: .*{error}"):
-        codec.decode([(b"x", 1)])
+        weight_coding.decode([(b"x", 1)])
 
 
 def test_a_stream_that_expands_without_end_is_stopped(fresh: None) -> None:
     """The worker's memory is limited: zero runs of a damaged stream may describe gigabytes."""
-    codec.DECODER.start()
-    codec.decode([stream(10)])
+    weight_coding.DECODER.start()
+    weight_coding.decode([stream(10)])
     limits = Path(f"/proc/{worker()}/limits").read_text().splitlines()
     (address_space,) = (line for line in limits if line.startswith("Max address space"))
     assert address_space.split()[3] == str(1 << 30)
@@ -176,8 +176,8 @@ def damaged(generator: random.Random, good: bytes) -> bytes:
 def test_damaged_streams_end_in_weights_or_an_error() -> None:
     generator = random.Random(3)
     good, count = stream(300)
-    results = codec.decode([(damaged(generator, good), count) for _ in range(60)])
-    assert {type(result) for result in results} == {np.ndarray, codec.CorruptStream}
-    (original,) = arrays(codec.decode([(good, count)]))
+    results = weight_coding.decode([(damaged(generator, good), count) for _ in range(60)])
+    assert {type(result) for result in results} == {np.ndarray, weight_coding.CorruptStream}
+    (original,) = arrays(weight_coding.decode([(good, count)]))
     weights = [result for result in results if isinstance(result, np.ndarray)]
     assert sum(np.array_equal(result, original) for result in weights) < len(weights) // 2  # padding changes nothing

@@ -14,7 +14,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.compute.convolution import single_thread
 from ethos_hil.harness.npu.isa.operations import Dma
-from ethos_hil.harness.npu.weights import codec, decompress
+from ethos_hil.harness.npu.weights import decompress, weight_coding
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
@@ -97,13 +97,13 @@ def test_all_weights_of_a_program_are_decoded_at_once(monkeypatch: pytest.Monkey
     program = compiled.program()
     assert any(isinstance(op, Dma) and op.destination.region == 1 for op in program.ops)
     batches: list[int] = []
-    start = codec.Batch.start
+    start = weight_coding.Batch.start
 
-    def counted(batch: codec.Batch) -> None:
+    def counted(batch: weight_coding.Batch) -> None:
         batches.append(len(batch._streams))
         start(batch)
 
-    monkeypatch.setattr(codec.Batch, "start", counted)
+    monkeypatch.setattr(weight_coding.Batch, "start", counted)
     decompress.forget()
     compiled.run([])
     assert batches == [len(program.weight_sources)]

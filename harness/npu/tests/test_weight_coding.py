@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu.tests.encoded import mlw
-from ethos_hil.harness.npu.weights import codec, weight_coding
-from ethos_hil.harness.npu.weights.codec import CorruptStream
+from ethos_hil.harness.npu.weights import weight_coding
+from ethos_hil.harness.npu.weights.weight_coding import CorruptStream
 
 RNG = np.random.default_rng(0)
 SPREAD = {
@@ -47,7 +47,7 @@ def test_numbers_of_variable_width(divisor: int, truncated: int, monkeypatch: py
         piece = next(weight_coding._slices(bits, count))
         whole = text & ((1 << bits.at) - 1) | 7 << bits.at
         stream = whole.to_bytes(-(-(bits.at + 3) // 8), "little")
-        (expected,) = codec.decode([(stream, count)])
+        (expected,) = weight_coding.decode([(stream, count)])
         assert isinstance(expected, np.ndarray)
         assert piece.palette.weights(np.array(piece.coded, np.uint16)).tolist() == expected.tolist()
 
@@ -80,7 +80,7 @@ def test_no_damage_does_harm() -> None:
             del damaged[draw.randrange(len(damaged)) :]
         plain = weight_coding.parse(bytes(damaged), count)
         if plain is not None:
-            (expected,) = codec.decode([(bytes(damaged), count)])
+            (expected,) = weight_coding.decode([(bytes(damaged), count)])
             assert isinstance(expected, np.ndarray)
             assert plain.weights().tolist() == expected.tolist()
             decoded += 1

@@ -11,7 +11,7 @@ import pytest
 from ethos_hil.harness.npu.isa.operations import ScaleLayout, WeightOrder
 from ethos_hil.harness.npu.tests.encoded import mlw
 from ethos_hil.harness.npu.tests.test_codec import some_weights
-from ethos_hil.harness.npu.weights import codec, decompress
+from ethos_hil.harness.npu.weights import decompress, weight_coding
 from ethos_hil.harness.npu.weights.decompress import Compressed, WeightError
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
 from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
@@ -42,12 +42,12 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list of the number of streams in each batch that the codec gets."""
     counted: list[int] = []
 
-    class Counted(codec.Batch):
+    class Counted(weight_coding.Batch):
         def start(self) -> None:
             counted.append(len(self._streams))
             super().start()
 
-    monkeypatch.setattr(codec, "Batch", Counted)
+    monkeypatch.setattr(weight_coding, "Batch", Counted)
     return counted
 
 

@@ -1,4 +1,4 @@
-"""How well each rule of the timing model is validated.
+"""The id of the timing model, whose cycles may be compared; and how well each of its rules is validated.
 
 A rule is what decides an operation's cycles (`Cost.rule`): a part of the NPU, or of the way to memory, on one family.
 Its errors (`Family.rule_errors`) are those of the published FVP runs in which operations of that rule take a quarter of
@@ -9,11 +9,24 @@ too; totals tell no more. `python -m ethos_hil.suites.lab published --rules` wor
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 
+from ethos_hil.base import npu
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.family import Family
+from ethos_hil.lowering.cache.versions import source_digest
 from ethos_hil.results.profile_view import RuleFacts
+
+
+@cache
+def timing_model_id() -> str:
+    """Return a digest of the model's source and the NPUs' numbers. Another comment makes another id, which is too
+    careful, not too little.
+    """
+    return source_digest(Path(__file__).parent, Path(npu.__file__).parent)[:16]
+
 
 _REGOR = "Vela's estimators (regor, and npu_performance.py of the wheel)"
 _FVP = f"{_REGOR}, and published FVP runs"

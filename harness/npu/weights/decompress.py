@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.harness.npu.isa.operations import ScaleLayout, WeightOrder
-from ethos_hil.harness.npu.weights import codec, weight_coding
+from ethos_hil.harness.npu.weights import weight_coding
 
 Array = npt.NDArray[Any]
 Compressed = tuple[bytes, ...]
@@ -65,7 +65,7 @@ class _Cache:
 
 
 _cache = _Cache(CACHE_BYTES)
-Source = Callable[[], Array | codec.CorruptStream]
+Source = Callable[[], Array | weight_coding.CorruptStream]
 """Gives the weights of a stream, once, or what is wrong with it."""
 _pending: dict[tuple[Compressed, WeightOrder], list[Source]] = {}  # what was prefetched: a source for each stream
 
@@ -96,7 +96,7 @@ def prefetch(wanted: Iterable[tuple[Compressed, WeightOrder]]) -> None:
     Errors are left for `decode`.
     """
     streams: list[tuple[bytes, int]] = []
-    batch, total = codec.Batch(streams), 0
+    batch, total = weight_coding.Batch(streams), 0
     sources: dict[tuple[Compressed, WeightOrder], list[Source]] = {}
     for key in dict.fromkeys(wanted):
         if key in _pending:
@@ -116,7 +116,9 @@ def prefetch(wanted: Iterable[tuple[Compressed, WeightOrder]]) -> None:
         _pending.update(sources)
 
 
-def _sources(key: tuple[Compressed, WeightOrder], streams: list[tuple[bytes, int]], batch: codec.Batch) -> list[Source]:
+def _sources(
+    key: tuple[Compressed, WeightOrder], streams: list[tuple[bytes, int]], batch: weight_coding.Batch
+) -> list[Source]:
     """Return a source for each stream. Those that Vela has to decode are added to `streams`, which `batch` decodes.
 
     Raises WeightError.
@@ -138,14 +140,14 @@ def _decode(key: tuple[Compressed, WeightOrder]) -> list[Array]:
     sources = _pending.pop(key, None)
     if sources is None:
         more: list[tuple[bytes, int]] = []
-        sources = _sources(key, more, codec.Batch(more))
+        sources = _sources(key, more, weight_coding.Batch(more))
     streams: list[Array] = []
     for source in sources:
         try:
             result = source()
-        except codec.CorruptStream as corrupt:
+        except weight_coding.CorruptStream as corrupt:
             result = corrupt
-        if isinstance(result, codec.CorruptStream):
+        if isinstance(result, weight_coding.CorruptStream):
             raise WeightError(str(result))
         streams.append(result)
     if all(map(_fits_int8, streams)):

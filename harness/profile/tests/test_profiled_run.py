@@ -14,8 +14,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.profile.options import EVENTS, ProfileMethod
-from ethos_hil.harness.profile.prefix import prefix_rows
+from ethos_hil.harness.profile.plan import EVENTS, ProfileMethod, prefix_rows
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract import contract_programs

@@ -19,7 +19,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.testing.recorded import Recorded, shown
+from ethos_hil.base.testing.recorded import Recorded, plain, shown
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
@@ -30,7 +30,6 @@ from ethos_hil.harness.targets.fvp import FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import MODELS, U55, Fake, fails, image_of, run_fvp
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, DATA
-from ethos_hil.harness.testing.snapshot import plain
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 

@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, MODELS
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin
 from ethos_hil.harness.targets.registry import (
@@ -22,7 +22,6 @@ from ethos_hil.harness.targets.registry import (
     make_target,
 )
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.testing.snapshot import plain
 
 U55, U85 = EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u85-256")
 FVPS = sorted({model.soc.name for model in MODELS.values()})

@@ -11,10 +11,10 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.testing.recorded import Recorded, shown
+from ethos_hil.base.testing.recorded import Recorded, plain, shown
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
-from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.image.firmware_manifest import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, run_program
@@ -23,7 +23,6 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import NPUS, U55, Fake, fails
 from ethos_hil.harness.targets.tests.variants import DATA
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.testing.snapshot import plain
 from ethos_hil.harness.virtual.tests import programs
 from ethos_hil.lowering.formats.pte_reader import Program
 

@@ -69,9 +69,9 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    from ethos_hil.harness.npu.weights import codec
+    from ethos_hil.harness.npu.weights import weight_coding
 
-    codec.DECODER.start()  # the model's worker, which outlives the tests
+    weight_coding.DECODER.start()  # the model's worker, which outlives the tests
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     yield
     assert qemu_processes(os.getpid()) == set()

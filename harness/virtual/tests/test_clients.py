@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.process import Deadline
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.gdb.stream import Stop, StopKind, encode
-from ethos_hil.harness.virtual.gdb import Gdb
-from ethos_hil.harness.virtual.qemu_control import QemuError, Qmp
+from ethos_hil.harness.virtual.qemu_control import Gdb, QemuError, Qmp
 
 GREETING = b'{"QMP": {"version": {}, "capabilities": []}}\r\n'
 OK = b'{"return": {}}\r\n'

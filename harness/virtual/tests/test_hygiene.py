@@ -14,8 +14,8 @@ import pytest
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.testing.processes import left_of, wait_for_full_pipe, wait_for_work, wait_until
 from ethos_hil.harness.virtual.board import QemuBoard
+from ethos_hil.harness.virtual.guest_files import Semihosting
 from ethos_hil.harness.virtual.qemu import Qemu, _available, find_qemu
-from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, qemu_processes
 
 # A harness with a guest that never ends.

@@ -11,17 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.process import Deadline
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.virtual import guest_files
 from ethos_hil.harness.virtual.board import QemuBoard
-from ethos_hil.harness.virtual.guest_files import FileCall, FileServer, GuestFiles, OpenFlag, Refused
+from ethos_hil.harness.virtual.guest_files import FileCall, FileServer, GuestFiles, OpenFlag, Refused, Semihosting
 from ethos_hil.harness.virtual.machine import Exit, Machine
 from ethos_hil.harness.virtual.qemu import Qemu
-from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300
 
 CALL = b"\xab\xbe"

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.record import Record
 from ethos_hil.results.bench.figures import BenchRow, bench_table
-from ethos_hil.results.compaction.columns import POINTS, row_of
-from ethos_hil.results.compaction.database import ROWS, literal, open_database, quote
+from ethos_hil.results.compaction.columns import POINTS, ROWS, literal, open_database, quote, row_of
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import account_of
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.store import RunResults, StoredRecord
 from ethos_hil.results.table import ResultTable, as_csv
 
 if TYPE_CHECKING:

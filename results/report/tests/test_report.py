@@ -26,15 +26,13 @@ from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect, Word
 from ethos_hil.results.history import History
-from ethos_hil.results.report.failures import of_failure
-from ethos_hil.results.report.links import Links
+from ethos_hil.results.report.feed import of_failure
 from ethos_hil.results.report.report import report
-from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
+from ethos_hil.results.report.reproduce import Links, accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import summary
 from ethos_hil.results.report.tests import samples
-from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.since import FACTS, PastNight, Since
-from ethos_hil.results.store import RunFolder, StoredRecord
+from ethos_hil.results.store import RunFolder, RunResults, StoredRecord, read_results
 from ethos_hil.results.subject import Names, subject_of
 from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.testing.synthetic_year import keep

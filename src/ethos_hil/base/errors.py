@@ -38,12 +38,7 @@ class EthosHilError(Exception):
     exit_status = 1
 
     def __init__(
-        self,
-        message: str,
-        *,
-        hint: str | None = None,
-        kind: FailureKind | None = None,
-        console: tuple[str, ...] = (),
+        self, message: str, *, hint: str | None = None, kind: FailureKind | None = None, console: tuple[str, ...] = ()
     ) -> None:
         super().__init__(message)
         self.message, self.hint, self.console = message, hint, tuple(console)

@@ -66,12 +66,7 @@ def _shortage(error: OSError) -> ToolError | None:
     return shortage(error) if error.errno in DESCRIPTORS else None
 
 
-_KINDS = {
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
+_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
 _BLOCK = 1 << 20

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.boards import bring_up, bring_up_line, bring_up_probe
+from ethos_hil.base.process import Deadline
+from ethos_hil.harness.boards import bring_up, bring_up_probe
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder
 from ethos_hil.harness.boards.bring_up_probe import spans
@@ -50,8 +50,8 @@ def whole_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture
 def bench(whole_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """The board, without what tests before did to it. Uploads are short, and so are waits for what does not come."""
-    monkeypatch.setattr(bring_up_line, "MOST_BYTES", 16384)
-    monkeypatch.setattr(bring_up_line, "_ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(bring_up, "MOST_BYTES", 16384)
+    monkeypatch.setattr(bring_up, "_ANSWER_SECONDS", 2.0)
     yield whole_bench
     whole_bench[0].tell("heal")
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.testing.snapshot import plain
+from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.suites.lab.damage.loop import CRASHED, DamageEnding, damage, smallest
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ethos_hil.base.errors import UndefinedAnswer
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, Npu, forget
-from ethos_hil.harness.npu.weights import codec
+from ethos_hil.harness.npu.weights import weight_coding
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.conditions.process import quiet
@@ -99,7 +99,7 @@ def speeds(program: TosaProgram, npus: Sequence[str]) -> Iterator[Speed]:
 def measure(live: Live) -> Iterator[Figure]:
     """Time some networks on five NPUs, and all programs on one of each family."""
     live.stage("Timing networks on the NPU model and tosa_reference_model")
-    codec.DECODER.start()
+    weight_coding.DECODER.start()
     networks = [row for name in COMPARED for row in speeds(NETWORKS[name], NPUS)]
     programs: list[Speed] = []
     live.stage(f"Timing {len(PROGRAMS)} programs")

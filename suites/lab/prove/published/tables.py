@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ethos_hil.base.console import table_of
-from ethos_hil.harness.npu.timing.model_id import timing_model_id
+from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.suites.lab.prove.published.comparison import (
     WORDS,
     ComparedPoint,
