@@ -35,7 +35,7 @@ def told(account: Account) -> str:
             f"{test.record.model} on {test.record.target.name}, attempt {attempt_of(test.record)} of {test.attempts}"
         )
         lines.append(f"{test.standing}: {place}, spoilt {spoilt}, for {test.reason!r}, red {test.red!r}")
-    lines += [f"red: {text}" for text in account.red]
+    lines += [f"red: {text}" for text in account.red] + [f"note: {text}" for text in account.notes]
     return "\n".join([*lines, *(f"beside: {text}" for text in account.beside)])
 
 
@@ -113,6 +113,12 @@ SELECTED: dict[str, tuple[Selection, tuple[SessionEnd, ...], dict[str, str] | No
         (Selection("ops", tests=(Selected("a::b", "conv2d", npu="ethos-u55-128"),)), (), {"ops": "my-board"}),
     "no NPU, no target": (Selection("ops", tests=(Selected("a::b", "conv2d"),)), (), {"ops": "my-board"}),
     "what pytest says of it": (Selection("", tests=CHOSEN), ENDS, None),
+    "functions of pytest, one of which ran elsewhere": (
+        Selection("ops", functions=("f::ran", "f::idle", "f::lost"), shard="1/2"),
+        (SessionEnd("ops", 1, 0, ran=frozenset({"f::ran", "f::idle"}), shard="1/2", idle=frozenset({"f::idle"})),
+         SessionEnd("ops", 1, 0, ran=frozenset({"f::lost"}), shard="2/2")),
+        None,
+    ),
     **{
         f"a complaint of {when}": (Selection(""), (SessionEnd("", 1, 1, (replace(CRASH, when=when),)),), None)
         for when in ("call", "teardown", "collect", "crash")
