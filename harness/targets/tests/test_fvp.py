@@ -19,6 +19,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.testing.processes import wait_until
 from ethos_hil.base.testing.recorded import Recorded, plain, shown
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
@@ -237,13 +238,18 @@ def test_what_the_fvp_left_behind_is_ended(fake: Fake, add_image: Image) -> None
         run_fvp(add_image)
 
 
-def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image) -> None:
-    fake("trap '' INT; sleep 1000 & wait")
-    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image, tmp_path: Path) -> None:
+    fake(f"trap '' INT; touch {tmp_path / 'started'}; sleep 1000 & wait")
+
+    def interrupt() -> None:
+        wait_until((tmp_path / "started").exists, "the FVP has started")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         run_fvp(add_image)
-    timer.join()
+    thread.join()
 
 
 def test_several_run_at_once(use_launchers: Path) -> None:
