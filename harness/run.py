@@ -17,7 +17,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import BoardRun, RunnerInfo
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.ask.place import target_of
-from ethos_hil.harness.image.firmware_manifest import MOST_ELF, Firmware, find_firmware
+from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, OWN_CLOCKS, Clocks, Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import (

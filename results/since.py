@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ethos_hil.base.verdict import NOT_ATTEMPTED, RED
 from ethos_hil.results.compaction.columns import moment_of
 from ethos_hil.results.history import History
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import COLUMNS, EARLY, FIELDS, UNKNOWN, Subject, subject_of
 
 FACTS = ("question", "inputs", "tosa", "weights", "stream", "lowering", "timing_model", "firmware", "fvp", "versions",

@@ -17,7 +17,7 @@ from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
 from ethos_hil.harness.boards.catalogue import shipped_boards
 from ethos_hil.harness.fvp_stand_in.command_line import Action
 from ethos_hil.harness.fvp_stand_in.launcher import answer
-from ethos_hil.harness.image.firmware_manifest import Firmware
+from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.socs.registry import MODELS
 from ethos_hil.harness.targets import fvp_description
 from ethos_hil.harness.targets.fvp_description import Need
@@ -106,7 +106,7 @@ def test_every_test_is_in_the_table_and_guards_are_counted() -> None:
     whole = numbers.pop("all")
     assert whole == [sum(column) for column in zip(*numbers.values(), strict=True)]
     assert all(numbers[room][0] > 20 for room in numbers if room not in ("laboratory", "labgrid"))
-    assert whole[-1] > 140
+    assert whole[-1] > 100  # functions: several guards are rows of one table
     assert numbers["laboratory"][TIERS.index("lab")] > 60
 
 

@@ -11,7 +11,7 @@ from saboteur import Change, sabotaged
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact

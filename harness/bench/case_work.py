@@ -45,7 +45,8 @@ from ethos_hil.harness.bench.points import (
     refusal_of,
     refuse,
 )
-from ethos_hil.harness.image.firmware_manifest import Firmware, find_firmware, firmware_path
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.firmware_manifest import firmware_path
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.preflight import Footprint, PreflightFailed, memory_mode
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run

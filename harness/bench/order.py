@@ -48,11 +48,11 @@ from ethos_hil.harness.campaign.engine import (
     CrewAnswer,
     Planned,
     PlannedJob,
-    Shard,
     digest_of_model,
     digest_of_plan,
 )
 from ethos_hil.harness.campaign.run_folder import BENCH, CampaignSubject, Facet
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.targets.registry import find_plugin
 from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, no_file

@@ -34,7 +34,7 @@ from ethos_hil.harness.boards.loader import LoadableImage, ResidentFirmware
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.boards.target import missing
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.cache.contents import prepare_torch
 

@@ -38,7 +38,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile
-from ethos_hil.results.store import find_results
+from ethos_hil.results.run_results import find_results
 
 _SHOWN = 12
 """Digits of a digest in a message."""

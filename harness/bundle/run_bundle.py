@@ -29,7 +29,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.bundle.archive import json_member, pack, refusal_of, unpack
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Arrays, Outcome, Progress, outcome, outcome_to_json

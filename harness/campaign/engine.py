@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -22,12 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ethos_hil.base.crew import WorkerCrew, error_of_line
-from ethos_hil.base.errors import EthosHilError, UsageError, unforeseen
+from ethos_hil.base.errors import EthosHilError, unforeseen
 from ethos_hil.base.files import append_line, digest_of_file, read_bytes, write_whole
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
 from ethos_hil.harness.campaign.run_folder import SESSIONS, final_answers
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.targets.registry import kind_of, name_in_records
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import failed_findings
@@ -37,37 +37,6 @@ from ethos_hil.results.store import RunFolder
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool
-
-
-_FORM = re.compile(r"(\d{1,6})/(\d{1,6})")
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One of `count` shards, counted from 1."""
-
-    number: int
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> Shard:
-        """Return the shard that is written as "2/4".
-
-        Raises:
-            UsageError: it is not a shard.
-        """
-        match = _FORM.fullmatch(text.strip())
-        if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise UsageError(f"--shard {text!r} is not a shard", hint="the second of four is 2/4")
-        return cls(int(match[1]), int(match[2]))
-
-    def takes(self, *names: str) -> bool:
-        """Return whether work with these names is its own. Every machine gives the same answer."""
-        digest = hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).digest()
-        return int.from_bytes(digest[:8]) % self.count == self.number - 1
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
 
 
 @dataclass(frozen=True)

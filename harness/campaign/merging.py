@@ -15,7 +15,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import readable
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
-from ethos_hil.harness.campaign.engine import Planned, Shard, selections
+from ethos_hil.harness.campaign.engine import Planned, selections
 from ethos_hil.harness.campaign.run_folder import (
     EARLIER,
     NIGHTLY,
@@ -28,9 +28,10 @@ from ethos_hil.harness.campaign.run_folder import (
     read_state,
     records_of,
 )
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.verdict.tool_state import difference
 from ethos_hil.results.gate.account import Account, part_of, take_account
-from ethos_hil.results.store import read_results
+from ethos_hil.results.run_results import read_results
 
 _SHOWN = 20
 """How many missing shards are named."""

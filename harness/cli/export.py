@@ -13,7 +13,8 @@ from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.destinations import write_out
 from ethos_hil.results.export.runs.run_exporter import export_record, export_run, is_of_runs
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.store import DEFAULT_HISTORY, LISTED, RunResults, find_record, find_results
+from ethos_hil.results.run_results import RunResults, find_results
+from ethos_hil.results.store import DEFAULT_HISTORY, LISTED, find_record
 
 
 def export(

@@ -69,7 +69,7 @@ def nightly(
 
     Example: ethos-hil nightly nightly.toml --merge shards
     """
-    from ethos_hil.harness.campaign.engine import Shard
+    from ethos_hil.harness.campaign.shard import Shard
     from ethos_hil.harness.nightly.plan import plan_of, read_config
 
     words = {"--resume": resume, "--fresh": fresh, "--merge": bool(merge), "--check": check}

@@ -68,7 +68,8 @@ def report(
     from ethos_hil.results.gate.gate import gate, side, side_of
     from ethos_hil.results.history import History
     from ethos_hil.results.report.report import report as made_of
-    from ethos_hil.results.store import LISTED, find_results
+    from ethos_hil.results.run_results import find_results
+    from ethos_hil.results.store import LISTED
 
     if policy is not None and against is None:
         raise UsageError("--policy is about a comparison, and there is none", hint="give --against")

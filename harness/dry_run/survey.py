@@ -8,7 +8,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check, TargetInfo
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
-from ethos_hil.harness.image.firmware_manifest import Firmware, find_firmware
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.image.preflight import (
     FAIL,

@@ -26,7 +26,6 @@ from ethos_hil.harness.campaign.engine import (
     CrewAnswer,
     Planned,
     PlannedJob,
-    Shard,
     read_more,
     set_aside,
     share_of,
@@ -34,6 +33,7 @@ from ethos_hil.harness.campaign.engine import (
 )
 from ethos_hil.harness.campaign.merging import OpenRun
 from ethos_hil.harness.campaign.run_folder import final_answers
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.metric import ItemScores
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.terminal.progress import Silent

@@ -24,9 +24,10 @@ from ethos_hil.base.record import TargetInfo, json_number
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.ask.place import target_of
-from ethos_hil.harness.campaign.engine import CrewAnswer, Shard, digest_of_model
+from ethos_hil.harness.campaign.engine import CrewAnswer, digest_of_model
 from ethos_hil.harness.campaign.merging import ASIDE, RunPlace
 from ethos_hil.harness.campaign.run_folder import EVALUATE, CampaignSubject, Facet
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, EvaluationJournal, FailedChunk
 from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, SOURCES, DataSet, Item, ItemMetric, ScoreTally
 from ethos_hil.harness.terminal.progress import Reporter, Silent

@@ -20,20 +20,12 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
-import io
 import json
 import os
-import struct
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-
-from ethos_hil.base.errors import ToolError
-from ethos_hil.base.files import read_bytes, read_text
+from ethos_hil.base.files import read_text
 
 SCHEMA_VERSION = 1
 ELF_NAME = "ethos-hil.elf"
@@ -210,111 +202,3 @@ def _doubt_of(path: Path, elf: bytes) -> str | None:
 @functools.cache
 def _digest_of_sources() -> str:
     return source_digest(_SOURCES)
-
-
-OPERATORS_SECTION = ".ethos_hil.operators"
-_SYMBOLS = (
-    "__sram_pool_start", "__sram_pool_end", "__ddr_end", "__stack_limit", "__stack_top", "__package_start",
-    "__package_limit",
-)  # fmt: skip
-
-
-MOST_ELF = 1 << 30
-"""Bytes of the largest ELF that is read: all memory of a board, and its symbols."""
-
-
-def find_firmware(soc: str = "corstone-300") -> bytes:
-    """Return the firmware's ELF for a system on chip, from `firmware_path`.
-
-    Raises:
-        ToolError: there is no firmware.
-    """
-    path = firmware_path(soc)
-    try:
-        status = path.stat()
-        return _content(path, status.st_mtime_ns, status.st_size)
-    except OSError as error:
-        raise ToolError(f"no firmware at {path}: {error.strerror}", hint=remedy()) from error
-
-
-@functools.lru_cache(maxsize=4)
-def _content(path: Path, _modified: int, _size: int) -> bytes:
-    """Read the file. Cached: the ELF has megabytes and a suite reads it often."""
-    return read_bytes(path, most=MOST_ELF)
-
-
-@dataclass(frozen=True)
-class Firmware:
-    """The firmware's properties, read from its ELF. A property is None where the ELF does not state it.
-
-    Attributes:
-        start: lowest address that it loads; the processor reads its vector table there.
-        sram: bytes of the SRAM pool.
-        ddr: bytes of DDR from the start of the package to the end.
-        package: largest size of the package, bytes.
-        package_start: address of the package.
-        stack: bytes of the main stack.
-        operators: full names of the operators that it has kernels for.
-        doubt: a warning if the firmware was built here from other sources than today's (`firmware_doubt`), or None.
-    """
-
-    start: int | None
-    sram: int | None
-    ddr: int | None
-    package: int | None
-    stack: int | None
-    operators: frozenset[str] | None
-    package_start: int | None = None
-    doubt: str | None = None
-
-    @classmethod
-    def read(cls, elf: bytes) -> Firmware:
-        """Read the properties from an ELF.
-
-        Raises:
-            ToolError: it is not an ELF file.
-        """
-        return _read(elf)
-
-
-@functools.lru_cache(maxsize=4)
-def _read(elf: bytes) -> Firmware:
-    try:
-        file = ELFFile(io.BytesIO(elf))
-        table = file.get_section_by_name(".symtab")
-        loaded = [s["p_paddr"] for s in file.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_filesz"]]
-        section = file.get_section_by_name(OPERATORS_SECTION)
-        names = None if section is None else section.data().decode("utf-8", "replace").replace("\0", "\n").split()
-    except ELFError as error:
-        raise ToolError(f"the firmware is not an ELF file: {error}", hint="build it with `make firmware`") from error
-    symbols = _symbols(table) if isinstance(table, SymbolTableSection) and file.elfclass == 32 else {}
-    return Firmware(
-        start=min(loaded, default=None),
-        sram=_between(symbols, "__sram_pool_start", "__sram_pool_end"),
-        ddr=_between(symbols, "__package_start", "__ddr_end"),
-        package=_between(symbols, "__package_start", "__package_limit"),
-        stack=_between(symbols, "__stack_limit", "__stack_top"),
-        operators=None if names is None else frozenset(names),
-        package_start=symbols.get("__package_start"),
-        doubt=firmware_doubt(elf),
-    )
-
-
-def _symbols(table: SymbolTableSection) -> dict[str, int]:
-    """Return the values of the symbols that are asked for.
-
-    The entries are read here (TIS ELF 1.2, Elf32_Sym): pyelftools takes 40 ms for the firmware's 2,500.
-    """
-    order = "<" if table.elffile.little_endian else ">"
-    data, strings = table.data(), table.stringtable.data()
-    wanted = {name.encode(): name for name in _SYMBOLS}
-    symbols = {}
-    for at, value, _, _, _, _ in struct.iter_unpack(f"{order}IIIBBH", data[: len(data) // 16 * 16]):
-        name = wanted.get(strings[at : strings.find(b"\0", at)])
-        if name is not None:
-            symbols[name] = value
-    return symbols
-
-
-def _between(symbols: Mapping[str, int], first: str, last: str) -> int | None:
-    return symbols[last] - symbols[first] if first in symbols and last in symbols else None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ethos_hil.base.errors import TargetError, ToolError, UsageError
 from ethos_hil.base.question import MOST_EXECUTIONS
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.image.firmware_manifest import Firmware
+from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.formats import (
     EVENT_COUNTERS,
     PACKAGE_ALIGNMENT,

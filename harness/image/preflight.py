@@ -16,7 +16,8 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import JudgeOptions
 from ethos_hil.base.record import ArtifactInfo, Check
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE, Firmware
+from ethos_hil.harness.image.firmware_elf import Firmware
+from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, EventSet, InputRef, PackageHeader
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.registry import SOCS

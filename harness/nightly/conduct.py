@@ -25,7 +25,7 @@ from ethos_hil.base.process import end_child, start_child
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.harness.bench.order import PlannedPoint, make_points
-from ethos_hil.harness.campaign.engine import AnswerProgress, CampaignCrew, Shard, may_repeat, question_jobs, write_plan
+from ethos_hil.harness.campaign.engine import AnswerProgress, CampaignCrew, may_repeat, question_jobs, write_plan
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.run_folder import (
     SESSIONS,
@@ -36,12 +36,13 @@ from ethos_hil.harness.campaign.run_folder import (
     of_today,
     records_of,
 )
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyConfig, NightlyPlan, Part, SuitePart, SweepPart, npu_for
 from ethos_hil.harness.targets.registry import find_plugin, kind_of, name_in_records
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, attempt_of, part_of, take_account
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection, SessionEnd, forget_end, read_end, read_selection
-from ethos_hil.results.store import RunResults
 
 _USAGE = 4
 """pytest's exit status for arguments, or a conftest.py, that it cannot use."""

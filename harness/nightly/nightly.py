@@ -16,9 +16,9 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import readable, reason, writable, write_whole
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.campaign.engine import Shard
 from ethos_hil.harness.campaign.merging import put_together
 from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Start, has_state, opened, read_state
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.conduct import Conductor, account_of_night
 from ethos_hil.harness.nightly.plan import KNOWN, ModelPart, NightlyConfig, NightlyPlan, SuitePart
 from ethos_hil.harness.nightly.preparation import (
@@ -35,7 +35,8 @@ from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.results.compaction.run_file import NightFacts, compact_records
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, is_audit, part_of
-from ethos_hil.results.store import RunResults, StoredRecord, branch_of, read_results
+from ethos_hil.results.run_results import RunResults, branch_of, read_results
+from ethos_hil.results.store import StoredRecord
 
 if TYPE_CHECKING:
     from ethos_hil.results.gate.change import RunComparison

@@ -25,7 +25,8 @@ from ethos_hil.base.suffix import HOST_SUFFIXES, NPU_SUFFIXES, SUFFIXES, parse_s
 from ethos_hil.harness.bench.order import BenchPlan, PlannedPoint
 from ethos_hil.harness.bench.points import BenchCase, BenchPoint, PointSettings, part_of
 from ethos_hil.harness.boards.family import locate
-from ethos_hil.harness.campaign.engine import Planned, Shard, share_of
+from ethos_hil.harness.campaign.engine import Planned, share_of
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
 from ethos_hil.lowering.vela.options import MemoryMode
 from ethos_hil.results.report.reproduce import NO_LINKS, Links

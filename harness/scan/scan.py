@@ -27,7 +27,6 @@ from ethos_hil.harness.campaign.engine import (
     CampaignCrew,
     CrewAnswer,
     Planned,
-    Shard,
     digest_of_model,
     digest_of_plan,
     read_more,
@@ -36,6 +35,7 @@ from ethos_hil.harness.campaign.engine import (
 )
 from ethos_hil.harness.campaign.merging import ASIDE, CampaignAnswers, RunPlace
 from ethos_hil.harness.campaign.run_folder import SCAN, CampaignSubject, Facet
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanAnswer, ScanPoint, by_vela
 from ethos_hil.harness.scan.environment import VELA, KeptEnvironments, PipFailed, WantedVersions, releases

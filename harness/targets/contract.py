@@ -31,7 +31,7 @@ import pytest
 from ethos_hil.base.errors import StateError, TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.image.segments import segments
 from ethos_hil.harness.link.outcome import Ended, Outcome, Run

@@ -119,6 +119,11 @@ def check_errors(recorded: Recorded, run: Run, command: str, variants: Iterable[
     recorded.check(plain("\n".join(lines)), command)
 
 
+def check_session(recorded: Recorded, run: Run, commands: Iterable[str], name: str = "") -> None:
+    """Check all that commands answer, one after the other, as is recorded."""
+    recorded.check("\n".join(f"$ {line}\n{run(*shlex.split(line)).shown()}" for line in commands), name)
+
+
 def _files() -> list[tuple[Path, int, int]]:
     """All files here but bytecode, and what tells whether one was written."""
     files = (path for path in Path().rglob("*") if "__pycache__" not in path.parts)

@@ -8,7 +8,7 @@ import pytest
 
 from ethos_hil.base.errors import EthosHilError, TargetError, ToolError
 from ethos_hil.base.question import Question
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.run import run
 
 

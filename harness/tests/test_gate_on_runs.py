@@ -19,7 +19,7 @@ from ethos_hil.harness.npu import npu
 from ethos_hil.harness.npu.timing import kernel_cost, rules
 from ethos_hil.results.gate.change import VERDICT, Cause, RunComparison, Word
 from ethos_hil.results.gate.gate import side_of
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 
 pytestmark = pytest.mark.slow  # five models are lowered
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.contract import contract_programs

@@ -8,7 +8,7 @@ from functools import cache
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.cache import versions as lowering_versions

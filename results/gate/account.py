@@ -17,8 +17,8 @@ from ethos_hil.base.record import Record, RunFacts, RunInfo, SuiteTest, TargetIn
 from ethos_hil.base.verdict import NOT_ATTEMPTED, WORST, Failure, FailureKind, Standing, Verdict
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.observation import Observation, of_record
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
-from ethos_hil.results.store import RunResults
 from ethos_hil.results.subject import Subject, subject_of
 
 AUDIT = " (audit)"

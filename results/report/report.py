@@ -55,8 +55,8 @@ from ethos_hil.results.report.model_page import Advise, ModelPage, bound_class, 
 from ethos_hil.results.report.reproduce import NO_LINKS, Links
 from ethos_hil.results.report.summary import SMALL, facts, matrix, origins, summary
 from ethos_hil.results.report.trend import trend
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, night_before, red_since, value_since
-from ethos_hil.results.store import RunResults
 from ethos_hil.results.subject import Names, Subject
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Account, Accounted
 from ethos_hil.results.gate.change import VERDICT, Change, RunComparison, Word
 from ethos_hil.results.report.chart import element, picture
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import Names, Subject
 
 _ORDER = ("MI", "FP", "BI", "INT", *(family.suffix for family in FAMILIES))

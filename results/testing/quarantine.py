@@ -8,7 +8,7 @@ from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.gate.account import JudgedResults, take_account
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 
 TODAY = date(2026, 11, 25)
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Metric, Op, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.compaction.run_file import compact_records
-from ethos_hil.results.store import RunResults, StoredRecord
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import StoredRecord
 
 NIGHTS, TESTS = 365, 1500
 SEED = 17

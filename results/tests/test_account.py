@@ -16,8 +16,8 @@ from ethos_hil.base.verdict import NOT_ATTEMPTED, Failure, FailureKind, Verdict
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, attempt_of, take_account
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
-from ethos_hil.results.store import RunResults
 from ethos_hil.results.testing.seeded_changes import with_models
 from ethos_hil.results.testing.synthetic_year import nights
 

@@ -12,8 +12,8 @@ import pytest
 from ethos_hil.base.record import BenchInfo, Record, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.history import History
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, red_since, value_since
-from ethos_hil.results.store import RunResults
 from ethos_hil.results.subject import Subject, subject_of
 from ethos_hil.results.testing.synthetic_year import keep, nights
 

@@ -14,7 +14,8 @@ import pytest
 from ethos_hil.base.files import write_all
 from ethos_hil.base.record import BenchInfo, Record, RunInfo, SuiteTest
 from ethos_hil.base.tests.test_record import RECORD
-from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, find_results, new_name, read, read_run
+from ethos_hil.results.run_results import find_results
+from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, new_name, read, read_run
 from ethos_hil.results.text.record import for_people, record_table
 
 

@@ -22,7 +22,7 @@ from ethos_hil.base.suffix import NPU_SUFFIXES, parse_suffix
 from ethos_hil.results.store import DEFAULT_ROOT, is_name, new_name
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.campaign.engine import Shard
+    from ethos_hil.harness.campaign.shard import Shard
     from ethos_hil.suites.declare.profile import Profile
 
 ANY_TEST = Question("", allow_cpu_only=True)
@@ -178,7 +178,7 @@ class Options:
     @classmethod
     def _parse(cls, config: pytest.Config) -> Options:
         from ethos_hil.base.errors import UsageError
-        from ethos_hil.harness.campaign.engine import Shard
+        from ethos_hil.harness.campaign.shard import Shard
         from ethos_hil.harness.targets.plugin import TargetOption
         from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
 

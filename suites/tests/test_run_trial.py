@@ -18,7 +18,7 @@ from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.record import Record, SuiteTest
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.verify import Comparison
 from ethos_hil.lowering.artifact import NpuOp

@@ -14,7 +14,8 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.export.runs import junit
-from ethos_hil.results.store import StoredRecord, read, read_results
+from ethos_hil.results.run_results import read_results
+from ethos_hil.results.store import StoredRecord, read
 from ethos_hil.suites.plugin.pytest_items import line_of
 from ethos_hil.suites.tests.sabotage import VARIABLE
 from ethos_hil.suites.tests.session import SAMPLE, Session, session

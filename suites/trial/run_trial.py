@@ -18,7 +18,7 @@ from ethos_hil.base.judge import Evidence, Findings, decide
 from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, Question
 from ethos_hil.base.record import Check, Op, Record, RunFacts, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.preflight import Footprint
 from ethos_hil.harness.run import image_of
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
@@ -167,7 +167,7 @@ class Trial:
         # A missing target or firmware is reported before lowering, which may take a minute.
         if npu is not None and not self._compile_only:
             from ethos_hil.harness.ask.place import target_of
-            from ethos_hil.harness.image.firmware_manifest import find_firmware
+            from ethos_hil.harness.image.firmware_elf import find_firmware
             from ethos_hil.harness.image.preflight import check_firmware
 
             self.board = target_of(question, pool=self._pool)

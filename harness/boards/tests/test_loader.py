@@ -29,7 +29,7 @@ from ethos_hil.harness.boards.loader import (
 )
 from ethos_hil.harness.boards.tests.qemu_servers import RESET, VECTORS, frames, qemu_loading, qmp
 from ethos_hil.harness.gdb.remote import GdbRemote, connect
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.socs.corstone_300 import SOC as CORSTONE_300

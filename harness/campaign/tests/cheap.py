@@ -15,9 +15,10 @@ from ethos_hil.base.judge import is_settled
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, Planned, PlannedJob, Shard, share_of, write_plan
+from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, Planned, PlannedJob, share_of, write_plan
 from ethos_hil.harness.campaign.merging import RunPlace
 from ethos_hil.harness.campaign.run_folder import BENCH, CampaignSubject
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.results.bench.tests import samples

@@ -24,7 +24,6 @@ from ethos_hil.base.file_lock import Writing, wait_for_writers
 from ethos_hil.base.record import Record, SuiteTest
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.campaign.engine import Shard
 from ethos_hil.harness.campaign.merging import put_together
 from ethos_hil.harness.campaign.run_folder import (
     NIGHTLY,
@@ -38,6 +37,7 @@ from ethos_hil.harness.campaign.run_folder import (
     read_state,
     settled_names,
 )
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.nightly import merge_nightly, provenance_of, run_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of, read_config
 from ethos_hil.harness.nightly.tests.plans import git, record, write, write_shard

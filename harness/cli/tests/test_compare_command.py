@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.record import Record
-from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.base.testing.recorded import Recorded, plain
+from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.export import record_json
 from ethos_hil.results.selection import Selected, Selection
@@ -32,60 +32,48 @@ def ethos_hil(command_line: Run) -> Run:
     return command_line
 
 
-def test_equal_runs_pass_and_a_slower_one_does_not(ethos_hil: Run) -> None:
-    status, out, err = ethos_hil("compare", "runs/monday", "runs/monday")
-    assert (status, err) == (0, "")
-    assert out.startswith("passed  monday -> monday")
-    status, out, err = ethos_hil("compare", "runs/monday", "runs")  # the newest
-    assert (status, err) == (1, "")
-    assert out.startswith("failed  monday -> tuesday")
-    assert "another command stream: Vela's arguments: nothing became --optimise=Size (1)" in out
-    assert "regressed" in out
-    assert "+7.0 %" in out
-    assert "Conv2D stem operator" in out
-
-
-def test_the_other_direction_is_better_and_passes(ethos_hil: Run) -> None:
-    status, out, _ = ethos_hil("compare", "runs/tuesday", "runs/monday")
-    assert (status, "improved" in out) == (0, True)
+def test_two_runs_are_compared(ethos_hil: Run, recorded: Recorded) -> None:
+    """Equal ones pass, a slower one does not, a faster one does unless the policy says otherwise."""
     Path("gate.toml").write_text('schema_version = 1\n[gate]\nimproved = "fail"\n')
-    assert ethos_hil("compare", "runs/tuesday", "runs/monday", "--policy", "gate.toml")[0] == 1
+    check_session(recorded, ethos_hil, [
+        "compare runs/monday runs/monday", "compare runs/monday runs", "compare runs/tuesday runs/monday",
+        "compare runs/tuesday runs/monday --policy gate.toml",
+    ])  # fmt: skip
 
 
-def test_json_is_the_whole_comparison(ethos_hil: Run) -> None:
+def test_json_is_the_whole_comparison(ethos_hil: Run, recorded: Recorded) -> None:
     status, out, _ = ethos_hil("compare", "runs/monday", "runs/tuesday", "--json", "-")
-    data = json.loads(out)
-    assert (status, data["schema_version"], data["passed"], len(data["changes"])) == (1, 1, False, 1)
-    status, out, _ = ethos_hil("compare", "runs/monday", "runs/tuesday", "--json", "found.json")
-    assert json.loads(Path("found.json").read_text()) == data
-    assert out.startswith("failed")
+    assert status == 1
+    recorded.check(plain(json.dumps(json.loads(out), indent=1)))
+    ethos_hil("compare", "runs/monday", "runs/tuesday", "--json", "found.json")
+    assert json.loads(Path("found.json").read_text()) == json.loads(out)
 
 
-def test_what_was_accepted_passes(ethos_hil: Run) -> None:
+def test_what_was_accepted_passes(ethos_hil: Run, recorded: Recorded) -> None:
     status, out, err = ethos_hil("accept", "runs/monday")
     assert (status, out.count("\n")) == (0, 30)
     assert err == "baseline.jsonl has 30 tests and models: 0 updated, 30 added, 0 removed, 0 refused\n"
-    assert ethos_hil("compare", "runs/monday", "--baseline", "baseline.jsonl")[0] == 0
-    assert ethos_hil("compare", "runs/tuesday", "--baseline", "baseline.jsonl")[0] == 1
     before = Path("baseline.jsonl").read_text()
-    status, out, _ = ethos_hil("accept", "runs/tuesday", "--check")
-    assert (status, out.count("updated"), Path("baseline.jsonl").read_text()) == (0, 1, before)
-    assert ethos_hil("accept", "runs/tuesday")[1] == out
-    assert ethos_hil("compare", "runs/tuesday", "--baseline", "baseline.jsonl")[0] == 0
-    status, out, _ = ethos_hil("compare", "runs/monday", "runs/tuesday", "--baseline", "baseline.jsonl")
-    assert (status, "accepted" in out, "regressed" in out) == (0, True, False)
+    against = "--baseline baseline.jsonl"
+    check_session(recorded, ethos_hil, [
+        f"compare runs/monday {against}", f"compare runs/tuesday {against}", "accept runs/tuesday --check",
+    ])  # fmt: skip
+    assert Path("baseline.jsonl").read_text() == before
+    check_session(recorded, ethos_hil, [
+        "accept runs/tuesday", f"compare runs/tuesday {against}", f"compare runs/monday runs/tuesday {against}",
+    ], "afterwards")  # fmt: skip
 
 
-def test_a_part_is_compared_and_accepted(ethos_hil: Run) -> None:
+def test_a_part_is_compared_and_accepted(ethos_hil: Run, recorded: Recorded) -> None:
     names = [row.test.id for row in NIGHT if row.test is not None]
     (slower,) = {name for name, row, other in zip(names, SLOWER, NIGHT, strict=True) if row != other}
     other = next(name for name in names if name != slower)
-    assert ethos_hil("compare", "runs/monday", "runs/tuesday", "--only", slower)[0] == 1
-    assert ethos_hil("compare", "runs/monday", "runs/tuesday", "--only", f"*{slower[-20:]}")[0] == 1
-    assert ethos_hil("compare", "runs/monday", "runs/tuesday", "--only", other)[0] == 0
     ethos_hil("accept", "runs/monday")
-    assert ethos_hil("accept", "runs/tuesday", "--only", other)[:2] == (0, "")
-    assert ethos_hil("accept", "runs/tuesday", "--only", slower)[1].startswith(f"updated {slower}")
+    parts = (slower, f"*{slower[-20:]}", other)
+    check_session(recorded, ethos_hil, [
+        *(f"compare runs/monday runs/tuesday --only '{part}'" for part in parts),
+        f"accept runs/tuesday --only {other}", f"accept runs/tuesday --only {slower}",
+    ])  # fmt: skip
 
 
 def test_what_a_run_lost_is_told_when_it_is_accepted_and_never_removed(ethos_hil: Run) -> None:
@@ -112,22 +100,17 @@ def test_a_failed_test_is_refused(ethos_hil: Run) -> None:
     assert ethos_hil("compare", "runs/wednesday", "--baseline", "baseline.jsonl")[0] == 0
 
 
-def test_runs_of_a_history_have_names(ethos_hil: Run) -> None:
+def test_runs_of_a_history_have_names(ethos_hil: Run, recorded: Recorded) -> None:
     for name in ("monday", "tuesday"):
         compact(Path("runs", name), Path("results/history"))
-    assert ethos_hil("compare", "monday", "last")[0] == 1
-    assert ethos_hil("compare", "tuesday", "last")[0] == 0
-    assert ethos_hil("compare", "monday", "runs/tuesday")[0] == 1
+    check_session(recorded, ethos_hil, ["compare monday last", "compare tuesday last", "compare monday runs/tuesday"])
 
 
-def test_two_records_are_compared_operation_by_operation(ethos_hil: Run) -> None:
+def test_two_records_are_compared_operation_by_operation_or_as_runs(ethos_hil: Run, recorded: Recorded) -> None:
     ops = tuple(replace(op, cycles=(op.cycles or 0) + 5) for op in NIGHT[0].ops)
     Path("a.json").write_text(record_json.write(NIGHT[0]))
     Path("b.json").write_text(record_json.write(replace(NIGHT[0], ops=ops)))
-    status, out, _ = ethos_hil("compare", "a.json", "b.json")
-    assert (status, "2 slower" in out) == (0, True)
-    status, out, _ = ethos_hil("compare", "a.json", "b.json", "--partial")  # as runs
-    assert (status, out.startswith("passed")) == (0, True)
+    check_session(recorded, ethos_hil, ["compare a.json b.json", "compare a.json b.json --partial"])
 
 
 def test_what_cannot_be_used_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:

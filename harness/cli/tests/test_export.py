@@ -18,7 +18,8 @@ from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.results.export import operations_csv, record_json
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import export_run
-from ethos_hil.results.store import RunFolder, find_results
+from ethos_hil.results.run_results import find_results
+from ethos_hil.results.store import RunFolder
 
 RECORD = Record(
     Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-128", target=TargetInfo("virtual", "virtual", "corstone-300"),

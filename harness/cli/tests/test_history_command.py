@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import pytest
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.testing.command import Run, check_errors, full_disk
+from ethos_hil.harness.testing.command import Run, check_errors, check_session, full_disk
 from ethos_hil.results.store import RunFolder
 
 NET = Record(
@@ -42,15 +43,14 @@ def rows(answer: tuple[int, str, str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_runs_are_added_once_and_listed(ethos_hil: Run) -> None:
-    assert [row["added"] for row in rows(ethos_hil("add", "--json"))] == [True, True, True]
-    assert [row["added"] for row in rows(ethos_hil("add", "results/runs/night2", "--json"))] == [False]
-    assert [(row["run"], row["records"], row["verified"]) for row in rows(ethos_hil("--json"))] == [
-        ("night1", 1, 1), ("night2", 1, 1), ("night3", 1, 1)
-    ]  # fmt: skip
-    status, out, err = ethos_hil()
-    assert (status, err) == (0, "")
-    assert [line.split()[0] for line in out.splitlines()] == ["run", "night1", "night2", "night3"]
+def test_runs_are_added_once_and_asked_about(ethos_hil: Run, recorded: Recorded) -> None:
+    """Each is listed; a number is shown where it changed; any other question is SQL."""
+    odd = "SELECT ['nan'::DOUBLE, 1] AS list, {'a': 'inf'::DOUBLE} AS pair"
+    check_session(recorded, ethos_hil, [
+        "add --json", "add results/runs/night2 --json", "--json", "", "show net --json", "show net", "changes --json",
+        "changes", "changes --since 2026-01-04 --json", "changes --since 2026-01-04",
+        "sql 'SELECT count(*) AS n FROM points' --json", f"sql {shlex.quote(odd)} --json",
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize(("column", "other"), [
@@ -79,22 +79,6 @@ def test_two_of_one_name_are_told_apart(ethos_hil: Run, column: str, other: dict
     assert {row["subject"] for row in rows(ethos_hil("changes", "--json"))} == {
         row["subject"] for row in rows(ethos_hil("show", "net", "--json"))
     }
-
-
-def test_a_number_is_shown_where_it_changed(ethos_hil: Run) -> None:
-    ethos_hil("add")
-    assert [row["value"] for row in rows(ethos_hil("show", "net", "--json"))] == [100, 100, 90]
-    _, out, _ = ethos_hil("show", "net")
-    assert [line.split()[2] for line in out.splitlines()[1:]] == ["night1", "night3"]
-    (change,) = rows(ethos_hil("changes", "--json"))
-    assert (change["run"], change["before"], change["old"], change["new"]) == ("night3", "night2", 100, 90)
-    assert "-10.00 %" in ethos_hil("changes")[1]
-    assert "scheme" not in ethos_hil("changes")[1]
-    assert rows(ethos_hil("changes", "--since", "2026-01-04", "--json")) == []
-    assert ethos_hil("changes", "--since", "2026-01-04") == (0, "", "nothing\n")
-    assert rows(ethos_hil("sql", "SELECT count(*) AS n FROM points", "--json")) == [{"n": 3}]
-    odd = "SELECT ['nan'::DOUBLE, 1] AS list, {'a': 'inf'::DOUBLE} AS pair"
-    assert rows(ethos_hil("sql", odd, "--json")) == [{"list": ["nan", 1.0], "pair": {"a": "inf"}}]
 
 
 def test_a_record_cut_short_is_told(ethos_hil: Run) -> None:

@@ -10,7 +10,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.image.firmware_manifest import Firmware, find_firmware
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.formats import PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME
 from ethos_hil.harness.testing.command import Run, check_errors

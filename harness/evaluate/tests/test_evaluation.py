@@ -21,9 +21,10 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Standing
-from ethos_hil.harness.campaign.engine import Shard, share_of
+from ethos_hil.harness.campaign.engine import share_of
 from ethos_hil.harness.campaign.merging import RunPlace
 from ethos_hil.harness.campaign.run_folder import EVALUATE, CampaignSubject
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, ChunkJob, EvaluationJournal, FailedChunk, PlannedChunk
 from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, QUANTISED, DataSet, Item, ItemMetric, ScoreTally, class_of
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line
@@ -34,7 +35,7 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from import named_model
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.results.gate.account import take_account
-from ethos_hil.results.store import read_results
+from ethos_hil.results.run_results import read_results
 
 NPU = EthosU.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118  # NPU_SET_OFM_ZERO_POINT of Vela's wheel

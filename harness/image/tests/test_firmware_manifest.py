@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.firmware_manifest import (
     ELF_NAME,
     MANIFEST_NAME,
     OWN,
-    Firmware,
     FirmwareManifest,
-    find_firmware,
     firmware_doubt,
     firmware_path,
     source_digest,

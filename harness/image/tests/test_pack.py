@@ -16,7 +16,7 @@ from elftools.elf.elffile import ELFFile
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image import formats
-from ethos_hil.harness.image.firmware_manifest import Firmware
+from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode, InputRef, PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME, Clocks, CutAt, Image, RunPlan, pack
 from ethos_hil.harness.image.segments import ElfError, segments

@@ -17,7 +17,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.question import JudgeOptions, Question
 from ethos_hil.base.record import Check
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.image.firmware_manifest import Firmware, find_firmware
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME, RunPlan, pack
 from ethos_hil.harness.image.preflight import (

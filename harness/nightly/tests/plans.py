@@ -12,13 +12,13 @@ from typing import Any
 from ethos_hil.base.judge import standing_of
 from ethos_hil.base.record import ArtifactInfo, Metric, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.campaign.engine import Shard
 from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Start, opened
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.nightly import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
 from ethos_hil.results.gate.account import Account, part_of
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
-from ethos_hil.results.store import RunResults
 
 TESTS = """\
 from ethos_hil.suites.declare.case import Operator, case, f32

@@ -27,8 +27,9 @@ from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import DEFAULT
 from ethos_hil.results.history import History
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
-from ethos_hil.results.store import RunFolder, RunResults, StoredRecord
+from ethos_hil.results.store import RunFolder, StoredRecord
 
 PART = "suite 1: virtual"
 

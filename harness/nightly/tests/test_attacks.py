@@ -14,16 +14,17 @@ from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.harness.campaign.engine import Shard
 from ethos_hil.harness.campaign.merging import Conducted
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.conduct import account_of_night
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of, read_config
 from ethos_hil.harness.nightly.preparation import today
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, told, write
 from ethos_hil.results.gate.account import AUDIT, Account, Accounted
 from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected, Selection
-from ethos_hil.results.store import RunResults, Skipped
+from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import Subject
 
 PART = "suite 1: virtual"

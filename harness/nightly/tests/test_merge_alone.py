@@ -16,7 +16,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from ethos_hil.base.record import BenchInfo, Record
-from ethos_hil.harness.campaign.engine import Shard
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of, read_config
 from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
 

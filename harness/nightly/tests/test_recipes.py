@@ -22,7 +22,7 @@ import yaml
 
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.campaign.engine import Shard
+from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.cli.main import app
 from ethos_hil.harness.nightly.plan import plan_of, read_config
 from ethos_hil.harness.nightly.preparation import read_quarantine

@@ -15,7 +15,7 @@ from ethos_hil.base.testing.processes import left_of, processes_with
 from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, FvpModel

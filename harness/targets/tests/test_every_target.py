@@ -14,7 +14,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
-from ethos_hil.harness.image.firmware_manifest import Firmware, find_firmware
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.preflight import Destination, Footprint, examine
 from ethos_hil.harness.run import run
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE

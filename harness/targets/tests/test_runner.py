@@ -14,7 +14,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded, plain, shown
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, run_program

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import FrameType, Hello, TensorInfo, TensorRole
 from ethos_hil.harness.image.pack import Clocks, Image, RunPlan, pack
 from ethos_hil.harness.link.collector import Collector

@@ -18,7 +18,7 @@ from torch import nn
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep

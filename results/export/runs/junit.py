@@ -18,7 +18,7 @@ from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.run_exporter import RunExporter, distinctions
 from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import Names, Subject
 
 SUITE = "ethos-hil"

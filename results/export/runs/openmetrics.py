@@ -17,7 +17,7 @@ from ethos_hil.base.verdict import Standing
 from ethos_hil.results.export.runs.run_exporter import SELDOM, RunExporter, alike, parts_of
 from ethos_hil.results.gate.account import Account, account_of
 from ethos_hil.results.gate.change import RunComparison, Word
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 
 _PREFIX = "ethos_hil"
 _UNITS = {"s": "seconds", "1/s": ""}

@@ -17,7 +17,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter, NotExportable
 from ethos_hil.results.gate.account import part_of
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import subject_of
 
 

@@ -15,7 +15,7 @@ from ethos_hil.base.verdict import Standing
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import Change, RunComparison, Word
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import Names
 
 

@@ -16,7 +16,8 @@ from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import account_of
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.store import RunResults, StoredRecord
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.table import ResultTable, as_csv
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind, OpC
 from ethos_hil.base.record import BenchInfo, Metric, Op, Record, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.report.tests import samples
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 
 NPUS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
         "ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048")  # fmt: skip

@@ -13,7 +13,7 @@ from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.comparison import RowChange, RowDifference
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.history import History
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import subject_of
 from ethos_hil.results.testing.synthetic_year import nights
 from ethos_hil.results.tests import profiled

@@ -31,8 +31,9 @@ from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import Links, accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import summary
 from ethos_hil.results.report.tests import samples
+from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.since import FACTS, PastNight, Since
-from ethos_hil.results.store import RunFolder, RunResults, StoredRecord, read_results
+from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.subject import Names, subject_of
 from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.testing.synthetic_year import keep

@@ -16,7 +16,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import bench_samples, samples
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.testing.browser import MISSING, browser_path, started, visited
 from ethos_hil.results.testing.quarantine import in_quarantine
 

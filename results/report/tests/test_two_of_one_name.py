@@ -18,7 +18,7 @@ from ethos_hil.results.history import History
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.tests.test_report import parts
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.testing.synthetic_year import keep
 
 Night = Sequence[Record]

@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from ethos_hil.base.errors import TargetError, UsageError
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.socs.registry import virtual_soc

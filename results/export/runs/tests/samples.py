@@ -20,7 +20,8 @@ from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange, RowDifference
 from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.latency import with_latency
-from ethos_hil.results.store import RunResults, Skipped
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import Subject, subject_of
 from ethos_hil.results.testing.quarantine import in_quarantine
 

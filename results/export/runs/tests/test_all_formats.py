@@ -12,7 +12,7 @@ from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 
 NAMES = ("bench-csv", "bench-parquet", "junit", "openmetrics", "points-csv", "points-parquet", "summary")
 Write = Callable[..., bytes]

@@ -14,7 +14,7 @@ from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs import junit
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 
 RUNS = samples.runs()
 SCHEMA = xmlschema.XMLSchema(str(resources.files(__package__) / "junit.xsd"))

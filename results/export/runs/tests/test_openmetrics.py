@@ -13,7 +13,7 @@ from ethos_hil.base.record import Metric
 from ethos_hil.results.export.runs import openmetrics
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 
 RUNS = samples.runs()
 

@@ -15,7 +15,7 @@ from ethos_hil.results.export.runs import summary
 from ethos_hil.results.export.runs.summary import code, head, row
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.store import RunResults
+from ethos_hil.results.run_results import RunResults
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False}).enable("strikethrough")
 OURS = {"h1", "h2", "h3", "p", "strong", "em", "ul", "li", "code", "table", "thead", "tbody", "tr", "th", "td", "br"}

@@ -16,7 +16,8 @@ from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.export.runs import tables
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.history import History
-from ethos_hil.results.store import RunResults, StoredRecord
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import StoredRecord
 
 OF_A_METRIC = ("metric", "value", "unit", "provenance", "samples")
 

@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.virtual.tests.programs import DATA, NPU
 from ethos_hil.suites.lab.damage import programs
 from ethos_hil.suites.lab.damage.mutant import WEIGHTS, Mutant, Original, make

@@ -16,7 +16,7 @@ from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import SOCS

@@ -17,7 +17,7 @@ import typer
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.cli.main import guard
-from ethos_hil.harness.image.firmware_manifest import find_firmware
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.registry import make_target
