@@ -23,6 +23,7 @@ from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun
 from ethos_hil.harness.testing.command import Ended, Run, assert_one_clear_line, check_errors, run_command
 from ethos_hil.harness.virtual.tests.programs import DATA, load
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 
@@ -95,8 +96,11 @@ def test_the_same_run_makes_the_same_bytes(failed: FailedRun, tmp_path: Path) ->
     assert "did not end alike" not in result.err
 
 
-def test_lines_are_those_of_the_run_though_the_code_has_moved_since(ethos_hil: Run, here: Path) -> None:
-    """It makes the same program, and the cache has that of the newest lines."""
+def test_lines_are_those_of_the_run_though_the_code_has_moved_since(
+    ethos_hil: Run, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes the same program, and the cache, which is this test's own, has that of the newest lines."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     source = Path(MONITOR.partition(":")[0]).read_text()
     places = []
     for folder, text in (("first", source), ("second", "\n" + source)):
