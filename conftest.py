@@ -50,6 +50,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install our launchers, which stand in for Arm's FVPs, into a folder."""
+    from ethos_hil.harness.fvp_stand_in.launcher import install
+
+    folder = tmp_path_factory.mktemp("launchers")
+    install(folder)
+    return folder
+
+
 @pytest.fixture
 def ethos_hil(here: Path) -> Run:
     """Run the command line there, in this process: torch is imported once and not for every case."""

@@ -106,7 +106,7 @@ def _npu_outcomes() -> str:
 
 
 def _bench_grid() -> str:
-    from ethos_hil.harness.bench.order import default_grid
+    from ethos_hil.harness.bench.grid_file import default_grid
 
     rows, group = [], ""
     for case in default_grid().cases:
@@ -185,7 +185,7 @@ def _baselines_run() -> str:
 def _baselines() -> dict[str, dict[str, list[dict[str, Any]]]]:
     """The points by network and NPU; the first of an NPU is in ExecuTorch's default memory mode."""
     from ethos_hil.base.npu.ethos_u import EthosU
-    from ethos_hil.lowering.vela.options import MemoryMode
+    from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
     table: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for point in data("baselines")["points"]:

@@ -11,7 +11,7 @@ from ethos_hil.harness.boards.catalogue import shipped_boards
 from ethos_hil.harness.fvp_stand_in import parameters
 from ethos_hil.harness.fvp_stand_in.command_line import OPTIONS
 from ethos_hil.harness.socs.registry import MODELS
-from ethos_hil.harness.targets.fvp_description import PARAMETERS, Need, Use
+from ethos_hil.harness.targets.fvp_parameters import PARAMETERS, Need, Use
 from ethos_hil.suites.lab.shared import markdown_table
 
 _NOT_SHOWN = ("description", "notes", "quirks")

@@ -21,7 +21,7 @@ from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.result import Result
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model.torch_model import ProgramFile, TorchModel, from_exported, from_module
-from ethos_hil.lowering.user_code.user_function import copy_module
+from ethos_hil.lowering.user_code.module_changes import copy_module
 
 if TYPE_CHECKING:
     import os
@@ -224,9 +224,10 @@ def evaluate(
     Raises:
         UsageError, ToolError, TargetError: as `run`, before the first item.
     """
+    from ethos_hil.harness.evaluate.dataset import DataSet
     from ethos_hil.harness.evaluate.evaluation import EvaluationOrder
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_order
-    from ethos_hil.harness.evaluate.metric import DataSet, ItemMetric
+    from ethos_hil.harness.evaluate.metric import ItemMetric
 
     chosen = ItemMetric(getattr(metric, "__name__", "a function"), metric) if callable(metric) else metric
     question, data_set = _question(model, inputs, options), data if isinstance(data, str) else DataSet.of(data)

@@ -18,18 +18,11 @@ from ethos_hil.base.record import BoardRun, RunnerInfo
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
+from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputSet
+from ethos_hil.harness.image.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, OWN_CLOCKS, Clocks, Image, RunPlan, pack
-from ethos_hil.harness.image.preflight import (
-    LEAST_MS,
-    Destination,
-    Footprint,
-    check_firmware,
-    examine,
-    memory_mode,
-    npu_time_limit,
-    raise_if_failed,
-)
+from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.profile.plan import ProfilePlan
@@ -40,7 +33,8 @@ from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import info, naming_program
 from ethos_hil.harness.verdict.findings import Answer, Report, report_of
 from ethos_hil.harness.verdict.metrics import Stopwatch
-from ethos_hil.harness.verdict.run_data import RunData, call_model, check_text, require_float_answers, written_text
+from ethos_hil.harness.verdict.model_calls import call_model, require_float_answers
+from ethos_hil.harness.verdict.run_data import RunData, check_text, written_text
 from ethos_hil.harness.verdict.verify import references_of
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model import Method

@@ -30,7 +30,7 @@ from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.program.placement import Placement
 from ethos_hil.lowering.program.program_file import ProgramDelegates
 from ethos_hil.lowering.vela.ini import SHIPPED, SystemConfiguration, VelaIni
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SCHEMA_VERSION = 14
 _ARRAYS = ("example_inputs", "floating", "quantised", "allowed")

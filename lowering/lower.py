@@ -37,7 +37,7 @@ from ethos_hil.lowering.model.torch_model import HostModules, Method, ProgramFil
 from ethos_hil.lowering.upstream.cpu_calls import Leavable, Locate, delegated_operators, placement, require_known
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
-from ethos_hil.lowering.upstream.graph_repairs import export, output_names
+from ethos_hil.lowering.upstream.export import export, output_names
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
@@ -50,7 +50,8 @@ from ethos_hil.lowering.upstream.toolchain import (
     toolchain_for,
 )
 from ethos_hil.lowering.user_code.user_function import Sources
-from ethos_hil.lowering.vela.options import MemoryMode, VelaSetup
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 
 if TYPE_CHECKING:
     import torch
@@ -362,7 +363,7 @@ def _check_left(
 
 def _with_bounds(artifact: Artifact) -> Artifact:
     """Return the artifact with how far each of its methods may be from PyTorch."""
-    from ethos_hil.lowering.oracle.bounds.tolerance import worst_case
+    from ethos_hil.lowering.oracle.bounds.program import worst_case
 
     tell("bounding the distance from PyTorch")
     methods = [replace(method, allowed=worst_case(artifact.of(method.name))) for method in artifact.methods]

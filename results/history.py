@@ -21,16 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.results.compaction.columns import (
-    CAUSES,
-    EDITED,
-    NOISY,
-    POINTS,
-    create_records,
-    errors_of_files,
-    execute,
-    open_database,
-)
+from ethos_hil.results.compaction.columns import CAUSES, EDITED, NOISY, POINTS
+from ethos_hil.results.compaction.database import create_records, errors_of_files, execute, open_database
 from ethos_hil.results.compaction.run_file import BadHistory, require_columns
 
 if TYPE_CHECKING:

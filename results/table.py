@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ethos_hil.base.plain_text import amount, escape, valid
-from ethos_hil.results.compaction.columns import literal
+from ethos_hil.results.compaction.database import literal
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -19,8 +19,8 @@ from ethos_hil.harness.fvp_stand_in.command_line import Action
 from ethos_hil.harness.fvp_stand_in.launcher import answer
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.socs.registry import MODELS
-from ethos_hil.harness.targets import fvp_description
-from ethos_hil.harness.targets.fvp_description import Need
+from ethos_hil.harness.targets import fvp_parameters
+from ethos_hil.harness.targets.fvp_parameters import Need
 
 DOCS = ROOT / "docs"
 ELF = ROOT / "build/firmware/corstone300/ethos-hil.elf"
@@ -72,10 +72,10 @@ def test_the_tables_have_all_that_a_launcher_takes(executable: str) -> None:
 
 def test_the_table_of_fvps_has_every_parameter() -> None:
     table = fvp_settings()
-    for row in fvp_description.PARAMETERS:
+    for row in fvp_parameters.PARAMETERS:
         assert f"`{row.name(MODELS['FVP_Corstone_SSE-320'].fvp)}`" in table
     assert "vis_hdlcd.disable_visualisation" in table
-    assert len({row.need for row in fvp_description.PARAMETERS}) == len(Need)
+    assert len({row.need for row in fvp_parameters.PARAMETERS}) == len(Need)
 
 
 def test_the_kernels_are_the_operators_that_the_elf_lists(recorded: Recorded) -> None:

@@ -19,7 +19,7 @@ from plain_qemu import RunProgram
 
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.oracle.exact_kernels import FLOATS, LAYERS, SEVERAL
+from ethos_hil.lowering.oracle.float_kernels import FLOATS, LAYERS, SEVERAL
 from ethos_hil.lowering.oracle.reference import Reference
 
 PORTED = {

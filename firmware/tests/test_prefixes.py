@@ -7,7 +7,7 @@ from saboteur import Change, sabotaged
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.harness.profile.plan import ProfileMethod
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target

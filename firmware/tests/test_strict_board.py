@@ -21,14 +21,14 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.virtual import machine, peripherals
 from ethos_hil.harness.virtual.device import Device
-from ethos_hil.harness.virtual.mps3_an547 import Fittings
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.rules import NPU_RULES, Rule
 from ethos_hil.harness.virtual.tests.programs import load
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.testing.function_module import module_of
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 DRIVER = "npu/driver.cc"
 U55, U65, U85 = "ethos-u55-128", "ethos-u65-256", "ethos-u85-256"

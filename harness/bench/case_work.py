@@ -47,13 +47,14 @@ from ethos_hil.harness.bench.points import (
 )
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.firmware_manifest import firmware_path
+from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode
-from ethos_hil.harness.image.preflight import Footprint, PreflightFailed, memory_mode
+from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run
 from ethos_hil.harness.npu.isa.stream import Fault
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.profile.compiled import CompiledDelegate, costs, memories_behind, system_of
-from ethos_hil.harness.profile.plan import default_repeat
+from ethos_hil.harness.profile.options import default_repeat
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.scan.compiled_version import map_rows
 from ethos_hil.harness.socs.registry import find_soc

@@ -19,7 +19,8 @@ from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
-from ethos_hil.lowering.vela.options import MemoryMode, VelaSetup
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.latency import asked_clock
 
 SHORT, LONG = "short", "long"

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable, ToolError
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.boards import bring_up_probe as probes
 from ethos_hil.harness.boards.board import UNTRIED, Board, Quirk, Server
 from ethos_hil.harness.boards.bring_up_probe import NpuIdentity, ParkedBoard, check_identity, spans
 from ethos_hil.harness.boards.bring_up_report import BringUpStep, StepFinding, StepStatus, status_of
 from ethos_hil.harness.boards.lease import lease
-from ethos_hil.harness.boards.loader import LoadableImage, ResidentFirmware
+from ethos_hil.harness.boards.loadable import LoadableImage, ResidentFirmware
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.boards.target import missing

@@ -26,7 +26,8 @@ from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.board_schema import PLACES
 from ethos_hil.harness.boards.bring_up_report import StepFinding
 from ethos_hil.harness.boards.gdb_server import board_remote
-from ethos_hil.harness.boards.loader import LOOP_BYTES, LoadableImage, ResidentFirmware, load, park, reset, start
+from ethos_hil.harness.boards.loadable import LoadableImage, ResidentFirmware
+from ethos_hil.harness.boards.loader import LOOP_BYTES, load, park, reset, start
 from ethos_hil.harness.gdb.remote import DHCSR, GdbRemote
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks
 from ethos_hil.harness.socs.soc import Soc

@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import board_files, find_board, is_path

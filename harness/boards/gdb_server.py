@@ -19,11 +19,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError, shortage
-from ethos_hil.base.process import Deadline, end_marked, start_child, wait_for_end
+from ethos_hil.base.process import end_marked, start_child, wait_for_end
 from ethos_hil.harness.boards.board import Loading, Server
 from ethos_hil.harness.gdb.remote import GdbRemote, connect
-from ethos_hil.harness.link.outcome import ConsoleText
+from ethos_hil.harness.link.console_text import ConsoleText
 
 SERVER_VARIABLE = "ETHOS_HIL_GDB_SERVER"
 """Marks the processes that a server starts."""

@@ -20,8 +20,8 @@ from typing import Any
 
 from cobs import cobs
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.image.formats import (

@@ -12,14 +12,15 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable, ToolError
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.record import BoardRun
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.gdb_server import board_remote
 from ethos_hil.harness.boards.lease import lease, set_aside, take_back
-from ethos_hil.harness.boards.loader import ResidentFirmware, load, start
+from ethos_hil.harness.boards.loadable import ResidentFirmware
+from ethos_hil.harness.boards.loader import load, start
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.image.pack import Clocks, Image

@@ -32,7 +32,8 @@ from ethos_hil.harness.bundle.archive import json_member, pack, refusal_of, unpa
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.link.outcome import Arrays, Outcome, Progress, outcome, outcome_to_json
+from ethos_hil.harness.link.outcome import Outcome, Progress
+from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.base import CYCLE_PROVENANCES, Capability, Target
 from ethos_hil.harness.terminal.progress import Reporter, Silent

@@ -2,13 +2,10 @@
 
 Each question leaves one record for each attempt, whatever happens to it. What could not be tried, on a board or an FVP,
 is tried once more; nothing else is.
-
-Planned questions: what a campaign asks, known before anything runs, and which of several machines asks them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
@@ -16,100 +13,25 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from ethos_hil.base.crew import WorkerCrew, error_of_line
 from ethos_hil.base.errors import EthosHilError, unforeseen
-from ethos_hil.base.files import append_line, digest_of_file, read_bytes, write_whole
-from ethos_hil.base.question import Question
+from ethos_hil.base.files import append_line, read_bytes, write_whole
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
-from ethos_hil.harness.campaign.run_folder import SESSIONS, final_answers
-from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.targets.registry import kind_of, name_in_records
+from ethos_hil.harness.campaign.planned import P, Planned
+from ethos_hil.harness.campaign.recorded import final_answers
+from ethos_hil.harness.campaign.run_folder import SESSIONS
+from ethos_hil.harness.targets.registry import kind_of
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.results.gate.account import attempt_of
-from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A question that a campaign asks.
-
-    Attributes:
-        question: the question.
-        name: what its part calls it, and its record.
-        part: the part of the plan that asks it; "" where a plan has only one.
-        more: what else tells it from the others: a version, the items of a data set.
-    """
-
-    question: Question
-    name: str
-    part: str = ""
-    more: str = ""
-
-    @cached_property
-    def digest(self) -> str:
-        """What tells it from every other question; the record of its answer has it."""
-        identity = json.dumps([self.part, self.name, self.more, self.question.digest])
-        return hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
-
-    @property
-    def selected(self) -> Selected:
-        """It, as a run folder keeps it."""
-        return Selected(
-            self.name, npu=self.question.npu, target=name_in_records(self.question.target), planned=self.digest
-        )
-
-
-P = TypeVar("P", bound=Planned)
-
-
-def selections(plan: Iterable[Planned], shard: str = "") -> tuple[Selection, ...]:
-    """Return what each part of a plan chooses."""
-    by_part: dict[str, list[Selected]] = {}
-    for planned in plan:
-        by_part.setdefault(planned.part, []).append(planned.selected)
-    return tuple(Selection(part, tests=tuple(chosen), shard=shard) for part, chosen in by_part.items())
-
-
-def write_plan(folder: Path, plan: Iterable[Planned], shard: str = "") -> None:
-    """Keep a plan in a run folder, before any of it is asked: what then has no record is missing.
-
-    Raises:
-        OSError: it cannot be written.
-        BadSelection: what is there is damaged.
-    """
-    for selection in selections(plan, shard):
-        selection.write(folder)
-
-
-def share_of(plan: Iterable[P], shard: Shard | None) -> tuple[P, ...]:
-    """Return the part of a plan that a shard asks: what has one name, and one `more`, is asked by one machine."""
-    return tuple(
-        planned for planned in plan if shard is None or shard.takes(*filter(None, (planned.name, planned.more)))
-    )
-
-
-def digest_of_model(model: str) -> str:
-    """Return the digest of the file of a MODEL, or of a suite's test; "" for a module, or where there is none."""
-    path = Path(model.partition("::")[0] if "::" in model else model.rpartition(":")[0] or model).expanduser()
-    if not model or not path.is_file():
-        return ""
-    return digest_of_file(path)
-
-
-def digest_of_plan(plan: Iterable[Planned]) -> str:
-    """Return what tells a plan from every other one: its questions, in their order."""
-    return hashlib.sha256(" ".join(planned.digest for planned in plan).encode()).hexdigest()
-
 
 MORE = "more.jsonl"
 """The file of what sources keep of their questions beside records."""

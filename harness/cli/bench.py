@@ -149,7 +149,7 @@ def bench(
     """
     from ethos_hil.harness.bench.order import BenchOrder
     from ethos_hil.harness.bench.points import PointSettings
-    from ethos_hil.harness.campaign.merging import RunPlace
+    from ethos_hil.harness.campaign.place import RunPlace
     from ethos_hil.harness.cli.bench_run import BenchOutput, run
     from ethos_hil.results.bench.budget import Budget
     from ethos_hil.results.text.bench import BenchBy

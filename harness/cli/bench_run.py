@@ -16,15 +16,19 @@ from ethos_hil.base.judge import OF_THIS_PLACE, standing_of
 from ethos_hil.base.plain_text import count_of, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.harness.bench.order import BenchOrder, PlannedPoint, make_points
-from ethos_hil.harness.campaign.engine import CampaignCrew, share_of, write_plan
-from ethos_hil.harness.campaign.merging import CampaignAnswers, RunPlace
-from ethos_hil.harness.campaign.run_folder import OpenCampaign, final_answers
+from ethos_hil.harness.bench.bench import PlannedPoint, make_points
+from ethos_hil.harness.bench.order import BenchOrder
+from ethos_hil.harness.campaign.engine import CampaignCrew
+from ethos_hil.harness.campaign.place import CampaignAnswers, RunPlace
+from ethos_hil.harness.campaign.planned import share_of, write_plan
+from ethos_hil.harness.campaign.recorded import final_answers
+from ethos_hil.harness.campaign.run_folder import OpenCampaign
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.bench.budget import Budget, BudgetAnswer, answer
 from ethos_hil.results.bench.figures import PointFigures, bench_table, figures_of
-from ethos_hil.results.text.bench import BenchBy, bench_text, budget_text, headline
+from ethos_hil.results.text.bench import BenchBy, bench_text
+from ethos_hil.results.text.budget import budget_text, headline
 
 SCHEMA_VERSION = 1
 

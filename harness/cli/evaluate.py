@@ -57,7 +57,7 @@ def evaluate(
     Example: ethos-hil evaluate net.py:net --data net.py:test_set --limit 1000
     """
     from ethos_hil.base.console import console
-    from ethos_hil.harness.campaign.merging import RunPlace
+    from ethos_hil.harness.campaign.place import RunPlace
     from ethos_hil.harness.cli.commands import check_written, loading
     from ethos_hil.harness.evaluate.evaluation import EvaluationOrder, document, text
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_order

@@ -74,7 +74,7 @@ def write_image(
     """
     from ethos_hil.base.files import writable, write_all, write_into
     from ethos_hil.harness.dry_run.survey import packed_model, soc_for
-    from ethos_hil.harness.image.segments import card_files, our_files
+    from ethos_hil.harness.image.card import card_files, our_files
 
     if form not in FORMATS:
         raise UsageError(f"--format {form!r} is not a format", hint=f"valid: {', '.join(FORMATS)}")

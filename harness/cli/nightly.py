@@ -15,8 +15,9 @@ from ethos_hil.harness.cli.asking import DEBUG, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json
 
 if TYPE_CHECKING:
+    from ethos_hil.harness.nightly.config import NightlyConfig
     from ethos_hil.harness.nightly.nightly import NightOutcome
-    from ethos_hil.harness.nightly.plan import NightlyConfig, NightlyPlan
+    from ethos_hil.harness.nightly.plan import NightlyPlan
 
 _MOST_TOLD = 50
 """How many red things are told on stderr; --json has all."""
@@ -70,7 +71,8 @@ def nightly(
     Example: ethos-hil nightly nightly.toml --merge shards
     """
     from ethos_hil.harness.campaign.shard import Shard
-    from ethos_hil.harness.nightly.plan import plan_of, read_config
+    from ethos_hil.harness.nightly.config import read_config
+    from ethos_hil.harness.nightly.plan import plan_of
 
     words = {"--resume": resume, "--fresh": fresh, "--merge": bool(merge), "--check": check}
     both = [name for name, value in words.items() if value]

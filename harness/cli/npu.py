@@ -24,7 +24,7 @@ from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
 from ethos_hil.lowering.formats.npu_network import MAGIC, NetworkTensor, NpuNetwork, read_blob, read_tflite
 from ethos_hil.lowering.formats.vela_blob import BLOB_MAGIC
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SCHEMA_VERSION = 1
 _MOST = 1 << 30

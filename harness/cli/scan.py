@@ -63,7 +63,7 @@ def scan(
 
     Example: ethos-hil scan net.py:net --over ethos-u-vela=4.4..5.2 --npu ethos-u85-128 --memory-mode Shared_Sram
     """
-    from ethos_hil.harness.campaign.merging import RunPlace
+    from ethos_hil.harness.campaign.place import RunPlace
     from ethos_hil.harness.cli.commands import check_written, never_exiting
     from ethos_hil.harness.scan.environment import WantedVersions
     from ethos_hil.harness.terminal.progress import Live
@@ -73,7 +73,8 @@ def scan(
     check_written(question, {"--json": json_file})
     place = RunPlace.of(runs, run_name, resume, shard, merge, always=False)
     prepare_torch()
-    from ethos_hil.harness.scan.scan import ScanOrder, document, text
+    from ethos_hil.harness.scan.report import document, text
+    from ethos_hil.harness.scan.scan import ScanOrder
     from ethos_hil.harness.scan.scan import scan as run_scan
 
     with Live() as live, never_exiting():

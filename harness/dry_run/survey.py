@@ -9,16 +9,10 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check, TargetInfo
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.image.npu_time_limit import npu_time_limit
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.image.preflight import (
-    FAIL,
-    Destination,
-    Footprint,
-    check_firmware,
-    examine,
-    npu_time_limit,
-    raise_if_failed,
-)
+from ethos_hil.harness.image.preflight import FAIL, Destination, check_firmware, examine, raise_if_failed
 from ethos_hil.harness.run import Runner, image_of
 from ethos_hil.harness.socs.registry import find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc

@@ -21,18 +21,10 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.campaign.engine import (
-    CampaignCrew,
-    CrewAnswer,
-    Planned,
-    PlannedJob,
-    read_more,
-    set_aside,
-    share_of,
-    write_plan,
-)
-from ethos_hil.harness.campaign.merging import OpenRun
-from ethos_hil.harness.campaign.run_folder import final_answers
+from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, PlannedJob, read_more, set_aside
+from ethos_hil.harness.campaign.place import OpenRun
+from ethos_hil.harness.campaign.planned import Planned, share_of, write_plan
+from ethos_hil.harness.campaign.recorded import final_answers
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.metric import ItemScores
 from ethos_hil.harness.image.inputs import InputSet

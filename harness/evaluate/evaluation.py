@@ -24,12 +24,14 @@ from ethos_hil.base.record import TargetInfo, json_number
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.ask.place import target_of
-from ethos_hil.harness.campaign.engine import CrewAnswer, digest_of_model
-from ethos_hil.harness.campaign.merging import ASIDE, RunPlace
+from ethos_hil.harness.campaign.engine import CrewAnswer
+from ethos_hil.harness.campaign.place import ASIDE, RunPlace
+from ethos_hil.harness.campaign.planned import digest_of_model
 from ethos_hil.harness.campaign.run_folder import EVALUATE, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, EvaluationJournal, FailedChunk
-from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, SOURCES, DataSet, Item, ItemMetric, ScoreTally
+from ethos_hil.harness.evaluate.dataset import DataSet, Item
+from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, SOURCES, ItemMetric, ScoreTally
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.harness.verdict.tool_state import tool_state
@@ -38,7 +40,7 @@ from ethos_hil.lowering.conditions.process import one_torch_thread
 from ethos_hil.lowering.lower import host_modules
 from ethos_hil.lowering.model.torch_model import HostModules
 from ethos_hil.lowering.program.program_file import ProgramFile
-from ethos_hil.lowering.upstream.pytorch_answers import LayerError, LayerErrors
+from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors
 
 _CHUNK_ITEMS = 64
 _CHUNK_BYTES = 8 << 20

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, ToolError
 from ethos_hil.base.plain_text import cut, one_line
-from ethos_hil.base.process import Deadline
 from ethos_hil.harness.fvp_stand_in.command_line import DataFile, DumpFile, LaunchSettings, UartSettings
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.link.frames import EOT
 from ethos_hil.harness.socs.soc import Memory
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.guest_files import AnsweredCalls
-from ethos_hil.harness.virtual.mps3_an547 import Fittings, memory_needed, missing
+from ethos_hil.harness.virtual.mps3_an547 import memory_needed, missing
 from ethos_hil.harness.virtual.qemu import equipped_qemu, write_all
 
 if TYPE_CHECKING:

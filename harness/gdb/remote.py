@@ -26,8 +26,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import StateError, TargetError
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.gdb.registers import (

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 
 MOST_BYTES = 1 << 18
 """Of one packet: eight times what we ask for at most. A server may send without end, and memory is not without end."""

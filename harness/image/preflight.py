@@ -7,7 +7,6 @@ Memory is laid out as in the firmware (firmware/runtime/method.cc), except for i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,132 +17,13 @@ from ethos_hil.base.record import ArtifactInfo, Check
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
+from ethos_hil.harness.image.footprint import Footprint, memory_mode, round_up
 from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, EventSet, InputRef, PackageHeader
-from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.registry import SOCS
-from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.lowering.artifact import Artifact, Delegate
+from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor, ValueList
 from ethos_hil.lowering.program.placement import CpuCall, group_calls, kernel_calls
-from ethos_hil.lowering.vela.options import MemoryMode
-
-LEAST_MS = 10_000
-_MARGIN = 10
-"""Times the modelled cycles. No published total of an FVP is above twice the model's (docs/npu.md)."""
-_OF_TIMEOUT = 2
-"""The part of the user's limit that one job may take, so that its error comes before that limit has passed."""
-_MOST_MS = (1 << 32) - 1
-
-
-def npu_time_limit(artifact: Artifact, npu: str, soc: Soc, timeout: float, *, modelled: bool) -> int:
-    """Return the limit in milliseconds for each job of an artifact.
-
-    Args:
-        artifact: the program.
-        npu: name of the NPU's configuration.
-        soc: its system on chip; the NPU has the processor's clock there.
-        timeout: the user's limit for the whole run, wall seconds.
-        modelled: whether to model the cycles of its jobs, which takes as long as decoding them; without, a job may take
-            what LEAST_MS and `timeout` allow. The time of the virtual board needs no more.
-    """
-    cycles = _most_cycles(artifact, npu) if modelled else 0
-    limits = (LEAST_MS, timeout * 1000 / _OF_TIMEOUT, _MARGIN * cycles * 1000 / soc.cpu_hz)
-    return min(math.ceil(max(limits)), _MOST_MS)
-
-
-def _most_cycles(artifact: Artifact, npu: str) -> int:
-    """Return the modelled cycles of the longest job, or 0 where a command stream cannot be decoded."""
-    model = Npu(EthosU.parse(npu))
-    try:
-        streams = [delegate.blob.command_stream for delegate in artifact.delegates]
-        return max((model.decode(stream).timing().cycles for stream in streams), default=0)
-    except Fault:  # the device says more about it
-        return 0
-
-
-ALIGNMENT = 32
-"""Alignment of every block of the device's memory (firmware/runtime/memory.h), bytes."""
-FAST_SCRATCH_REGION = 2
-"""Region of the fast scratch in a command stream (executorch 1.4.1, backends/arm/runtime/EthosUBackend.cpp: the third
-base pointer).
-"""
-
-_TABLES = 16 << 10
-"""Bytes of SRAM kept free for the firmware's own tables of a program, measured to be below 8 KiB."""
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """The device memory that a program needs, in bytes.
-
-    Attributes:
-        planned: the method's buffers of planned memory.
-        scratch: the largest scratch area among its delegates; they share it.
-        constants: command stream and weights of each delegate, which are part of the program.
-        fast_scratch: the largest extent of region 2 in a command stream, 0 where none uses it.
-        unknown: why the fast scratch is unknown (a command stream that cannot be decoded), or None.
-    """
-
-    planned: tuple[int, ...]
-    scratch: int
-    constants: tuple[int, ...]
-    fast_scratch: int
-    unknown: str | None = None
-
-    @classmethod
-    def of(cls, artifact: Artifact) -> Footprint:
-        """Return the footprint of an artifact. Streams are decoded only where the memory mode allows a fast scratch or
-        is unknown.
-        """
-        fast, unknown = 0, None
-        mode = artifact.memory_mode
-        if artifact.npu is not None and (mode is None or mode.dedicated):
-            npu = Npu(artifact.npu)
-            try:
-                fast = max((_fast_scratch(npu, delegate) for delegate in artifact.delegates), default=0)
-            except Fault as fault:
-                # The device may well refuse such a program; its own error message says more.
-                unknown = fault.message
-        blobs = [delegate.blob for delegate in artifact.delegates]
-        return cls(
-            planned=artifact.plan.planned_sizes,
-            scratch=max((blob.scratch_size for blob in blobs), default=0),
-            constants=tuple(size for blob in blobs for size in (blob.stream_size, len(blob.weights))),
-            fast_scratch=fast,
-            unknown=unknown,
-        )
-
-
-def round_up(size: int) -> int:
-    """Return `size` rounded up to the device's alignment, bytes."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def memory_mode(artifact: Artifact, footprint: Footprint, sram: int | None) -> DeviceMemoryMode:
-    """Return where the firmware puts the parts of a program.
-
-    A program that does not state its mode needs a fast scratch if its streams use one; otherwise the mode that needs
-    the least SRAM fits it. A program for `Sram_Only` (ExecuTorch's default for an Ethos-U85) that is too large for the
-    SRAM runs like one for `Shared_Sram`: its constants stay in DDR, and the NPU reads them through the port to DDR.
-
-    Args:
-        artifact: the program.
-        footprint: the program's footprint.
-        sram: bytes of the device's SRAM pool, or None where unknown.
-    """
-    if artifact.memory_mode is None:
-        return DeviceMemoryMode.DEDICATED_SRAM if footprint.fast_scratch else DeviceMemoryMode.SHARED_SRAM
-    mode = DeviceMemoryMode[artifact.memory_mode.kind.upper()]
-    needed = sum(map(round_up, footprint.constants)) + round_up(footprint.scratch) + _TABLES
-    if mode is DeviceMemoryMode.SRAM_ONLY and sram is not None and needed > sram:
-        return DeviceMemoryMode.SHARED_SRAM
-    return mode
-
-
-def _fast_scratch(npu: Npu, delegate: Delegate) -> int:
-    extent = npu.decode(delegate.blob.command_stream).extents.get(FAST_SCRATCH_REGION)
-    return 0 if extent is None else max(extent.read_end, extent.write_end)
-
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 OK, NOTE, FAIL = "ok", "note", "fail"
 ANY_PLACE = JudgeOptions(allow_cpu_only=True)

@@ -12,7 +12,7 @@ from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 
 _SECONDS = 3.0
 """For a name or a line. The ELF may be anybody's; in our firmware a look-up takes a tenth of a second."""

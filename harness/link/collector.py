@@ -37,9 +37,10 @@ from ethos_hil.harness.image.formats import (
 )
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.image.symbols import Symbols
+from ethos_hil.harness.link.console_text import ConsoleText
 from ethos_hil.harness.link.failure import reported_error, reported_fault
 from ethos_hil.harness.link.frames import Frame, FrameDecoder, Text
-from ethos_hil.harness.link.outcome import ConsoleText, DelegateRun, Outcome, PrefixRun, Progress, Run, StepTime
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome, PrefixRun, Progress, Run, StepTime
 
 DTYPES: dict[int, np.dtype[Any]] = {
     0: np.dtype("uint8"),

@@ -19,8 +19,10 @@ from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.campaign.merging import put_together
 from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Start, has_state, opened, read_state
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.nightly.conduct import Conductor, account_of_night
-from ethos_hil.harness.nightly.plan import KNOWN, ModelPart, NightlyConfig, NightlyPlan, SuitePart
+from ethos_hil.harness.nightly.conduct import Conductor
+from ethos_hil.harness.nightly.config import NightlyConfig
+from ethos_hil.harness.nightly.judgement import account_of_night
+from ethos_hil.harness.nightly.plan import KNOWN, ModelPart, NightlyPlan, SuitePart
 from ethos_hil.harness.nightly.preparation import (
     LAST,
     before,

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from ethos_hil.base.inference_profile import MemoryBehind, OpCost, Traffic
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem
+from ethos_hil.harness.image.footprint import FAST_SCRATCH_REGION, Footprint
 from ethos_hil.harness.image.formats import DeviceMemoryMode
-from ethos_hil.harness.image.preflight import FAST_SCRATCH_REGION, Footprint
 from ethos_hil.harness.npu import NpuProgram
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, MatMul, Op
 from ethos_hil.harness.npu.timing.kernel_cost import Cost, cost
-from ethos_hil.harness.npu.timing.traffic import MODES, flows, memory_system
-from ethos_hil.harness.profile.plan import rows_of
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
+from ethos_hil.harness.npu.timing.traffic import flows
+from ethos_hil.harness.profile.prefix import rows_of
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp, row_at
 from ethos_hil.lowering.vela.ini import SystemConfiguration, VelaIni
 
@@ -195,7 +196,7 @@ def _traffic(compiled: CompiledDelegate, ops: Sequence[Op]) -> tuple[Traffic, ..
 
 
 _CONSTANTS, _SCRATCH = 0, 1
-"""Regions of a command stream, as `harness/npu/timing/traffic.py` has them."""
+"""Regions of a command stream, as `harness/npu/timing/memory_system.py` has them."""
 
 
 def memories_behind(artifact: Artifact, delegates: Sequence[CompiledDelegate]) -> dict[str, MemoryBehind]:

@@ -25,8 +25,8 @@ from ethos_hil.base.record import Op
 from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.isa.stream import Fault
-from ethos_hil.harness.npu.timing.traffic import MODES, memory_system
-from ethos_hil.harness.profile.plan import rows_of
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
+from ethos_hil.harness.profile.prefix import rows_of
 from ethos_hil.harness.scan.environment import VELA, VersionEnvironment
 from ethos_hil.harness.verdict.metrics import row_of
 from ethos_hil.harness.verdict.replay import elements_of

@@ -1,21 +1,13 @@
-"""The scan: what is asked, for each NPU and memory mode, compiled by each version, one after the other; and
-what changed from one version to the next, in sentences, as a table and as JSON."""
+"""The scan: what is asked, for each NPU and memory mode, compiled by each version, one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property
-from itertools import pairwise
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from ethos_hil.base import environment
-from ethos_hil.base.console import plain
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.question import DEFAULT_NPU, Question
@@ -23,29 +15,19 @@ from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.ask.lower_question import lower_question
-from ethos_hil.harness.campaign.engine import (
-    CampaignCrew,
-    CrewAnswer,
-    Planned,
-    digest_of_model,
-    digest_of_plan,
-    read_more,
-    share_of,
-    write_plan,
-)
-from ethos_hil.harness.campaign.merging import ASIDE, CampaignAnswers, RunPlace
+from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, read_more
+from ethos_hil.harness.campaign.place import ASIDE, CampaignAnswers, RunPlace
+from ethos_hil.harness.campaign.planned import Planned, digest_of_model, digest_of_plan, share_of, write_plan
 from ethos_hil.harness.campaign.run_folder import SCAN, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.npu.timing.rules import timing_model_id
-from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanAnswer, ScanPoint, by_vela
+from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanPoint, by_vela
 from ethos_hil.harness.scan.environment import VELA, KeptEnvironments, PipFailed, WantedVersions, releases
+from ethos_hil.harness.scan.report import PointScan, ScanReport
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.lowering.vela.options import VelaSetup
-from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
-from ethos_hil.results.table import Fit, ResultTable, TableColumn
-from ethos_hil.results.text.comparison import row_table
 
 _SHOWN = 5
 """How many problems one line names."""
@@ -239,287 +221,3 @@ def _record(point: ScanPoint, compiled: CompiledVersion, kind: FailureKind) -> R
         timing_model=timing_model_id(),
     )
     return findings.record if compiled.reason else replace(findings, evidence=Evidence(compile_only=True)).record
-
-
-QUANTITIES = {
-    "tosa_sha256": "TOSA",
-    "stream_sha256": "command stream",
-    "weights_sha256": "encoded weights",
-    "operations": "operations",
-    "transfers": "DMA transfers",
-    "cycles": "modelled cycles",
-    "vela_cycles": "cycles in Vela's own estimate",
-    "stream_bytes": "bytes of command stream",
-    "weights_bytes": "bytes of encoded weights",
-    "arena_bytes": "bytes of arena",
-    "fast_bytes": "bytes of fast memory",
-    "answer": "answer",
-}
-"""What may change, as `CompiledVersion` calls it and in words; earlier ones are causes of later ones."""
-_DIGESTS = {
-    "tosa_sha256": "another TOSA",
-    "stream_sha256": "another command stream",
-    "weights_sha256": "other encoded weights",
-}
-_TOLD = ("cycles", "operations", "transfers", "weights_bytes", "arena_bytes", "fast_bytes")
-"""The quantities in a sentence about another command stream."""
-assert set(QUANTITIES) <= {field.name for field in fields(CompiledVersion)}
-SCHEMA_VERSION = 3
-_DIGITS = 8
-_COLUMNS = {
-    "tosa_sha256": "TOSA",
-    "stream_sha256": "stream",
-    "weights_sha256": "weights",
-    "operations": "operations",
-    "transfers": "DMA",
-    "cycles": "cycles (modelled)",
-    "vela_cycles": "Vela's estimate",
-    "weights_bytes": "weights, bytes",
-    "arena_bytes": "arena, bytes",
-}
-"""What is shown of each version."""
-_CHANGED = "bold yellow"
-_STYLES = {ScanAnswer.EQUAL: "green", ScanAnswer.WRONG: "red", ScanAnswer.UNKNOWN: ""}
-
-
-@dataclass(frozen=True)
-class QuantityChange:
-    """A quantity of `QUANTITIES`, before and now."""
-
-    name: str
-    old: int | str | None
-    new: int | str | None
-
-    def __str__(self) -> str:
-        """Return `114,675 -> 93,926 modelled cycles`; of a digest only that it is another one."""
-        what = QUANTITIES[self.name]
-        if self.name in _DIGESTS:
-            return _DIGESTS[self.name]
-        return f"{_number(self.old)} -> {_number(self.new)} {what}"
-
-
-@dataclass(frozen=True)
-class VersionChange:
-    """What a version changed.
-
-    Attributes:
-        version: the version.
-        before: the one before it that compiled.
-        quantities: what is another one, in the order of `QUANTITIES`.
-        rows: the operations whose cycles differ, the largest difference first.
-    """
-
-    version: str
-    before: str
-    quantities: tuple[QuantityChange, ...]
-    rows: tuple[RowDifference, ...]
-
-    def of(self, name: str) -> QuantityChange | None:
-        """Return the change of a quantity, or None if it stayed."""
-        return next((quantity for quantity in self.quantities if quantity.name == name), None)
-
-
-def changes(versions: Sequence[CompiledVersion]) -> tuple[VersionChange, ...]:
-    """Return the changes from each version that compiled to the next one that did, oldest first."""
-    compiled = [version for version in versions if not version.reason]
-    steps = []
-    for before, after in pairwise(compiled):
-        quantities = tuple(
-            QuantityChange(name, getattr(before, name), getattr(after, name))
-            for name in QUANTITIES
-            if getattr(before, name) != getattr(after, name)
-        )
-        if quantities:
-            rows = [row for row in npu_differences(before.ops, after.ops) if row.change is not RowChange.UNCHANGED]
-            rows.sort(key=lambda row: -abs(row.delta))
-            steps.append(VersionChange(after.version, before.version, quantities, tuple(rows)))
-    return tuple(steps)
-
-
-def findings(versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> tuple[str, ...]:
-    """Return a sentence for each thing that a user has to know, the most important one first."""
-    return (
-        *_streams(versions, changes),
-        *(
-            f"{VELA} {version.version} gives a wrong answer: {version.said}"
-            for version in versions
-            if version.answer is ScanAnswer.WRONG and not version.reason
-        ),
-        *(f"{VELA} {version.version} makes no program: {version.reason}" for version in versions if version.reason),
-    )
-
-
-def _streams(versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> Iterator[str]:
-    compiled = [version for version in versions if not version.reason]
-    if not compiled:
-        yield f"no version of {VELA} makes a program"
-        return
-    streams = [change for change in changes if change.of("stream_sha256") is not None]
-    if len(compiled) == 1:
-        yield f"only {VELA} {compiled[0].version} makes a program, so nothing can have changed"
-    elif not streams:
-        many = "both versions" if len(compiled) == 2 else f"all {len(compiled)} versions"
-        yield f"{many} of {VELA} make the same command stream: {_number(compiled[0].cycles)} modelled cycles"
-    for number, change in enumerate(streams):
-        facts = [str(quantity) for name in _TOLD if (quantity := change.of(name)) is not None]
-        at = next(at for at, version in enumerate(compiled) if version.version == change.version)
-        if change.of("cycles") is None:
-            facts.insert(0, f"{_number(compiled[at].cycles)} modelled cycles as before")
-        if change.of("tosa_sha256") is not None:
-            facts.append("it compiles another TOSA")
-        verb = "changed again" if number else "changed"
-        first = "is the first at which the command stream" if not number else "is where it"
-        old = next(
-            (other.version for other in compiled[: at - 1] if other.stream_sha256 == compiled[at].stream_sha256), ""
-        )
-        back = f", to that of {old}" if old else ""
-        yield f"{VELA} {change.version} {first} {verb}{back}: {'; '.join(facts)}"
-    for change in changes:
-        if change in streams:
-            continue
-        text = "; ".join(str(quantity) for quantity in change.quantities)
-        yield f"{VELA} {change.version} leaves the command stream as it was in {change.before}: {text}"
-
-
-def _number(value: int | str | None) -> str:
-    return "no" if value is None else f"{value:,}" if isinstance(value, int) else value
-
-
-@dataclass(frozen=True)
-class PointScan:
-    """The versions for one NPU in one memory mode.
-
-    Attributes:
-        npu, memory_mode, system_config: what they compile for.
-        versions: what each of them made, the oldest first.
-        notes: sentences about the lowering that they start from.
-    """
-
-    npu: str
-    memory_mode: str
-    system_config: str
-    versions: tuple[CompiledVersion, ...]
-    notes: tuple[str, ...] = ()
-
-    @cached_property
-    def changes(self) -> tuple[VersionChange, ...]:
-        """What changed from version to version."""
-        return changes(self.versions)
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """What a user has to know."""
-        return findings(self.versions, self.changes)
-
-
-@dataclass(frozen=True)
-class ScanReport:
-    """All that was scanned.
-
-    Attributes:
-        model: the user's name of the question.
-        points: each NPU in each memory mode, in the order in which they were asked for.
-        timing_model: id of the model that modelled cycles come from.
-    """
-
-    model: str
-    points: tuple[PointScan, ...]
-    timing_model: str
-
-
-def document(report: ScanReport) -> dict[str, Any]:
-    """Return the JSON of a scan; docs/scan.md describes it."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "model": report.model,
-        "provenance": MODELLED,
-        "timing_model": report.timing_model,
-        "package": VELA,
-        "points": [_document_of(point) for point in report.points],
-    }
-
-
-def _document_of(point: PointScan) -> dict[str, Any]:
-    return {
-        "npu": point.npu,
-        "memory_mode": point.memory_mode,
-        "system_config": point.system_config,
-        "findings": list(point.findings),
-        "notes": list(point.notes),
-        "versions": [
-            {**asdict(version), "packages": dict(version.packages), "seconds": round(version.seconds, 3)}
-            for version in point.versions
-        ],
-        "changes": [
-            {
-                "version": change.version,
-                "before": change.before,
-                "quantities": {it.name: {"old": it.old, "new": it.new} for it in change.quantities},
-                "rows": [asdict(row) for row in change.rows],
-            }
-            for change in point.changes
-        ],
-    }
-
-
-def text(report: ScanReport, *, top: int) -> RenderableType:
-    """Return the text of a scan.
-
-    Args:
-        report: the scan.
-        top: the most rows to show of each change.
-    """
-    return Group(*(part for point in report.points for part in _text_of(point, top)))
-
-
-def _text_of(point: PointScan, top: int) -> Iterator[RenderableType]:
-    yield Text.assemble((VELA, "bold"), plain(f" on {point.npu}, {point.memory_mode}, {point.system_config}"))
-    for number, line in enumerate(point.findings):
-        yield Text(style="bold" if not number else "").append_text(plain(line))
-    yield ""
-    yield _version_table(point)
-    for change in point.changes:
-        if change.rows:
-            yield ""
-            yield plain(f"{VELA} {change.before} -> {change.version}, operations that changed")
-            yield row_table(change.rows, "cycles (modelled)", top)
-    for version in point.versions:
-        for note in version.notes if version.notes != point.notes else ():
-            yield plain(f"note: {version.version}: {note}")
-    for note in point.notes:
-        yield plain(f"note: {note}")
-    yield ""
-
-
-def _version_table(point: PointScan) -> Table:
-    changed = {change.version: change for change in point.changes}
-
-    def column(name: str, title: str) -> TableColumn[CompiledVersion]:
-        fit = Fit.WHOLE if name.endswith("sha256") else Fit.NUMBER
-        return TableColumn(title, lambda version: _cell(version, name, changed.get(version.version)), fit=fit)
-
-    columns = (*_FIRST_COLUMNS, *(column(name, title) for name, title in _COLUMNS.items()))
-    table = ResultTable(columns, point.versions).to_text()
-    table.caption = "a value in colour, or with a *, is not that of the version before"
-    return table
-
-
-def _answer(version: CompiledVersion) -> Text:
-    if version.reason:
-        return Text("no program", style="red")
-    return Text(version.answer, style=_STYLES[version.answer])
-
-
-_FIRST_COLUMNS: tuple[TableColumn[CompiledVersion], ...] = (
-    TableColumn("version", lambda version: version.version, fit=Fit.WHOLE),
-    TableColumn("answer", _answer, fit=Fit.WHOLE),
-)
-
-
-def _cell(version: CompiledVersion, name: str, change: VersionChange | None) -> Text | str:
-    if version.reason:
-        return ""
-    value = getattr(version, name)
-    text = value[:_DIGITS] if isinstance(value, str) else "none" if value is None else f"{value:,}"
-    moved = change is not None and change.of(name) is not None
-    return Text(f"{text}*" if moved else text, style=_CHANGED if moved else "")

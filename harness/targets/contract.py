@@ -43,7 +43,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 _BRANCH_TO_ITSELF = b"\xfe\xe7"
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.files import NotAFile, opened
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.failure import KINDS
 from ethos_hil.harness.link.outcome import Ended, Outcome, Progress, Run

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
@@ -28,17 +28,15 @@ from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, SOCS, find_soc, f
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc
 from ethos_hil.harness.targets.base import Capability, Target, silence
 from ethos_hil.harness.targets.fvp_description import (
-    FvpSettings,
     Simulation,
-    Use,
     complaint,
     describe,
     ending,
     has_reached_time_limit,
     last_words,
     quote,
-    settings,
 )
+from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings, lacking
 
 _KEPT = 1 << 20

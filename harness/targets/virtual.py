@@ -8,17 +8,18 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.image.segments import ElfError, segments
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.link.outcome import ConsoleText, Ended, OpEvent, Outcome, Progress, Run
+from ethos_hil.harness.link.console_text import ConsoleText
+from ethos_hil.harness.link.outcome import Ended, OpEvent, Outcome, Progress, Run
 from ethos_hil.harness.npu import Execution
-from ethos_hil.harness.npu.timing.traffic import memory_system
+from ethos_hil.harness.npu.timing.memory_system import memory_system
 from ethos_hil.harness.socs.registry import SOCS, find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.base import Capability, Target, silence
@@ -26,9 +27,10 @@ from ethos_hil.harness.targets.executor_runner import TELLING
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings, lacking
 from ethos_hil.harness.virtual.board import BoardPool, QemuBoard, new_board
 from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.guest_files import Semihosting
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
-from ethos_hil.harness.virtual.mps3_an547 import Fittings, memory_needed, missing
+from ethos_hil.harness.virtual.mps3_an547 import memory_needed, missing
 from ethos_hil.harness.virtual.qemu import equipped_qemu, find_qemu
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD, Rule
 from ethos_hil.lowering.vela.ini import SystemConfiguration

@@ -113,6 +113,7 @@ def check_errors(recorded: Recorded, run: Run, command: str, variants: Iterable[
     for variant in variants:
         before = _files()
         ended = run(*shlex.split(command), *shlex.split(variant))
+        assert ended.status != 130, "Ctrl-C is not an answer of the command, and must not be recorded as one"
         lines.append(f"{variant or 'nothing'}: {ended.status} {ended.error}")
         assert _files() == before, lines[-1]
         assert lowers or "Lowering" not in ended.err, ended

@@ -14,7 +14,7 @@ from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.verdict.run_delegate import SCRATCH, regions
 from ethos_hil.lowering.formats.vela_blob import VelaIo
 from ethos_hil.lowering.vela.compiler import flags, run_vela
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 Array = npt.NDArray[Any]
 

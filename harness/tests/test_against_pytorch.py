@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 import ethos_hil
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import OracleError, UsageError
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.api import OpenTarget
 from ethos_hil.harness.virtual.board import QemuBoard

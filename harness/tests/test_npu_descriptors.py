@@ -17,12 +17,12 @@ from ethos_hil.base.npu import ethos_u
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.npu.family import Family
 from ethos_hil.harness.npu import Npu
-from ethos_hil.harness.profile.plan import event_sets
+from ethos_hil.harness.profile.options import event_sets
 from ethos_hil.harness.socs.soc import NpuChoice
 from ethos_hil.harness.tests.test_repository import NAMES, ROOT
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob
 from ethos_hil.lowering.vela.compiler import flags
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.results.bench.budget import model_error
 from ethos_hil.suites.declare.profile import PROFILES
 

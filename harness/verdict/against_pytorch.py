@@ -212,7 +212,7 @@ def _far(artifact: Artifact, outputs: Arrays) -> Iterator[tuple[int, ...] | None
 
 def _is_confirmed(artifact: Artifact, outputs: Arrays) -> bool:
     """Return whether the rules of the bounds compute the program's own answer."""
-    from ethos_hil.lowering.oracle.bounds.tolerance import bound_outputs
+    from ethos_hil.lowering.oracle.bounds.program import bound_outputs
     from ethos_hil.lowering.oracle.bounds.value import RoundingPolicy
 
     for bound, output in zip(bound_outputs(artifact, artifact.example_inputs, RoundingPolicy(1)), outputs, strict=True):

@@ -38,8 +38,8 @@ from ethos_hil.harness.verdict.against_pytorch import (
 )
 from ethos_hil.harness.verdict.artifact_info import info, name_defects
 from ethos_hil.harness.verdict.metrics import metrics, rows
+from ethos_hil.harness.verdict.model_calls import ModelCalls, is_example, state_of, steps_of
 from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, replay
-from ethos_hil.harness.verdict.run_data import ModelCalls, is_example, state_of, steps_of
 from ethos_hil.harness.verdict.verify import (
     REFERENCE,
     Comparison,

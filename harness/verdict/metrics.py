@@ -17,14 +17,16 @@ from ethos_hil.base.record import Metric, Op
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.profile.account import INSTRUCTIONS, WAIT
-from ethos_hil.harness.profile.plan import ProfileMethod, ProfilePlan, prefix_rows
+from ethos_hil.harness.profile.options import ProfileMethod
+from ethos_hil.harness.profile.plan import ProfilePlan
+from ethos_hil.harness.profile.prefix import prefix_rows
 from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.lowering.artifact import Artifact, NpuOp, row_at
 from ethos_hil.lowering.conditions.process import phase_of
 
 _MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", "ddr_used", "stack_size")
 SHARES = "shares"
-"""Method of the rows: the target says what each operation takes (`ethos_hil.harness.profile.plan.ProfileMethod`)."""
+"""Method of the rows: the target says what each operation takes (`ethos_hil.harness.profile.options.ProfileMethod`)."""
 _PHASES = {
     "loading the model": "loading",
     "exporting": "exporting",

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.npu import Observer
-from ethos_hil.harness.npu.timing.traffic import DEFAULT_PORTS, MODES
+from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES
 from ethos_hil.lowering.formats.npu_network import CONSTANTS, NetworkTensor, NpuNetwork
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 # How Ethos-U programs of ExecuTorch address memory: region 0 has the constants, region 1 the scratch area, region 2 the
 # fast memory of the runtime; a delegate does not state the size of region 2.

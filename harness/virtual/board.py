@@ -23,10 +23,11 @@ import threading
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.base.process import Deadline
 from ethos_hil.harness.image.segments import ElfError, contents, segments
 from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.memory import RamBlocks
 from ethos_hil.harness.virtual.mps3_an547 import (
     DDR,
@@ -35,7 +36,6 @@ from ethos_hil.harness.virtual.mps3_an547 import (
     INITSVTOR_REGISTER,
     RAMS,
     SECURE_ALIAS,
-    Fittings,
     constants,
 )
 from ethos_hil.harness.virtual.qemu import Qemu, equipped_qemu, unavailable

@@ -13,18 +13,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb.stream import Stop, StopKind
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
-from ethos_hil.harness.virtual import peripherals
+from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.fittings import Adapters
 from ethos_hil.harness.virtual.guest_files import (
     CALL_SIZE,
     EXITS,
@@ -34,8 +35,9 @@ from ethos_hil.harness.virtual.guest_files import (
     FileCall,
     FileServer,
 )
+from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory, ProcessorMemory
-from ethos_hil.harness.virtual.mps3_an547 import DDR, UART0, Adapters
+from ethos_hil.harness.virtual.mps3_an547 import DDR, UART0
 from ethos_hil.harness.virtual.peripherals import (
     AbsentDevice,
     ConstantDevice,
@@ -43,7 +45,6 @@ from ethos_hil.harness.virtual.peripherals import (
     PeripheralBus,
     TimingAdapters,
     Uart,
-    UnsupportedAccess,
 )
 from ethos_hil.harness.virtual.plugin import DWT
 from ethos_hil.harness.virtual.qemu import unavailable
@@ -143,7 +144,7 @@ class Machine:
         self._uart = Uart(board.fittings.full_polls)
         self._qemu, self._gdb = board.qemu, board.gdb
         try:
-            peripherals.prepare()
+            intercepted_access.prepare()
             try:
                 self._start(Deadline(_START_SECONDS))
             except (QemuError, TimeoutError) as error:
@@ -417,7 +418,7 @@ class Machine:
             self._write_heapinfo(before[1])
             after = list(before)
             after[PC] += CALL_SIZE
-            after[XPSR] = peripherals.advance_it(before[XPSR])
+            after[XPSR] = intercepted_access.advance_it(before[XPSR])
             self._registers = before, after
         else:
             stop = self._gdb.step(self._deadline)
@@ -455,7 +456,7 @@ class Machine:
         before = self._gdb.read_registers(self._deadline)
         pc = before[PC]
         try:
-            decoded = peripherals.decode(self._code(pc), pc)
+            decoded = intercepted_access.decode(self._code(pc), pc)
             self.accesses += 1
             after = decoded.perform(before, self._bus)
         except UnsupportedAccess as error:

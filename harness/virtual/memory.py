@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.mps3_an547 import DDR
 from ethos_hil.harness.virtual.qemu import Qemu

@@ -32,8 +32,9 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.errors import TargetNotAvailable, shortage
 from ethos_hil.base.process import dies_with, start_child, wait_for_end
 from ethos_hil.harness.socs.soc import Memory, Soc
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.guest_files import Semihosting
-from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE, Fittings
+from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.plugin import InstructionCounter, Plugin
 from ethos_hil.harness.virtual.rules import Rule
 

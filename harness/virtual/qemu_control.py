@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.gdb.remote import GdbRemote, ServerAbilities
 from ethos_hil.harness.gdb.stream import Stop, Trouble, encode, writes
 from ethos_hil.harness.virtual.guest_files import FileCall

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ethos_hil.harness.socs.soc import Memory, Soc
-from ethos_hil.harness.virtual.mps3_an547 import RAMS, UART0, Fittings
+from ethos_hil.harness.virtual.fittings import Fittings
+from ethos_hil.harness.virtual.mps3_an547 import RAMS, UART0
 from ethos_hil.harness.virtual.plugin import Plugin, PluginState
 from ethos_hil.harness.virtual.rules import Rule
 

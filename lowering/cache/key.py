@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.model.torch_model import TorchModel
-from ethos_hil.lowering.upstream.graph_repairs import output_names
+from ethos_hil.lowering.upstream.export import output_names
 from ethos_hil.lowering.user_code.user_function import Sources
 
 if TYPE_CHECKING:

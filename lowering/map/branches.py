@@ -17,8 +17,8 @@ import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.lowering.formats.command_stream import BRANCH, WIDE, commands, operations
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
-from ethos_hil.lowering.formats.vela_blob import BRANCH, WIDE, commands, operations
 
 _CARVEOUT = "carveout-for-op-"
 # Registers: the output's address, and its precision, whose bits 14-15 are its storage.

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.formats.command_stream import COMPUTE, DMA_START, commands, indexed_copies
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
-from ethos_hil.lowering.formats.vela_blob import COMPUTE, DMA_START, commands, indexed_copies
 from ethos_hil.lowering.map import branches
 
 # Operators that are folded into the one before them: its weights or its clamp have their effect.

@@ -33,7 +33,7 @@ def quantizer_of(name: str, method: Method, scheme: Scheme, spec: Any, floating:
     Raises:
         UsageError: a module of `method.int16` is not called, or options contradict one another.
     """
-    from ethos_hil.lowering.upstream.graph_repairs import graphs
+    from ethos_hil.lowering.upstream.export import graphs
     from ethos_hil.lowering.upstream.quantizers import upstream_quantizer, users_quantizer
 
     if method.quantizer is not None:
@@ -142,6 +142,6 @@ def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str
 
 
 def _same(first: torch.Tensor, other: torch.Tensor) -> bool:
-    from ethos_hil.lowering.user_code.user_function import same_tensor
+    from ethos_hil.lowering.user_code.module_changes import same_tensor
 
     return first is other or same_tensor(first, other)

@@ -26,15 +26,13 @@ from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupte
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
 from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
+from ethos_hil.lowering.user_code.module_changes import changes, copy_module, same_tensor
 from ethos_hil.lowering.user_code.user_function import (
     Sources,
     call_user,
-    changes,
     check_bytecode,
-    copy_module,
     imported_files,
     load_function,
-    same_tensor,
     summary,
     user_line,
 )
@@ -42,7 +40,7 @@ from ethos_hil.lowering.user_code.user_function import (
 if TYPE_CHECKING:
     import torch
 
-    from ethos_hil.lowering.upstream.pytorch_answers import LayerErrors
+    from ethos_hil.lowering.upstream.layer_errors import LayerErrors
 
 Inputs = tuple["torch.Tensor", ...]
 STATEFUL_CALLS = 16
@@ -361,7 +359,7 @@ class HostModules:
     @property
     def layers(self) -> LayerErrors | None:
         """What compares the two layer by layer; None where there are not both."""
-        from ethos_hil.lowering.upstream.pytorch_answers import LayerErrors
+        from ethos_hil.lowering.upstream.layer_errors import LayerErrors
 
         if self.floating is None or self.quantised is None:
             return None

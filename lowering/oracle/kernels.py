@@ -4,8 +4,8 @@ Quantise and dequantise are written out in float32. That equals ExecuTorch's own
 compares with the ones in the wheel). Torch's Python version of quantize_per_tensor multiplies by a reciprocal that is
 rounded differently, and differs for values near a rounding boundary. Pools, means, batch normalisation and bilinear
 interpolation are written out as well, because torch adds in another order and treats NaN and -0.0 differently.
-`exact_kernels` has the operators that NumPy computes exactly, and those that are written out operation by operation;
-all others run in torch.
+`exact_kernels` has the operators that NumPy computes exactly, `float_kernels` those that are written out operation by
+operation; all others run in torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import numpy as np
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall, Tensor, ValueList
-from ethos_hil.lowering.oracle.exact_kernels import EXACT, FLOATS, LAYERS, SEVERAL, SPLIT, split
+from ethos_hil.lowering.oracle.exact_kernels import EXACT, SPLIT, split
+from ethos_hil.lowering.oracle.float_kernels import FLOATS, LAYERS, SEVERAL
 from ethos_hil.lowering.upstream.names.operators import schema_arguments
 
 
@@ -326,7 +327,7 @@ def run_as_torch(call: KernelCall, store: Store) -> None:
 
 
 def _run_exact(call: KernelCall, store: Store) -> bool:
-    """Run an operator that NumPy computes exactly. Return false if it is not one, or declines its arguments."""
+    """Run an operator of `exact_kernels`. Return false if it is not one, or declines its arguments."""
     if call.operator == SPLIT:
         parts = split(*(_plain(store, index) for index in call.args[:-2]))
         for index, part in zip(store.outputs(call.args[-1]), parts, strict=True):
@@ -343,7 +344,7 @@ def _run_exact(call: KernelCall, store: Store) -> bool:
 
 
 def _run_ported(call: KernelCall, store: Store) -> bool:
-    """Run an operator that is written out. Return false if it is not one, or declines its arguments."""
+    """Run an operator of `float_kernels`. Return false if it is not one, or declines its arguments."""
     several = SEVERAL.get(call.operator)
     if several is not None:
         outputs = store.outputs(call.args[-1])

@@ -13,7 +13,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.pte_reader import BundledCase, BundledProgram, Program, is_bundle
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 PROGRAM_SUFFIXES = (".pte", ".bpte")
 FORMS = "give file.py:function, package.module:function, a .pt2, a .pte or a .bpte"

@@ -15,8 +15,9 @@ from __future__ import annotations
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator, Scalar
-from ethos_hil.lowering.repairs.defect import VelaDefect, add_clamp
+from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.reduced_part import is_a_part
+from ethos_hil.lowering.repairs.rewrites import add_clamp
 
 _LARGEST_STRIDE = 3
 """Of the pools that the NPU computes in one operation."""

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.lowering.formats.command_stream import DMA_START, WIDE, operations
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.formats.vela_blob import DMA_START, WIDE, VelaBlob, operations
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.vela.compiler import VelaOutput
 
 _BYTES = {"BOOL": 1, "INT8": 1, "INT16": 2, "INT32": 4, "INT48": 8}

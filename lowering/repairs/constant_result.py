@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
+from ethos_hil.lowering.formats.command_stream import DMA_START, operations
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.formats.vela_blob import DMA_START, VelaBlob, operations
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.repairs.defect import VelaDefect
 
 # Registers of 16 bits, the same on all families; source: the register description in the vela wheel.

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.defect import VelaDefect, hoist
+from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.rewrites import hoist
 
 
 def free_padded(block: DraftBlock, family: Family) -> list[DraftOperator]:

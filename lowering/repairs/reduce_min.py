@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect, add_clamp
+from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
+from ethos_hil.lowering.repairs.rewrites import add_clamp
 
 _RESHAPES = ("RESHAPE", "IDENTITY", "TRANSPOSE")
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.defect import VelaDefect, add_clamp
+from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.rewrites import add_clamp
 
 _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
 

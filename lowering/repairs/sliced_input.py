@@ -24,7 +24,8 @@ import math
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.defect import VelaDefect, add_clamp
+from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.rewrites import add_clamp
 
 _WINDOWS = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "AVG_POOL2D", "MAX_POOL2D")
 _PASSED = ("RESHAPE", "IDENTITY", "RESCALE", "CAST")

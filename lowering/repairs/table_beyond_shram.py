@@ -15,7 +15,8 @@ from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.checks import overruns
-from ethos_hil.lowering.repairs.defect import VelaDefect, hoist
+from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.rewrites import hoist
 
 
 def free_tables(block: DraftBlock, family: Family) -> list[DraftOperator]:

@@ -22,7 +22,7 @@ from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
 from ethos_hil.lowering.vela.compiler import VelaCrash, VelaRefusal, flags
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 Array = npt.NDArray[Any]
 _VERSION = 3  # of the schema

@@ -15,7 +15,7 @@ from ethos_hil.base.testing.once import Once
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 MODELS = Path(__file__).resolve().parent / "known_model.py"
 DATA = Path(__file__).resolve().parent / "data"

@@ -20,7 +20,7 @@ from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuO
 from ethos_hil.lowering.cache.contents import CacheContents
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.conftest import DATA
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 KEY = "ab" * 32
 

@@ -9,9 +9,9 @@ from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.command_stream import commands
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.formats.vela_blob import commands
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.map.delegate_map import compute_offsets
 from ethos_hil.lowering.oracle.reference import Reference

@@ -13,8 +13,8 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.command_stream import DMA_START
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
-from ethos_hil.lowering.formats.vela_blob import DMA_START
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, compute_offsets, read_tables
 from ethos_hil.lowering.model.torch_model import from_module

@@ -16,11 +16,11 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.graph_repairs import (
     LONE_NORMS,
     RELU6,
     UNFUSED_ACTIVATIONS,
-    export,
     rewrite_graphs,
     write_as_convolutions,
 )

@@ -14,7 +14,8 @@ import torch
 from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall, Tensor, Value, ValueList
 from ethos_hil.lowering.oracle import kernels
-from ethos_hil.lowering.oracle.exact_kernels import EXACT, LAYERS, SPLIT
+from ethos_hil.lowering.oracle.exact_kernels import EXACT, SPLIT
+from ethos_hil.lowering.oracle.float_kernels import LAYERS
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
 
 COUNT = 3000

@@ -18,10 +18,11 @@ from ethos_hil.lowering.cache.key import ModelIdentity, identity
 from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module, load_model
-from ethos_hil.lowering.upstream.graph_repairs import export
+from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.lowering.vela.ini import VelaIni
-from ethos_hil.lowering.vela.options import MemoryMode, VelaSetup
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 
 
 class Scaled(torch.nn.Module):

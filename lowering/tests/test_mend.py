@@ -19,8 +19,8 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.oracle.reference import Reference
-from ethos_hil.lowering.repairs import defect
 from ethos_hil.lowering.repairs import mend as mending
+from ethos_hil.lowering.repairs import rewrites
 from ethos_hil.lowering.repairs.checks import Overrun, excess_padding, overruns, scan, scan_padding
 from ethos_hil.lowering.repairs.constant_result import constant_results, scan_results
 from ethos_hil.lowering.repairs.defect import DefectFinding
@@ -30,7 +30,7 @@ from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.tests.conftest import MODELS, Lowered
 from ethos_hil.lowering.tests.known_model import marked
 from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 
 def place(finding: DefectFinding) -> str:
@@ -275,7 +275,7 @@ def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
 
 @pytest.mark.slow
 def test_a_defect_that_remains_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(defect, "_move", lambda block, operator, chain: None)  # compiled as it is
+    monkeypatch.setattr(rewrites, "_move", lambda block, operator, chain: None)  # compiled as it is
     with pytest.raises(CompileError) as caught:
         lower(f"{MODELS}:late_tables", EthosU.parse("ethos-u55-64"), cache=Cache(tmp_path))
     assert caught.value.message.startswith("Vela 5.1 places a look-up table beyond the SHRAM of ethos-u55-64")

@@ -14,7 +14,7 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.formats.tosa import TosaGraph, _root, _Texts, content_digest
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.tosa_spec import TosaProfile, TosaSpec
-from ethos_hil.lowering.repairs.defect import add_clamp
+from ethos_hil.lowering.repairs.rewrites import add_clamp
 from ethos_hil.lowering.testing.programs.pieces import layer
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import reference

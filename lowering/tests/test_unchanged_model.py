@@ -19,7 +19,7 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.lowering.tests.conftest import U55
-from ethos_hil.lowering.user_code.user_function import changes, copy_module
+from ethos_hil.lowering.user_code.module_changes import changes, copy_module
 
 
 def counter() -> nn.Module:
@@ -225,7 +225,7 @@ def test_a_reference_keeps_state_from_call_to_call(cache: Cache) -> None:
 
 
 def test_a_large_program_has_no_bound(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    import ethos_hil.lowering.oracle.bounds.tolerance as worst_case
+    import ethos_hil.lowering.oracle.bounds.program as worst_case
 
     artifact, _ = lowered_answers(nn.Linear(4, 4), cache)
     assert len(worst_case.worst_case(artifact)) == 1

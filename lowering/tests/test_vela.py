@@ -17,7 +17,7 @@ from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.tests.conftest import refusals
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaRefusal, flags, run_vela
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 U55 = EthosU.parse("ethos-u55-128")
 PLACES = (

@@ -16,7 +16,8 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import DATA, Lowered, refusals
 from ethos_hil.lowering.vela.ini import VelaIni
-from ethos_hil.lowering.vela.options import MemoryMode, VelaSetup
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 
 U55, U65, U85 = (EthosU.parse(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
 GOOD = """

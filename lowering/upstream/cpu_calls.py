@@ -18,7 +18,7 @@ from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls
 from ethos_hil.lowering.upstream.explain import BY_METHOD, MISPLACED, plain
-from ethos_hil.lowering.upstream.graph_repairs import graphs, lowered_parts, operator_calls
+from ethos_hil.lowering.upstream.export import graphs, lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrap
 from ethos_hil.lowering.upstream.state import state_inputs
 from ethos_hil.lowering.user_code.user_function import Sources

@@ -16,7 +16,7 @@ import numpy as np
 
 from ethos_hil.base.errors import CompileError, raise_if_interrupted
 from ethos_hil.lowering.upstream.explain import without_schemas
-from ethos_hil.lowering.upstream.graph_repairs import graphs, operator_calls
+from ethos_hil.lowering.upstream.export import graphs, operator_calls
 from ethos_hil.lowering.upstream.names.operators import unwrap
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import PARTS

@@ -31,7 +31,7 @@ from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, 
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
 from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash
 from ethos_hil.lowering.upstream.explain import refuse_empty
-from ethos_hil.lowering.upstream.graph_repairs import operator_calls
+from ethos_hil.lowering.upstream.export import operator_calls
 from ethos_hil.lowering.upstream.names.operators import is_conversion
 from ethos_hil.lowering.upstream.patches.patch import apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, causes
-from ethos_hil.lowering.upstream.graph_repairs import graphs
+from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.names.operators import unwrap
 from ethos_hil.lowering.user_code.user_function import Sources, summary
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Scheme
 from ethos_hil.lowering.conditions.process import tell_within
-from ethos_hil.lowering.upstream.graph_repairs import export, graphs
+from ethos_hil.lowering.upstream.export import export, graphs
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
 from ethos_hil.lowering.upstream.state import LiftedState, write_directly

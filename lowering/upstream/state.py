@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.upstream.graph_repairs import export, graphs
+from ethos_hil.lowering.upstream.export import export, graphs
 from ethos_hil.lowering.upstream.names.operators import writes
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.upstream.cpu_calls import Locate, checks, keep_reasons, sites
 from ethos_hil.lowering.upstream.explain import refuse_empty
-from ethos_hil.lowering.upstream.graph_repairs import graphs, lowered_parts
+from ethos_hil.lowering.upstream.export import graphs, lowered_parts
 from ethos_hil.lowering.upstream.patches.in_executorch import without_origin
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, patches_on
 from ethos_hil.lowering.upstream.state import keep_state

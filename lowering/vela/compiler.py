@@ -25,7 +25,8 @@ from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
 from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
 from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
-from ethos_hil.lowering.vela.options import MemoryMode, VelaSetup
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 
 # Neither changes the compiled blob (a test compares it with upstream's); they make Vela write its databases.
 DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")

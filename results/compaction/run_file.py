@@ -17,7 +17,8 @@ from pathlib import Path
 from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import valid
-from ethos_hil.results.compaction.columns import ADDED, ROWS, literal, moment_of, open_database, quote, row_of
+from ethos_hil.results.compaction.columns import ADDED, moment_of, row_of
+from ethos_hil.results.compaction.database import ROWS, literal, open_database, quote
 from ethos_hil.results.store import Skipped, StoredRecord, read_run
 
 SCHEMA_VERSION = "1"

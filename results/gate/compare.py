@@ -15,9 +15,9 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict, rank
 from ethos_hil.results.compaction.columns import COMPUTED
 from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
-from ethos_hil.results.gate.baseline import Pairing, pair, place_cause
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.gate.observation import COMPILED, FACTS, Key, Number, Observation
+from ethos_hil.results.gate.pairing import Pairing, pair, place_cause
 from ethos_hil.results.gate.policy import DEFAULT, Allowance, Policy, noisy
 from ethos_hil.results.subject import Subject
 

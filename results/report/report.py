@@ -41,19 +41,12 @@ from ethos_hil.results.history import History
 from ethos_hil.results.latency import with_latency
 from ethos_hil.results.report.bench_page import bench_page, clock, heat_step, intensity, kibibytes, milliseconds, sample
 from ethos_hil.results.report.chart import MOST_TEXT, safe
-from ethos_hil.results.report.feed import (
-    FeedContext,
-    divergence_rows,
-    failure_groups,
-    feed,
-    moved_cells,
-    numbers_now,
-    sides,
-    wrong_outputs,
-)
+from ethos_hil.results.report.failures import divergence_rows, failure_groups, wrong_outputs
+from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now, sides
+from ethos_hil.results.report.matrix import matrix
 from ethos_hil.results.report.model_page import Advise, ModelPage, bound_class, has_page, model_page, op_intensity
 from ethos_hil.results.report.reproduce import NO_LINKS, Links
-from ethos_hil.results.report.summary import SMALL, facts, matrix, origins, summary
+from ethos_hil.results.report.summary import SMALL, facts, origins, summary
 from ethos_hil.results.report.trend import trend
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, night_before, red_since, value_since
@@ -85,7 +78,7 @@ def report(
     """Return the report of a run as an HTML file that needs nothing else and loads nothing.
 
     Args:
-        results: the run, as `ethos_hil.results.store.read_results` reads it.
+        results: the run, as `ethos_hil.results.run_results.read_results` reads it.
         comparison: what is different from another run or a baseline.
         history: the runs before, and perhaps this one.
         baseline: the baseline's file in the commands that accept a change; "" where the run is compared with another

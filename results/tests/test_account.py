@@ -13,30 +13,18 @@ from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.record import BenchInfo, Record, RunInfo, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import NOT_ATTEMPTED, Failure, FailureKind, Verdict
-from ethos_hil.results.gate.account import AUDIT, Account, Problem, attempt_of, take_account
+from ethos_hil.results.gate.account import AUDIT, Account, Problem, take_account
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
+from ethos_hil.results.testing.in_lines import lines_of_account
 from ethos_hil.results.testing.seeded_changes import with_models
 from ethos_hil.results.testing.synthetic_year import nights
 
 NIGHT: list[Record] = with_models([item.record for item in next(nights(1, count=1, tests=12))])
 ONE = NIGHT[0]
 assert ONE.test is not None
-
-
-def told(account: Account) -> str:
-    """All that an account says, in lines."""
-    lines = [f"{account.sentence}{'' if account.whole else ', with gaps'}"]
-    for test in account.tests:
-        spoilt = [f"{attempt_of(record)} {record.failure and record.failure.kind}" for record in test.spoilt]
-        place = (
-            f"{test.record.model} on {test.record.target.name}, attempt {attempt_of(test.record)} of {test.attempts}"
-        )
-        lines.append(f"{test.standing}: {place}, spoilt {spoilt}, for {test.reason!r}, red {test.red!r}")
-    lines += [f"red: {text}" for text in account.red] + [f"note: {text}" for text in account.notes]
-    return "\n".join([*lines, *(f"beside: {text}" for text in account.beside)])
 
 
 def failed(record: Record, kind: FailureKind = FailureKind.MISMATCH, **changes: Any) -> Record:
@@ -80,7 +68,7 @@ RECORDS: dict[str, Sequence[Record]] = {
 
 @pytest.mark.parametrize("what", RECORDS)
 def test_attempts_at_one_test_are_one_test(what: str, recorded: Recorded) -> None:
-    recorded.check(told(take_account(RunResults("run", "", tuple(RECORDS[what])))))
+    recorded.check(lines_of_account(take_account(RunResults("run", "", tuple(RECORDS[what])))))
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
@@ -98,7 +86,7 @@ def test_a_refused_point_is_red_in_a_night_where_the_point_is_not_to_blame(part:
     """A tool or a name is missing."""
     point = replace(ONE, test=None, bench=BenchInfo("grid", "net", "net"))
     points = (replace(early(point, FailureKind(kind)), run=RunInfo("r", part=part)) for kind in REFUSED)
-    recorded.check("\n".join(told(take_account(RunResults("run", "", (point,)))) for point in points))
+    recorded.check("\n".join(lines_of_account(take_account(RunResults("run", "", (point,)))) for point in points))
 
 
 CHOSEN = tuple(map(Selected, ("t::one", "t::two", "t::three")))
@@ -130,7 +118,9 @@ SELECTED: dict[str, tuple[Selection, tuple[SessionEnd, ...], dict[str, str] | No
 def test_what_has_no_record_is_told_by_what_was_chosen_and_how_its_session_ended(what: str, recorded: Recorded) -> None:
     """A complaint leaves a gap where tests may be lost by it."""
     selection, ends, parts = SELECTED[what]
-    recorded.check(told(take_account(RunResults("run", "", (), selections=(selection,), sessions=ends), parts=parts)))
+    recorded.check(
+        lines_of_account(take_account(RunResults("run", "", (), selections=(selection,), sessions=ends), parts=parts))
+    )
 
 
 def test_an_audited_test_needs_one_answer_of_its_second_run(recorded: Recorded) -> None:
@@ -141,7 +131,7 @@ def test_an_audited_test_needs_one_answer_of_its_second_run(recorded: Recorded) 
     selection = Selection(part, tests=(Selected(ONE.name, "a"),))
     runs = ((), lost, (lost[0], wrong), (lost[0], right), (right,))
     accounts = (take_account(RunResults("run", "", run, selections=(selection,))) for run in runs)
-    recorded.check("\n".join(map(told, accounts)))
+    recorded.check("\n".join(map(lines_of_account, accounts)))
 
 
 def quarantined(record: Record, **of: Any) -> Quarantined:
@@ -155,7 +145,9 @@ def test_a_quarantine_of_a_target_is_about_what_ran_there(recorded: Recorded) ->
     entry = quarantined(ONE, target="board")
     runs = ((nowhere, {"p": "board"}), (wrong, {"p": "board"}), (nowhere, {"p": "virtual"}), (nowhere, None))
     recorded.check("\n".join(
-        told(take_account(RunResults("r", "", (run,)), parts=parts, quarantine=[entry], today=date(2026, 11, 1)))
+        lines_of_account(
+            take_account(RunResults("r", "", (run,)), parts=parts, quarantine=[entry], today=date(2026, 11, 1))
+        )
         for run, parts in runs
     ))  # fmt: skip
 
@@ -172,7 +164,7 @@ ACCOUNTS = {
 @pytest.mark.parametrize("what", ACCOUNTS)
 def test_a_run_is_green_only_if_its_targets_were_up_and_nothing_is_red(what: str, recorded: Recorded) -> None:
     account = ACCOUNTS[what]
-    recorded.check(f"{'green' if account.green else 'not green'}, {account.colour}\n{told(account)}")
+    recorded.check(f"{'green' if account.green else 'not green'}, {account.colour}\n{lines_of_account(account)}")
 
 
 def test_the_gate_fails_for_all_but_what_is_in_quarantine(recorded: Recorded) -> None:
@@ -181,8 +173,8 @@ def test_the_gate_fails_for_all_but_what_is_in_quarantine(recorded: Recorded) ->
     account = take_account(RunResults("run", "", tuple(bad)), quarantine=[quarantined(ONE)], today=date(2026, 11, 1))
     changed = compare_runs(observations(both), observations(bad), names=("monday", "tuesday"))
     assert len(changed.failing) == 2
-    recorded.check(told(account.with_comparison(changed, observations(bad))))
+    recorded.check(lines_of_account(account.with_comparison(changed, observations(bad))))
     single = take_account(RunResults("run", "", (ONE,)))
     quiet = compare_runs(observations([ONE]), observations([ONE]), names=("monday", "tuesday"))
-    recorded.check(told(single.with_comparison(quiet)), "equal")
-    recorded.check(told(single.with_comparison(None, observations([ONE, bad[0]]))), "twice")
+    recorded.check(lines_of_account(single.with_comparison(quiet)), "equal")
+    recorded.check(lines_of_account(single.with_comparison(None, observations([ONE, bad[0]]))), "twice")

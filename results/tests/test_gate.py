@@ -21,9 +21,9 @@ from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import Policy, PolicyRule
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
+from ethos_hil.results.testing.in_lines import lines_of_comparison
 from ethos_hil.results.testing.seeded_changes import EARLY, EDITS, KEYWORDS, REGRESSIONS, with_models
 from ethos_hil.results.testing.synthetic_year import nights
-from ethos_hil.results.testing.told import told
 
 TESTS = 90
 
@@ -165,7 +165,7 @@ def test_a_change_has_its_word_cause_and_effect(what: str, recorded: Recorded) -
     """An edit explains no number of another kind; a declared defect is worse than a right answer; what failed early and
     may be any of several is paired with none; an accuracy warns; a renamed test has the changes of its numbers.
     """
-    recorded.check(told(compared(*SIDES[what])))
+    recorded.check(lines_of_comparison(compared(*SIDES[what])))
 
 
 def test_a_move_warns_or_is_not_shown_where_a_policy_says_so() -> None:
@@ -181,7 +181,7 @@ WORST_FIRST = (Verdict.FAILED, Verdict.SKIPPED, Verdict.COMPILED_ONLY, Verdict.U
 def test_a_verdict_that_gets_worse_has_regressed_whatever_it_was(old: Verdict, recorded: Recorded) -> None:
     """And another failure than before is a change; so is a declared defect after what was neither right nor wrong."""
     after = [*map(ended, WORST_FIRST), ended(old, FailureKind.FAULT), DECLARED]
-    recorded.check("\n".join(told(compared([ended(old)], [new])) for new in after))
+    recorded.check("\n".join(lines_of_comparison(compared([ended(old)], [new])) for new in after))
 
 
 def test_fifty_equal_nights_raise_no_alarm() -> None:
@@ -307,12 +307,16 @@ def test_a_policy_asks_to_accept_edits(baseline: str, recorded: Recorded) -> Non
     """It fails until the baseline has the edited model as it is now."""
     accepted = BASELINES[baseline]
     kept = None if accepted is None else observations(accepted)
-    recorded.check(told(compare_runs(observations(BEFORE), observations(AFTER), policy=ACCEPTING, baseline=kept)))
+    recorded.check(
+        lines_of_comparison(compare_runs(observations(BEFORE), observations(AFTER), policy=ACCEPTING, baseline=kept))
+    )
 
 
 @pytest.mark.parametrize("effect", [Effect.FAIL, Effect.WARN, Effect.IGNORE])
 def test_a_policy_says_what_edits_do_to_the_gate(effect: Effect, recorded: Recorded) -> None:
-    recorded.check(told(compared(BEFORE, AFTER, Policy(effects={**Policy().effects, Word.EDITED: effect}))))
+    recorded.check(
+        lines_of_comparison(compared(BEFORE, AFTER, Policy(effects={**Policy().effects, Word.EDITED: effect})))
+    )
 
 
 def test_a_rule_that_fits_nothing_is_told(recorded: Recorded) -> None:
@@ -324,7 +328,7 @@ def test_a_rule_that_fits_nothing_is_told(recorded: Recorded) -> None:
         PolicyRule(metric="npu_cycles", provenance="host"),
     )
     policy = Policy(rules=(*Policy().rules, *rules))
-    recorded.check(told(compared(NIGHT, NIGHT, policy)))
+    recorded.check(lines_of_comparison(compared(NIGHT, NIGHT, policy)))
     sides = observations(NIGHT), observations(NIGHT[:1])  # a part of the tests need not fit all rules
     assert compare_runs(*sides, policy=policy, partial=True).notes == ()
 
@@ -354,4 +358,6 @@ def test_one_number_is_accepted_and_another_is_not(recorded: Recorded) -> None:
     before, after = next(pair for pair in zip(NIGHT, bad, strict=True) if pair[0] != pair[1])
     metrics = (replace(metric, value=metric.value + (metric.name == "sram_used")) for metric in after.metrics)
     half = replace(after, metrics=tuple(metrics))
-    recorded.check(told(compare_runs(observations([before]), observations([half]), baseline=observations([after]))))
+    recorded.check(
+        lines_of_comparison(compare_runs(observations([before]), observations([half]), baseline=observations([after])))
+    )

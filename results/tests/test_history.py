@@ -25,7 +25,8 @@ from ethos_hil.base.testing.processes import wait_for_work, wait_until
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.compaction.columns import COLUMNS, open_database
+from ethos_hil.results.compaction.columns import COLUMNS
+from ethos_hil.results.compaction.database import open_database
 from ethos_hil.results.compaction.run_file import BadHistory, compact, compact_records
 from ethos_hil.results.history import History
 from ethos_hil.results.store import RunFolder, StoredRecord

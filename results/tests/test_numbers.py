@@ -13,8 +13,8 @@ from ethos_hil.results.gate.change import Cause, Change, Effect, Word
 from ethos_hil.results.gate.compare import SampleDifference, compare_runs, difference
 from ethos_hil.results.gate.observation import Key, Number, Observation, of_record
 from ethos_hil.results.gate.policy import Policy, PolicyRule
+from ethos_hil.results.testing.in_lines import lines_of_comparison
 from ethos_hil.results.testing.synthetic_year import nights
-from ethos_hil.results.testing.told import told
 
 ONE = of_record(next(nights(1, count=1, tests=1))[0].record)
 NEWER = {**ONE.facts, Cause.PROGRAM: "another", Cause.STREAM: "another"}
@@ -80,7 +80,7 @@ PLAIN: Mapping[str, Sides] = {
 
 @pytest.mark.parametrize("what", PLAIN)
 def test_a_number_is_held_against_the_one_of_its_name_and_provenance(what: str, recorded: Recorded) -> None:
-    recorded.check(told(compare_runs([PLAIN[what][0]], [PLAIN[what][1]])))
+    recorded.check(lines_of_comparison(compare_runs([PLAIN[what][0]], [PLAIN[what][1]])))
 
 
 SLOW, FAST = (moved(MODELLED, *values) for values in ((1000, 2000), (2000, 1000)))
@@ -118,7 +118,9 @@ def test_a_rule_says_how_far_and_in_which_direction_a_number_may_move(what: str,
     """The limit itself passes, one more does not; what is not compared is neither new nor missing nor worse."""
     rule, sides = OF_RULE[what]
     policy = Policy(rules=(*Policy().rules, rule))
-    recorded.check("\n".join(told(compare_runs([before], [after], policy=policy)) for before, after in sides))
+    recorded.check(
+        "\n".join(lines_of_comparison(compare_runs([before], [after], policy=policy)) for before, after in sides)
+    )
 
 
 SHARES: Sequence[tuple[float | str | None, float | str | None]] = (

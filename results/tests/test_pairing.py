@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.results.gate.baseline import both_know, pair, place_cause
 from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.observation import Observation, of_record
+from ethos_hil.results.gate.pairing import both_know, pair, place_cause
 from ethos_hil.results.testing.synthetic_year import nights
 
 ONE, TWO = (of_record(item.record) for item in next(nights(1, count=1, tests=2)))

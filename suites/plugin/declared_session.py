@@ -244,7 +244,7 @@ def _recorded_ids(options: Options) -> frozenset[str]:
     if not options.resume:
         return frozenset()
     from ethos_hil.base.file_lock import wait_for_writers
-    from ethos_hil.harness.campaign.run_folder import settled_names
+    from ethos_hil.harness.campaign.recorded import settled_names
     from ethos_hil.results.selection import BadSelection, complaints_of
     from ethos_hil.results.store import mend
 

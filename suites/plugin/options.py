@@ -230,7 +230,7 @@ _PARSED = pytest.StashKey[Options]()
 
 def question_of(values: Mapping[str, Any], *, compile_only: bool = False) -> Question:
     """Return what the options of a session ask of each test; the NPU is its profile's."""
-    from ethos_hil.lowering.vela.options import MemoryMode
+    from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
     named = {name: value for name, value in values.items() if value and name != "npu"}
     if "memory_mode" in named:

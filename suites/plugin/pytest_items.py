@@ -185,10 +185,10 @@ class DeclaredItem(pytest.Item):
         options = self.options
         try:
             if record.verdict == Verdict.FAILED and self._defect is None and options.artifacts is not None:
-                from ethos_hil.suites.trial import run_trial
+                from ethos_hil.suites.trial import failure_dump
 
-                self._kept = run_trial.place(trial.test, options.artifacts, self.config.rootpath)
-                run_trial.keep(self._kept, trial, record, error)
+                self._kept = failure_dump.place(trial.test, options.artifacts, self.config.rootpath)
+                failure_dump.keep(self._kept, trial, record, error)
             run_folder(self.config).append(self.record, part=options.part, attempt=options.attempt)
         except OSError as problem:
             self.record = None

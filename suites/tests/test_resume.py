@@ -10,7 +10,7 @@ import pytest
 from ethos_hil.base.environment import versions
 from ethos_hil.base.record import Record, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.campaign.run_folder import records_of
+from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complaints_of, read_end, read_selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.suites.tests.session import SAMPLE, Session, session

@@ -21,7 +21,7 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.repairs.mend import treat
 from ethos_hil.lowering.vela.compiler import flags, run_vela
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 from ethos_hil.suites.models.tests.stacks import STACKS
 

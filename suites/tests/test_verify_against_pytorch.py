@@ -21,8 +21,8 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
-from ethos_hil.lowering.oracle.bounds import graph, sums, tolerance
-from ethos_hil.lowering.oracle.bounds.tolerance import bound_outputs
+from ethos_hil.lowering.oracle.bounds import graph, program, sums, tolerance
+from ethos_hil.lowering.oracle.bounds.program import bound_outputs
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.suites.declare.case import Case, Forward, Input, case, f32, layer
@@ -336,7 +336,7 @@ APPROXIMATED: dict[str, tuple[Forward, Input]] = {
 
 
 def test_all_approximations_are_measured() -> None:
-    assert APPROXIMATED.keys() == tolerance.APPROXIMATED.keys()
+    assert APPROXIMATED.keys() == program.APPROXIMATED.keys()
 
 
 @pytest.mark.parametrize("name", APPROXIMATED)
@@ -346,7 +346,7 @@ def test_an_approximation_is_as_far_from_its_function_as_is_allowed(name: str) -
     assert artifact.delegated == (name,)
     record = verify_on_host(name, artifact)
     assert record.verdict == "verified", record.failure
-    allowed = tolerance.APPROXIMATED[name]
+    allowed = program.APPROXIMATED[name]
     assert 0.8 * allowed <= record.outputs[0].max_abs_error <= record.outputs[0].tolerance <= 1.2 * allowed
     larger = dataclasses.replace(artifact, delegated=(*artifact.delegated, "aten.mul.Tensor"))
     with pytest.raises(NoBound, match=f"{name} is approximated"):

@@ -30,7 +30,8 @@ from ethos_hil.lowering.made_from.model_fingerprint import (
 )
 from ethos_hil.lowering.upstream.toolchain import toolchain_for
 from ethos_hil.lowering.user_code.user_function import check_bytecode
-from ethos_hil.lowering.vela.options import MemoryMode, VelaSetup
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import Profile

@@ -19,11 +19,12 @@ from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.bench.order import BenchPlan, is_settled, make_points
+from ethos_hil.harness.bench.bench import BenchPlan, is_settled, make_points
 from ethos_hil.harness.bench.points import BenchCase, BenchPoint, PointSettings, facts_of
 from ethos_hil.harness.campaign.engine import ASKED_AGAIN, CampaignCrew, set_aside
-from ethos_hil.harness.campaign.merging import RunPlace
-from ethos_hil.harness.campaign.run_folder import STATE, final_answers
+from ethos_hil.harness.campaign.place import RunPlace
+from ethos_hil.harness.campaign.recorded import final_answers
+from ethos_hil.harness.campaign.run_folder import STATE
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run

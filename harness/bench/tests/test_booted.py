@@ -15,8 +15,8 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
+from ethos_hil.harness.bench.bench import is_settled
 from ethos_hil.harness.bench.case_work import CaseWork, case_model
-from ethos_hil.harness.bench.order import is_settled
 from ethos_hil.harness.bench.points import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep, PointSettings
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.board import BoardPool

@@ -11,7 +11,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.api import lower
 from ethos_hil.harness.bench.case_work import case_model
-from ethos_hil.harness.bench.order import default_grid
+from ethos_hil.harness.bench.grid_file import default_grid
 from ethos_hil.harness.bench.points import BenchCase, BenchInput, BenchStep
 
 PAIR = (BenchInput((2, 3)), BenchInput((2, 3)))

@@ -10,8 +10,8 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded, shown
-from ethos_hil.harness.bench import order
-from ethos_hil.harness.bench.order import default_grid, read_grid
+from ethos_hil.harness.bench import grid_file
+from ethos_hil.harness.bench.grid_file import default_grid, read_grid
 from ethos_hil.harness.bench.points import BenchGrid
 
 HEAD = "schema_version = 1\n"
@@ -131,7 +131,7 @@ def test_the_document_has_a_grid_that_is_one_and_every_key(tmp_path: Path) -> No
     text = (Path(__file__).parents[3] / "docs/bench-grids.md").read_text()
     (tmp_path / "mine.toml").write_text(text.split("```toml\n")[1].split("```")[0])
     assert [case.group for case in read_grid(tmp_path / "mine.toml").cases] == ["stem", "gate", "model"]
-    schema = json.loads(Path(order.__file__).with_name(order.SCHEMA).read_text())
+    schema = json.loads(Path(grid_file.__file__).with_name(grid_file.SCHEMA).read_text())
     tables = (schema, schema["properties"]["case"]["items"], schema["$defs"]["step"], schema["$defs"]["input"])
     keys = {key for table in tables for key in table["properties"]}
     assert [key for key in sorted(keys) if f"`{key}`" not in text and f"`[[{key}]]`" not in text] == []

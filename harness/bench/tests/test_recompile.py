@@ -12,7 +12,8 @@ from ethos_hil.harness.bench.case_work import RecompilationDeparts, recompile_fo
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
-from ethos_hil.lowering.vela.options import MemoryMode, VelaSetup
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 
 POINTS = (
     ("ethos-u55-128", "Sram_Only", None),

@@ -15,18 +15,8 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import loader
 from ethos_hil.harness.boards.board import ResetWords, WordWrite
 from ethos_hil.harness.boards.gdb_server import StartedServer, board_remote
-from ethos_hil.harness.boards.loader import (
-    ICIALLU,
-    THUMB,
-    VTOR,
-    LoadableImage,
-    load,
-    make_sure_parked,
-    park,
-    reset,
-    start,
-    store,
-)
+from ethos_hil.harness.boards.loadable import LoadableImage
+from ethos_hil.harness.boards.loader import ICIALLU, THUMB, VTOR, load, make_sure_parked, park, reset, start, store
 from ethos_hil.harness.boards.tests.qemu_servers import RESET, VECTORS, frames, qemu_loading, qmp
 from ethos_hil.harness.gdb.remote import GdbRemote, connect
 from ethos_hil.harness.image.firmware_elf import find_firmware

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 from cobs import cobs
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.monitor import MonitorLink
 from ethos_hil.harness.boards.serial_line import SerialLine

@@ -15,8 +15,9 @@ from ethos_hil.base.judge import is_settled
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, Planned, PlannedJob, share_of, write_plan
-from ethos_hil.harness.campaign.merging import RunPlace
+from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, PlannedJob
+from ethos_hil.harness.campaign.place import RunPlace
+from ethos_hil.harness.campaign.planned import Planned, share_of, write_plan
 from ethos_hil.harness.campaign.run_folder import BENCH, CampaignSubject
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.terminal.progress import Silent

@@ -16,9 +16,11 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import RunInfo
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.harness.campaign.engine import Planned, may_repeat, read_more, share_of
-from ethos_hil.harness.campaign.merging import CampaignAnswers, OpenRun, RunPlace
-from ethos_hil.harness.campaign.run_folder import BENCH, EVALUATE, NIGHTLY, STATE, planned_of, read_state, records_of
+from ethos_hil.harness.campaign.engine import may_repeat, read_more
+from ethos_hil.harness.campaign.place import CampaignAnswers, OpenRun, RunPlace
+from ethos_hil.harness.campaign.planned import Planned, share_of
+from ethos_hil.harness.campaign.recorded import planned_of, records_of
+from ethos_hil.harness.campaign.run_folder import BENCH, EVALUATE, NIGHTLY, STATE, read_state
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.campaign.tests.cheap import CREW, HERE, KILLING, answer_to, ask, plan_of, subject_of
 from ethos_hil.results.gate.account import take_account

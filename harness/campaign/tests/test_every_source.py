@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.file_lock import wait_for_writers
-from ethos_hil.harness.campaign.run_folder import STATE, planned_of, read_state, records_of
+from ethos_hil.harness.campaign.recorded import planned_of, records_of
+from ethos_hil.harness.campaign.run_folder import STATE, read_state
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 
 pytestmark = [pytest.mark.proof, pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -25,21 +25,21 @@ from ethos_hil.base.record import Record, SuiteTest
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.campaign.merging import put_together
+from ethos_hil.harness.campaign.recorded import is_audited, settled_names
 from ethos_hil.harness.campaign.run_folder import (
     NIGHTLY,
     STATE,
     CampaignSubject,
     OpenCampaign,
     Start,
-    is_audited,
     nights,
     opened,
     read_state,
-    settled_names,
 )
 from ethos_hil.harness.campaign.shard import Shard
+from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.nightly import merge_nightly, provenance_of, run_nightly
-from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of, read_config
+from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import git, record, write, write_shard
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.terminal.progress import Silent

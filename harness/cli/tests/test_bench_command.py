@@ -13,9 +13,10 @@ from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.bench.order import BenchOrder, BenchPlan
+from ethos_hil.harness.bench.bench import BenchPlan
+from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.points import BenchCase, BenchPoint, PointSettings, facts_of, refuse
-from ethos_hil.harness.campaign.merging import OpenRun, RunPlace
+from ethos_hil.harness.campaign.place import OpenRun, RunPlace
 from ethos_hil.harness.cli.bench_run import status_of, status_of_gaps
 from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.results.bench.tests import samples

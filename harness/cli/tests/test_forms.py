@@ -15,7 +15,7 @@ from ethos_hil.harness.cli.tests import upstream_programs
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.lowering.formats.array_archive import packed_arrays
 from ethos_hil.lowering.formats.pte_model import archive_names
-from ethos_hil.lowering.upstream.graph_repairs import output_names
+from ethos_hil.lowering.upstream.export import output_names
 
 FACTORY = f"{upstream_programs.__file__}:quantised"
 FLOAT = f"{upstream_programs.__file__}:two_heads"

@@ -17,7 +17,7 @@ from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.tflite_graph import Generator, TfliteGraph, compile_tflite
 from ethos_hil.lowering.vela.compiler import flags, run_vela
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 NPU = EthosU.parse("ethos-u55-128")
 

@@ -21,12 +21,13 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Standing
-from ethos_hil.harness.campaign.engine import share_of
-from ethos_hil.harness.campaign.merging import RunPlace
+from ethos_hil.harness.campaign.place import RunPlace
+from ethos_hil.harness.campaign.planned import share_of
 from ethos_hil.harness.campaign.run_folder import EVALUATE, CampaignSubject
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, ChunkJob, EvaluationJournal, FailedChunk, PlannedChunk
-from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, QUANTISED, DataSet, Item, ItemMetric, ScoreTally, class_of
+from ethos_hil.harness.evaluate.dataset import DataSet, Item
+from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, QUANTISED, ItemMetric, ScoreTally, class_of
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.artifact import Artifact

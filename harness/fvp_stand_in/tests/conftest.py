@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.socs.registry import MODELS, FvpModel
 
@@ -85,14 +84,6 @@ def build(soc: str, output: Path, source: str = "guest.c", code: int | None = No
         link.append("-nostartfiles")
     subprocess.run([*compile_, *defines, *link], cwd=GUEST, check=True, timeout=60)
     return output
-
-
-@pytest.fixture(scope="session")
-def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the three executables."""
-    folder = tmp_path_factory.mktemp("launchers")
-    install(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

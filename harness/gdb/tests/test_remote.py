@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import StateError, TargetError
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb import stream

@@ -12,9 +12,9 @@ from elftools.elf.elffile import ELFFile
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import write_into
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.image.card import card_files, our_files
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
-from ethos_hil.harness.image.segments import card_files, our_files
 from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.testing.tiny_elf import tiny_elf

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.image.preflight import npu_time_limit
+from ethos_hil.harness.image.npu_time_limit import npu_time_limit
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.virtual.tests.programs import DATA

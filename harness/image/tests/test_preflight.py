@@ -18,15 +18,14 @@ from ethos_hil.base.question import JudgeOptions, Question
 from ethos_hil.base.record import Check
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME, RunPlan, pack
 from ethos_hil.harness.image.preflight import (
     Destination,
-    Footprint,
     PreflightFailed,
     delegation_check,
     examine,
-    memory_mode,
     package_bytes,
     raise_if_failed,
 )
@@ -35,7 +34,7 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.program.placement import CpuCall, Placement
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
 KIB = 1 << 10

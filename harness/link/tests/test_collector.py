@@ -15,7 +15,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
 from ethos_hil.harness.image.pack import CutAt, Image
-from ethos_hil.harness.link import outcome as outcome_json
+from ethos_hil.harness.link import outcome_json
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.link.tests.conversation import (
@@ -147,9 +147,9 @@ def test_progress_is_reported_after_every_execution() -> None:
 def test_one_flipped_bit_anywhere_is_noticed(image: Image) -> None:
     data = b"".join(wire(conversation(*execution(0, 0)), printable=image is PRINTABLE))
     assert receive(data, image).complete
-    for place in random.Random(0).sample(range(len(data)), 500):
+    for position in random.Random(0).sample(range(8 * len(data)), 500):
         damaged = bytearray(data)
-        damaged[place] ^= 1 << place % 7
+        damaged[position // 8] ^= 1 << position % 8
         with pytest.raises(TargetError) as caught:
             receive(bytes(damaged), image)
         assert caught.value.kind == "link"

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from ethos_hil.harness.link.outcome import LINE, LINES, ConsoleText
+from ethos_hil.harness.link.console_text import LINE, LINES, ConsoleText
 
 
 def written(*pieces: bytes, telling: re.Pattern[str] | None = None) -> tuple[str, ...]:

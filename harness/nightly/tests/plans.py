@@ -19,6 +19,7 @@ from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
 from ethos_hil.results.gate.account import Account, part_of
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
+from ethos_hil.results.testing.in_lines import lines_of_account
 
 TESTS = """\
 from ethos_hil.suites.declare.case import Operator, case, f32
@@ -141,16 +142,8 @@ def write_shard(into: Path, plan: NightlyPlan, shard: Shard, *records: Record) -
     return run.folder
 
 
-def told(account: Account) -> str:
-    """Return all that a night's account says, line by line."""
+def night_in_lines(account: Account) -> str:
+    """Return the exit status of a night, and all that its account says."""
     outcome = NightOutcome("r", "", (), False, account, (), {})
     assert outcome.red == tuple(account.red)
-    tests = [f"{test.standing.letter} {test.name}" + (f": {test.red}" if test.red else "") for test in account.tests]
-    return "\n".join(
-        [
-            f"status {outcome.status}, {'whole' if account.whole else 'not whole'}, {outcome.sentence}",
-            *(f"test {line}" for line in tests),
-            *(f"red {line}" for line in account.red),
-            *(f"note {line}" for line in account.notes),
-        ]
-    )
+    return f"status {outcome.status}, {outcome.sentence}\n{lines_of_account(account)}"

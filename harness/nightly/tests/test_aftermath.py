@@ -14,9 +14,10 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.run_folder import NIGHTLY, STATE, CampaignSubject, Start, opened
-from ethos_hil.harness.nightly.conduct import account_of_night
+from ethos_hil.harness.nightly.config import ExportEntry, NightlyConfig, read_config
+from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.nightly import Aftermath, NightOutcome, follow_up
-from ethos_hil.harness.nightly.plan import ExportEntry, NightlyConfig, plan_of, read_config
+from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import before, read_policy_of, today
 from ethos_hil.harness.nightly.tests.plans import git, night, record, write
 from ethos_hil.harness.terminal.progress import Silent

@@ -16,10 +16,11 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.nightly.conduct import account_of_night
-from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of, read_config
+from ethos_hil.harness.nightly.config import read_config
+from ethos_hil.harness.nightly.judgement import account_of_night
+from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.preparation import today
-from ethos_hil.harness.nightly.tests.plans import ended, night, record, told, write
+from ethos_hil.harness.nightly.tests.plans import ended, night, night_in_lines, record, write
 from ethos_hil.results.gate.account import AUDIT, Account, Accounted
 from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.run_results import RunResults
@@ -145,7 +146,7 @@ def test_a_night_with_an_audit_is_green(plan: NightlyPlan) -> None:
 def test_it_is_red(plan: NightlyPlan, attack: Attack, recorded: Recorded) -> None:
     account = account_of_night(plan, attack(plan, night(plan, record("a"))), Conducted(), (), today())
     assert not account.green
-    recorded.check(told(account))
+    recorded.check(night_in_lines(account))
 
 
 QUARANTINED = {
@@ -250,14 +251,14 @@ IN_QUARANTINE: dict[str, Callable[[NightlyPlan], RunResults]] = {
 
 @pytest.mark.parametrize("what", NIGHTS)
 def test_a_night_is_judged(plan: NightlyPlan, what: str, recorded: Recorded) -> None:
-    recorded.check(told(judged(plan, NIGHTS[what](plan))))
+    recorded.check(night_in_lines(judged(plan, NIGHTS[what](plan))))
 
 
 @pytest.mark.parametrize("what", IN_QUARANTINE)
 def test_quarantine_swallows_one_kind_of_failure_and_nothing_else(
     plan: NightlyPlan, what: str, recorded: Recorded
 ) -> None:
-    told_now = told(judged(plan, IN_QUARANTINE[what](plan), ENTRY))
+    told_now = night_in_lines(judged(plan, IN_QUARANTINE[what](plan), ENTRY))
     recorded.check(told_now.replace(str(today()), "[today]"))
 
 
@@ -280,7 +281,7 @@ def test_two_entries_of_one_test_swallow_a_kind_each(plan: NightlyPlan) -> None:
 
 def test_where_the_target_is_down_nothing_is_judged(plan: NightlyPlan, recorded: Recorded) -> None:
     results = night(plan, record("t", kind=FailureKind.LINK))
-    recorded.check(told(judged(plan, results, down={"virtual": "no QEMU"})))
+    recorded.check(night_in_lines(judged(plan, results, down={"virtual": "no QEMU"})))
 
 
 def test_a_model_without_a_record_is_missing_in_its_shard_only(tmp_path: Path) -> None:

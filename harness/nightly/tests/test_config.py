@@ -14,10 +14,11 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.cli.main import app
-from ethos_hil.harness.nightly.conduct import account_of_night
-from ethos_hil.harness.nightly.plan import NightlyConfig, NightlyPlan, SuitePart, plan_of, read_config
+from ethos_hil.harness.nightly.config import NightlyConfig, read_config
+from ethos_hil.harness.nightly.judgement import account_of_night
+from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, plan_of
 from ethos_hil.harness.nightly.preparation import today
-from ethos_hil.harness.nightly.tests.plans import night, nightly, record, told, write
+from ethos_hil.harness.nightly.tests.plans import night, night_in_lines, nightly, record, write
 
 SUITE = '[[suite]]\npaths = ["test_plus.py"]\n'
 
@@ -195,7 +196,9 @@ def test_refusals_are_not_red_and_lost_points_are(file: Path, recorded: Recorded
         point("resize_4x4x8", first, FailureKind.DELEGATION),
         point("relu_64", second),
     )
-    recorded.check(told(account_of_night(plan, replace(night(plan), records=records), Conducted(), (), today())))
+    recorded.check(
+        night_in_lines(account_of_night(plan, replace(night(plan), records=records), Conducted(), (), today()))
+    )
 
 
 def test_a_boards_file_is_looked_for_beside_the_nightlys(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ from packaging.utils import canonicalize_name
 
 from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of, read_config
+from ethos_hil.harness.nightly.config import read_config
+from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements-merge.lock"

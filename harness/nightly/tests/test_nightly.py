@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.testing.processes import wait_until
-from ethos_hil.harness.campaign.run_folder import nights, records_of
+from ethos_hil.harness.campaign.recorded import records_of
+from ethos_hil.harness.campaign.run_folder import nights
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.nightly.tests.plans import TESTS, nightly, write
 from ethos_hil.results.gate.account import attempt_of

@@ -24,7 +24,8 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.cli.main import app
-from ethos_hil.harness.nightly.plan import plan_of, read_config
+from ethos_hil.harness.nightly.config import read_config
+from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import read_quarantine
 from ethos_hil.harness.nightly.tests.plans import git, record, write, write_shard
 
@@ -168,17 +169,17 @@ TOLD = (
 """The words of a recipe that tell its CI system what to keep, when, and who may write."""
 
 
-def told(value: Any, place: str = "") -> Iterator[str]:
+def yield_words(value: Any, place: str = "") -> Iterator[str]:
     """Yield these words and their values, with their places; of an action no version."""
     if isinstance(value, list):
         for number, entry in enumerate(value):
-            yield from told(entry, f"{place}{number}.")
+            yield from yield_words(entry, f"{place}{number}.")
     if isinstance(value, dict):
         for key, entry in value.items():
             if key in TOLD:
                 yield f"{place}{key}: {entry.partition('@')[0] if key == 'uses' else entry}"
             else:
-                yield from told(entry, f"{place}{key}.")
+                yield from yield_words(entry, f"{place}{key}.")
 
 
 @pytest.mark.parametrize("name", [*WORKFLOWS, *PIPELINES, "action/action.yml"])
@@ -188,7 +189,7 @@ def test_a_recipe_asks_for_little_and_keeps_what_a_red_night_lowered_and_found(n
     not keep the night from being judged. Only a scheduled night of the default branch, or a push to it at
     GitHub's, becomes a part of the history.
     """
-    recorded.check("\n".join(told(read(name))))
+    recorded.check("\n".join(yield_words(read(name))))
 
 
 def test_what_the_plan_writes_is_handed_on() -> None:

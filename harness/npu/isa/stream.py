@@ -13,8 +13,8 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.isa.registers import Dialect, Opcode, Register
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
-from ethos_hil.lowering.formats.vela_blob import Command, CommandStreamError
-from ethos_hil.lowering.formats.vela_blob import commands as parse
+from ethos_hil.lowering.formats.command_stream import Command, CommandStreamError
+from ethos_hil.lowering.formats.command_stream import commands as parse
 
 
 class Fault(EthosHilError):

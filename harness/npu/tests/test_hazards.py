@@ -13,7 +13,7 @@ import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, Npu
-from ethos_hil.harness.npu.decode.fields import BLOCKDEP, find_waits
+from ethos_hil.harness.npu.decode.waits import BLOCKDEP, find_waits
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Dma, Op
 from ethos_hil.harness.npu.isa.registers import Opcode

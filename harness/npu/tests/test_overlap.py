@@ -8,7 +8,7 @@ import numpy as np
 
 from ethos_hil.harness.npu.isa.feature_map import BRICK, STRAIGHT, FeatureMap, Layout
 from ethos_hil.harness.npu.tests.test_feature_map import address
-from ethos_hil.harness.npu.timing.hazards import Box, common_byte, runs
+from ethos_hil.harness.npu.timing.overlap import Box, common_byte, runs
 
 Rng = np.random.Generator
 

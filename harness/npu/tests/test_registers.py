@@ -16,7 +16,7 @@ from ethos_hil.harness.npu.isa import stream as npu
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Opcode, PoolMode, Register
 from ethos_hil.harness.npu.isa.registers_u55 import U55, U65
 from ethos_hil.harness.npu.timing import timing_model
-from ethos_hil.lowering.formats.vela_blob import Command, CommandStreamError, commands
+from ethos_hil.lowering.formats.command_stream import Command, CommandStreamError, commands
 
 SECOND_CORE = re.compile(r"NPU_SET_(WEIGHT|SCALE)1_")  # of the U65, which shares the description
 DESCRIBED = [c for c in EthosU.all() if c.family.has_shram]

@@ -12,12 +12,12 @@ import pytest
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.npu.family import Family, OutputRatesU55
 from ethos_hil.base.npu.u85 import U85
-from ethos_hil.harness.npu.decode.fields import Waits
+from ethos_hil.harness.npu.decode.waits import Waits
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.tests.test_hazards import network
 from ethos_hil.harness.npu.timing import timing_model
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.npu.timing.timing_model import Timing
-from ethos_hil.harness.npu.timing.traffic import MODES, memory_system
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela.ini import VelaIni

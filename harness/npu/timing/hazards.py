@@ -21,14 +21,6 @@ by byte, other accesses by extent. The unused lanes of a map's bricks do not cou
 changes no result. The regions of a program are assumed not to overlap.
 
 That silicon behaves like this is Vela's claim; it is not established here.
-
-The blocks of a kernel, and whether two feature maps, or parts of them, share a byte of memory.
-
-Extents are not enough: the slices of a concatenation along the channels interleave, so their extents overlap although
-no byte belongs to both.
-
-Blocks are ordered by channels first, then along a row, then downwards. A convolution that sums over more channels than
-fit reads its IFM in several steps for each OFM block; these count as blocks of the reader.
 """
 
 from __future__ import annotations
@@ -39,251 +31,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute.output import table_bytes
-from ethos_hil.harness.npu.decode.fields import Waits, find_waits
-from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout
-from ethos_hil.harness.npu.isa.operations import (
-    INTERNAL,
-    Access,
-    Convolution,
-    Dma,
-    Elementwise,
-    MatMul,
-    Op,
-    Pool,
-    Resize,
-    ResizeAxis,
-    Upscale,
-)
-from ethos_hil.harness.npu.isa.registers import PoolMode
+from ethos_hil.harness.npu.decode.waits import Waits, find_waits
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
+from ethos_hil.harness.npu.isa.operations import INTERNAL, Access, Convolution, Dma, Elementwise, MatMul, Op, Pool
 from ethos_hil.harness.npu.isa.stream import Fault
-
-Array = npt.NDArray[Any]
-
-MAX_RUNS = 1 << 21  # above it only extents are compared; operations of real networks stay far below
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Part of a feature map: rows [y, y_end), columns [x, x_end), channels [c, c_end), in the map's own axes."""
-
-    y: int
-    y_end: int
-    x: int
-    x_end: int
-    c: int
-    c_end: int
-
-    @property
-    def empty(self) -> bool:
-        """Whether the part has no elements."""
-        return self.y >= self.y_end or self.x >= self.x_end or self.c >= self.c_end
-
-    @classmethod
-    def whole(cls, feature_map: FeatureMap) -> Box:
-        """Return all of a map."""
-        return cls(0, feature_map.height, 0, feature_map.width, 0, feature_map.depth)
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """Equally long runs of bytes: base + any multiples, below their counts, of the strides + [0, length)."""
-
-    base: int
-    length: int
-    counts: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def begin(self) -> int:
-        """First byte."""
-        return self.base + sum((n - 1) * s for n, s in zip(self.counts, self.strides, strict=True) if s < 0)
-
-    @property
-    def end(self) -> int:
-        """Byte after the last one."""
-        steps = sum((n - 1) * s for n, s in zip(self.counts, self.strides, strict=True) if s > 0)
-        return self.base + steps + self.length
-
-    def starts(self) -> Array:
-        """Return where each run starts, ascending; if there are too many, only the first byte of the extent."""
-        if np.prod(self.counts, dtype=float) > MAX_RUNS:
-            return np.array([self.begin])
-        starts = np.array([self.base])
-        for count, stride in zip(self.counts, self.strides, strict=True):
-            starts = (starts[:, None] + np.arange(count) * stride).ravel()
-        starts.sort()
-        return starts
-
-
-def runs(feature_map: FeatureMap, box: Box) -> Iterator[Runs]:
-    """Yield the bytes of a part of a map; nothing for a chain, which is not in memory."""
-    if feature_map.layout is Layout.CHAIN or box.empty:
-        return
-    spans = [(box.y, box.y_end), (box.x, box.x_end), (box.c, box.c_end)]
-    backwards = feature_map.reverse
-    if backwards is not None:
-        size = feature_map.shape[backwards]
-        begin, end = spans[backwards]
-        spans[backwards] = size - end, size - begin
-    (y, y_end), (x, x_end), (c, c_end) = (spans[axis] for axis in feature_map.axes)
-    for tile in feature_map.tiles():
-        top, bottom = max(y, tile.y), min(y_end, tile.y_end)
-        left, right = max(x, tile.x), min(x_end, tile.x_end)
-        if top >= bottom or left >= right:
-            continue
-        corner = tile.base + (top - tile.y) * feature_map.stride_y + (left - tile.x) * feature_map.stride_x
-        plane = [(bottom - top, feature_map.stride_y), (right - left, feature_map.stride_x)]
-        if feature_map.layout is Layout.NHWC:
-            yield _join(corner + c * feature_map.size, (c_end - c) * feature_map.size, plane)
-            continue
-        for brick, count, lane, lanes in _bricks(c, c_end):
-            base = corner + brick * feature_map.stride_c + lane * feature_map.size
-            yield _join(base, lanes * feature_map.size, [*plane, (count, feature_map.stride_c)])
-
-
-def _bricks(c: int, c_end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the bricks that hold channels [c, c_end): first brick, number of equal ones, first lane, lanes."""
-    if c % BRICK:
-        end = min(c_end, c - c % BRICK + BRICK)
-        yield c // BRICK, 1, c % BRICK, end - c
-        c = end
-    whole = (c_end - c) // BRICK
-    if whole:
-        yield c // BRICK, whole, 0, BRICK
-        c += whole * BRICK
-    if c < c_end:
-        yield c // BRICK, 1, 0, c_end - c
-
-
-def _join(base: int, length: int, axes: list[tuple[int, int]]) -> Runs:
-    """Return runs in which adjacent ones are joined."""
-    rest = []
-    for count, stride in sorted(((n, s) for n, s in axes if n > 1), key=lambda axis: abs(axis[1])):
-        if stride == length:
-            length *= count
-        else:
-            rest.append((count, stride))
-    return Runs(base, length, tuple(n for n, _ in rest), tuple(s for _, s in rest))
-
-
-def common_byte(runs: Runs, other: Runs) -> int | None:
-    """Return the lowest address that both have, or None."""
-    if runs.end <= other.begin or other.end <= runs.begin:
-        return None
-    if not runs.counts and not other.counts:
-        return max(runs.base, other.base)
-    first, second = runs.starts(), other.starts()
-    first_length = runs.length if first.size > 1 else runs.end - runs.begin
-    second_length = other.length if second.size > 1 else other.end - other.begin
-    # A run of the second overlaps the runs of the first that start before its end and end after its start.
-    low = np.searchsorted(first, second - first_length, side="right")
-    high = np.searchsorted(first, second + second_length, side="left")
-    meeting = np.flatnonzero(low < high)
-    if not meeting.size:
-        return None
-    at = meeting[0]
-    return int(max(first[low[at]], second[at]))
-
-
-Kernel = Convolution | MatMul | Pool | Elementwise | Resize
-
-
-def sizes(whole: int, block: int) -> list[tuple[int, int]]:
-    """Return the sizes of the blocks that `whole` is cut into, each with how often it occurs."""
-    number, rest = divmod(whole, block)
-    return [(size, times) for size, times in ((block, number), (rest, 1)) if size and times]
-
-
-def count(kernel: Kernel) -> int:
-    """Return the number of OFM blocks."""
-    rows, columns, slices = _split(kernel)
-    return rows * columns * slices
-
-
-def block_written(kernel: Kernel, index: int) -> Box:
-    """Return the part of the OFM that block `index` writes."""
-    ofm, block = kernel.ofm, kernel.block
-    _, columns, slices = _split(kernel)
-    y, x, c = (
-        index // (columns * slices) * block.height,
-        index // slices % columns * block.width,
-        index % slices * block.depth,
-    )
-    return Box(
-        y, min(y + block.height, ofm.height), x, min(x + block.width, ofm.width), c, min(c + block.depth, ofm.depth)
-    )
-
-
-def reads(kernel: Kernel, source: FeatureMap, configuration: EthosU) -> Iterator[Box]:
-    """Yield the parts of an input that the kernel's blocks read, in order."""
-    step = channels_at_a_time(kernel, configuration)
-    for index in range(count(kernel)):
-        out = block_written(kernel, index)
-        starts = range(0, source.depth, step) if step else (out.c,)
-        for c in starts:
-            c_end = min(c + step, source.depth) if step else out.c_end
-            yield _read(kernel, source, out, c, c_end)
-
-
-def channels_at_a_time(kernel: Kernel, configuration: EthosU) -> int:
-    """Return the IFM channels that a block reads at a time; 0 where they are those of the OFM block."""
-    if isinstance(kernel, Convolution):
-        return 0 if kernel.depthwise else kernel.weights.order.ifm_block
-    if not isinstance(kernel, MatMul) and not (isinstance(kernel, Pool) and kernel.mode is PoolMode.REDUCE_SUM):
-        return 0
-    channels = configuration.family.matmul_channels[kernel.ifm.bits]
-    return min(channels, 32) if kernel.block.ublock[2] == configuration.size.shallow else channels
-
-
-def _split(kernel: Kernel) -> tuple[int, int, int]:
-    ofm, block = kernel.ofm, kernel.block
-    return -(-ofm.height // block.height), -(-ofm.width // block.width), -(-ofm.depth // block.depth)
-
-
-def _read(kernel: Kernel, source: FeatureMap, out: Box, c: int, c_end: int) -> Box:
-    """Return the part of channels [c, c_end) that a block with output `out` reads."""
-    if isinstance(kernel, Elementwise):
-        return _broadcast(out, source, kernel.ofm)
-    if isinstance(kernel, Convolution | MatMul | Pool) and source is kernel.start:
-        return out
-    if isinstance(kernel, MatMul):
-        if source is kernel.ifm2:
-            return Box(0, 1, out.c, out.c_end, c, c_end)
-        return Box(out.y, out.y_end, out.x, out.x_end, c, c_end)
-    if isinstance(kernel, Resize):
-        y, y_end = _resize(kernel.y, out.y, out.y_end)
-        x, x_end = _resize(kernel.x, out.x, out.x_end)
-    else:
-        taps = kernel.kernel
-        y, y_end = _reach(out.y, out.y_end, taps.stride_y, (taps.height - 1) * taps.dilation_y + 1, taps.top)
-        x, x_end = _reach(out.x, out.x_end, taps.stride_x, (taps.width - 1) * taps.dilation_x + 1, taps.left)
-        if kernel.upscale is not Upscale.NONE:
-            y, y_end, x, x_end = y // 2, -(-y_end // 2), x // 2, -(-x_end // 2)
-    return Box(max(y, 0), min(y_end, source.height), max(x, 0), min(x_end, source.width), c, c_end)
-
-
-def _broadcast(out: Box, source: FeatureMap, ofm: FeatureMap) -> Box:
-    y, y_end = (0, 1) if source.height < ofm.height else (out.y, out.y_end)
-    x, x_end = (0, 1) if source.width < ofm.width else (out.x, out.x_end)
-    c, c_end = (0, 1) if source.depth < ofm.depth else (out.c, out.c_end)
-    return Box(y, y_end, x, x_end, c, c_end)
-
-
-def _reach(begin: int, end: int, stride: int, extent: int, padding: int) -> tuple[int, int]:
-    """Return the input positions, before clipping, that output positions [begin, end) depend on."""
-    return begin * stride - padding, (end - 1) * stride + extent - padding
-
-
-def _resize(axis: ResizeAxis, begin: int, end: int) -> tuple[int, int]:
-    """Return the same for RESIZE, whose positions lie between two of the input."""
-    first, last = ((position * axis.step + axis.offset) // axis.scale for position in (begin, end - 1))
-    return first, last + 2
+from ethos_hil.harness.npu.timing import blocks
+from ethos_hil.harness.npu.timing.overlap import Box, Runs, common_byte, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,8 +97,8 @@ class Hazard:
 class _Kernel:
     """One kernel, or several chained ones, with the bytes they touch."""
 
-    ops: list[Kernel]
-    touches: list[tuple[Kernel, Touch]]
+    ops: list[blocks.Kernel]
+    touches: list[tuple[blocks.Kernel, Touch]]
 
 
 def find(ops: Sequence[Op], stream: bytes, configuration: EthosU) -> tuple[Hazard, ...]:
@@ -386,7 +142,7 @@ class _Checker:
                 yield from _hazards_between(member, [touch], op, touches, ("KERNEL_WAIT", behind))
         self.transfers.append((op, touches))
 
-    def _kernel(self, op: Kernel, held: Waits) -> Iterator[Hazard]:
+    def _kernel(self, op: blocks.Kernel, held: Waits) -> Iterator[Hazard]:
         touches = list(self._touches(op))
         for behind, (other, others) in enumerate(reversed(self.transfers)):
             yield from _hazards_between(other, others, op, touches, ("DMA_WAIT", behind))
@@ -403,7 +159,7 @@ class _Checker:
             yield from self._overlap(self.previous, op, touches, held.blocks)
         self.chained = op.ofm.layout is Layout.CHAIN and not op.ofm.is_accumulators
 
-    def _overlap(self, previous: _Kernel, op: Kernel, touches: list[Touch], depth: int) -> Iterator[Hazard]:
+    def _overlap(self, previous: _Kernel, op: blocks.Kernel, touches: list[Touch], depth: int) -> Iterator[Hazard]:
         """Yield what `op` does too early when it starts `depth` blocks before the end of `previous`."""
         for other, written in previous.touches:
             for touch in touches:
@@ -419,22 +175,24 @@ class _Checker:
                 if safe < depth:
                     yield _hazard(other, written, op, touch, byte, ("BLOCKDEP", safe))
 
-    def _safe_depth(self, writer: Kernel, reader: Kernel, source: FeatureMap, depth: int, byte: int) -> tuple[int, int]:
+    def _safe_depth(
+        self, writer: blocks.Kernel, reader: blocks.Kernel, source: FeatureMap, depth: int, byte: int
+    ) -> tuple[int, int]:
         """Return the largest safe block dependency up to `depth`, and a byte that a block would read too early beyond
         it.
         """
-        last = count(writer) - 1
-        unwritten = [block_written(writer, last - j) for j in range(min(depth, last + 1))]
+        last = blocks.count(writer) - 1
+        unwritten = [blocks.block_written(writer, last - j) for j in range(min(depth, last + 1))]
         safe = depth
-        for i, part in enumerate(islice(reads(reader, source, self.configuration), depth)):
+        for i, part in enumerate(islice(blocks.reads(reader, source, self.configuration), depth)):
             for j, late in enumerate(unwritten[: max(safe - i, 0)]):
-                shared = _first_common(runs(source, part), list(runs(writer.ofm, late)))
+                shared = _shared_byte_of_parts(source, part, writer.ofm, late)
                 if shared is not None:
                     safe, byte = i + j, shared
                     break
         return safe, byte
 
-    def _touches(self, op: Kernel) -> Iterator[Touch]:
+    def _touches(self, op: blocks.Kernel) -> Iterator[Touch]:
         for access in op.accesses:
             yield _touch(access, (op.ofm,) if access.write else inputs(op))
         table = op.activation.table
@@ -444,7 +202,7 @@ class _Checker:
             yield Touch(INTERNAL, self.configuration.lut_base, self.configuration.size.internal_bytes, write=True)
 
 
-def inputs(op: Kernel) -> tuple[FeatureMap, ...]:
+def inputs(op: blocks.Kernel) -> tuple[FeatureMap, ...]:
     """Return the feature maps that a kernel reads."""
     if isinstance(op, Elementwise):
         return op.ifms
@@ -477,6 +235,10 @@ def _runs(touch: Touch) -> list[Runs]:
     if touch.source is None:
         return [Runs(touch.begin, touch.end - touch.begin, (), ())]
     return list(runs(touch.source, Box.whole(touch.source)))
+
+
+def _shared_byte_of_parts(source: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
+    return _first_common(runs(source, part), list(runs(other, other_part)))
 
 
 def _first_common(some: Iterable[Runs], others: Sequence[Runs]) -> int | None:

@@ -10,7 +10,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem, Port
 from ethos_hil.harness.npu.isa.operations import Block, Convolution, Dma, Op, Pool
 from ethos_hil.harness.npu.isa.registers import PoolMode
-from ethos_hil.harness.npu.timing import hazards
+from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.throughput import MacTime, mac_time, output_cycles_per_element, output_elements
 from ethos_hil.harness.npu.timing.traffic import Flow, flows
 
@@ -103,7 +103,7 @@ def cost(op: Op, configuration: EthosU, system: MemorySystem, ports: Mapping[int
         number = ports.get(flow.region, 0)
         port, size = system.ports[number], flow.bus_bytes(system.beat)
         kind = "written" if flow.write else flow.purpose if flow.purpose in fetches else "read"
-        latency = port.write_latency if flow.write else port.read_latency
+        latency = _latency(port, flow)
         rate = _rate(port, flow, latency, configuration, system.beat)
         cycles = flow.size / rate
         fetches[kind] = fetches[kind].and_also(cycles, flow.first / rate, latency)
@@ -116,7 +116,7 @@ def cost(op: Op, configuration: EthosU, system: MemorySystem, ports: Mapping[int
     if isinstance(op, Dma):
         number, engine, output = 0, MacTime(), 0.0
     else:
-        number = hazards.count(op)
+        number = blocks.count(op)
         engine = sum((mac_time(op, part, configuration) * times for part, times in _parts(op)), MacTime())
         output = output_cycles_per_element(op, configuration) * output_elements(op, configuration)
     kernel_cost = Cost("", number, engine, output, fetches["read"], weights, fetches["scales"],
@@ -152,6 +152,10 @@ def _engine_rule(op: Op) -> str:
     return "depth-first"
 
 
+def _latency(port: Port, flow: Flow) -> int:
+    return port.write_latency if flow.write else port.read_latency
+
+
 def _rate(port: Port, flow: Flow, latency: int, configuration: EthosU, beat: int) -> float:
     """Return the bytes a cycle that a flow can have under way; the memory's budget is another matter.
 
@@ -169,12 +173,12 @@ def _rate(port: Port, flow: Flow, latency: int, configuration: EthosU, beat: int
     return min(bus, under_way / answered, filled * buffer / answered)
 
 
-def _parts(op: hazards.Kernel) -> list[tuple[Block, int]]:
+def _parts(op: blocks.Kernel) -> list[tuple[Block, int]]:
     """Return the different sizes of a kernel's OFM blocks, each with their number."""
     block = op.block
     return [
         (Block(height, width, depth, block.ublock), tall * wide * deep)
-        for height, tall in hazards.sizes(op.ofm.height, block.height)
-        for width, wide in hazards.sizes(op.ofm.width, block.width)
-        for depth, deep in hazards.sizes(op.ofm.depth, block.depth)
+        for height, tall in blocks.sizes(op.ofm.height, block.height)
+        for width, wide in blocks.sizes(op.ofm.width, block.width)
+        for depth, deep in blocks.sizes(op.ofm.depth, block.depth)
     ]

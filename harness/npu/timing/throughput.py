@@ -16,7 +16,7 @@ from ethos_hil.base.npu.family import OutputRatesU85
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, Layout
 from ethos_hil.harness.npu.isa.operations import Block, Convolution, Elementwise, MatMul, Pool, Resize
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
-from ethos_hil.harness.npu.timing.hazards import channels_at_a_time, sizes
+from ethos_hil.harness.npu.timing.blocks import channels_at_a_time, sizes
 
 Kernel = Convolution | MatMul | Pool | Elementwise | Resize
 

@@ -1,4 +1,4 @@
-"""The bytes that an operation moves over the AXI ports, and the memories behind these: which port reaches what.
+"""The bytes that an operation moves over the AXI ports.
 
 A block of a kernel fetches the part of its inputs that it needs, with the rows and columns that it shares with its
 neighbours, for each part of the kernel (8x8 at most) its own. A convolution or matrix product needs its IFM again for
@@ -9,24 +9,15 @@ bytes in whole words of the bus.
 
 Vela's public estimators have the first of these rules. The others are from the words that FVPs count: with them this
 module's counts are the published ones, in most cases to the word (suites/lab/prove/published).
-
-Numbers are those of the system configurations in Vela's Arm/vela.ini; a memory's clock scale and ports give its bytes
-per cycle of the NPU. Ports are 8 bytes wide on Ethos-U55, 16 on U65 and U85 (ethosu/vela/architecture_features.py).
-
-On an FVP and on Arm's FPGA boards a timing adapter stands for the memory. It has a budget of words for a window of
-cycles, as Arm's ML Embedded Evaluation Kit sets it up (scripts/cmake/timing_adapter, 26.03). Where its other numbers
-differ from Vela's of the same name, the adapter's are used, because they are what FVPs were run with
-(`Family.adapted`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.family import Family, MemorySystem, Port
 from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
@@ -40,42 +31,9 @@ from ethos_hil.harness.npu.isa.operations import (
     Upscale,
 )
 from ethos_hil.harness.npu.isa.registers import PoolMode
-from ethos_hil.harness.npu.timing import hazards
-from ethos_hil.harness.npu.timing.hazards import Kernel
+from ethos_hil.harness.npu.timing import blocks
+from ethos_hil.harness.npu.timing.blocks import Kernel
 from ethos_hil.harness.npu.timing.throughput import SUBKERNEL
-from ethos_hil.lowering.vela.ini import MemoryArea, SystemConfiguration
-
-DEFAULT_PORTS: Mapping[int, int] = {0: 1}  # port 1 for constants, port 0 for everything else
-# Regions: 0 constants, 1 arena, 2 fast scratch. By memory mode of Arm/vela.ini: the regions behind port 1.
-MODES: Mapping[str, Mapping[int, int]] = {"Sram_Only": {}, "Shared_Sram": {0: 1}, "Dedicated_Sram": {0: 1, 1: 1}}
-
-
-def memory_system(system: SystemConfiguration, family: Family) -> MemorySystem:
-    """Return the memories that a section of Vela's configuration file describes, around an NPU."""
-    beat = family.system.beat
-    areas = (system.axi0, system.axi1)
-    first, second = (_port(area, beat, family.adapted.get((system.name, at), {})) for at, area in enumerate(areas))
-    return MemorySystem(system.name, (first, second), beat, system.core_clock)
-
-
-def _port(area: MemoryArea, beat: int, adapted: Mapping[str, tuple[int, int]]) -> Port:
-    port = Port(
-        area.clock_scale * beat * area.ports_used,
-        area.burst_length,
-        area.read_latency,
-        area.write_latency,
-        area.max_reads,
-        area.max_writes,
-        area.ports_used,
-        WINDOWS[area.name],
-    )
-    # A section of the user's with Arm's name and other numbers keeps them.
-    others = {name: there for name, (here, there) in adapted.items() if getattr(port, name) == here}
-    return replace(port, **others)
-
-
-WINDOWS: Mapping[str, int] = {"Sram": 4000, "Dram": 5000, "OnChipFlash": 400, "OffChipFlash": 400}
-"""Cycles of an adapter's window (PULSE_ON + PULSE_OFF), by Vela's name of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +140,9 @@ def _spans(op: Convolution | Pool, axis: int) -> tuple[int, int]:
         (op.ofm.width, op.block.width, taps.width, taps.stride_x, taps.dilation_x, op.ifm.width),
     )[axis]
     total = most = 0
-    for part, parts in hazards.sizes(extent, SUBKERNEL):
+    for part, parts in blocks.sizes(extent, SUBKERNEL):
         reach = (part - 1) * dilation + 1
-        for outputs, times in hazards.sizes(whole, block):
+        for outputs, times in blocks.sizes(whole, block):
             span = min(-(-((outputs - 1) * stride + reach) // shrink), limit)
             total += parts * times * span
             most = max(most, span)
@@ -197,7 +155,7 @@ def _passes(op: Convolution | MatMul, positions: int, configuration: EthosU) -> 
     several = isinstance(op, Convolution) and max(op.kernel.height, op.kernel.width) > SUBKERNEL
     if several or not configuration.size.ifm_bytes:
         return passes
-    channels = hazards.channels_at_a_time(op, configuration)
+    channels = blocks.channels_at_a_time(op, configuration)
     parts = -(-op.ifm.depth // channels)
     kept = configuration.size.ifm_bytes // (positions * channels * op.ifm.size)
     return 1 + (passes - 1) * max(0, parts - kept) / parts

@@ -16,7 +16,7 @@ from ethos_hil.harness.link.outcome import StepTime
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma
 from ethos_hil.harness.profile.account import WAIT, cpu_rows
 from ethos_hil.harness.profile.compiled import CompiledDelegate
-from ethos_hil.harness.profile.plan import ProfileMethod
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.findings import Report

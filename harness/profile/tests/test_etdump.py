@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import JOB, Op, Record
-from ethos_hil.harness.profile.plan import ProfileMethod
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.results.export.etdump import parse_metadata, write

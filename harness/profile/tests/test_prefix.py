@@ -14,7 +14,7 @@ from ethos_hil.harness.link.outcome import DelegateRun, PrefixRun
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Branch, Dma
-from ethos_hil.harness.profile.plan import COMMAND_BYTES, StreamPart, shares, stream_parts
+from ethos_hil.harness.profile.prefix import COMMAND_BYTES, StreamPart, shares, stream_parts
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS

@@ -14,7 +14,8 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.profile.plan import EVENTS, ProfileMethod, prefix_rows
+from ethos_hil.harness.profile.options import EVENTS, ProfileMethod
+from ethos_hil.harness.profile.prefix import prefix_rows
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract import contract_programs
@@ -113,13 +114,6 @@ def on_the_cpu(record: Record) -> list[tuple[str, int | None, str, str]]:
     assert {(unit, provenance) for _, _, unit, provenance in rows} == {("instructions", "instructions")}
     assert all(count for _, count, _, _ in rows)
     return rows
-
-
-@pytest.fixture(scope="module")
-def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("launchers")
-    install(folder)
-    return folder
 
 
 @pytest.mark.slow

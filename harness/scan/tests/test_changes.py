@@ -15,7 +15,7 @@ from ethos_hil.base.record import Op
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.harness.scan.environment import WantedVersions
-from ethos_hil.harness.scan.scan import PointScan, ScanReport, document, text
+from ethos_hil.harness.scan.report import PointScan, ScanReport, document, text
 
 
 def op(number: int, cycles: int, module: str = "a") -> Op:

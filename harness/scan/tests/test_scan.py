@@ -15,13 +15,15 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.scan.compiled_version import ScanAnswer, answers, map_rows, measure
 from ethos_hil.harness.scan.environment import VELA, WantedVersions
-from ethos_hil.harness.scan.scan import PointScan, ScanOrder, ScanReport, document, scan
+from ethos_hil.harness.scan.report import PointScan, ScanReport, document
+from ethos_hil.harness.scan.scan import ScanOrder, scan
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, run_vela
-from ethos_hil.lowering.vela.options import MemoryMode, VelaSetup
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.comparison import RowChange
 
 MODELS = """

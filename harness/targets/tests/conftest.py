@@ -12,7 +12,6 @@ import pytest
 from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.processes import left_of, processes_with
-from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -42,14 +41,6 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
     assert list(folder.iterdir()) == []
     assert left_of(processes_with(str(folder).encode())) == []
     assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
-
-
-@pytest.fixture(scope="session")
-def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of our launchers."""
-    folder = tmp_path_factory.mktemp("launchers")
-    launchers_of.install(folder)
-    return folder
 
 
 @pytest.fixture

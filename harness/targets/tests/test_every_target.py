@@ -15,14 +15,15 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
-from ethos_hil.harness.image.preflight import Destination, Footprint, examine
+from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.image.preflight import Destination, examine
 from ethos_hil.harness.run import run
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SLACK = 8 << 10
 """Bytes of the firmware's tables, which preflight leaves out."""

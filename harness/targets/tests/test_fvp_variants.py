@@ -20,10 +20,11 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.socs.registry import MODELS as FVPS
 from ethos_hil.harness.socs.registry import FvpModel
-from ethos_hil.harness.targets import fvp, fvp_description
+from ethos_hil.harness.targets import fvp, fvp_description, fvp_parameters
 from ethos_hil.harness.targets.fvp import FvpTarget
-from ethos_hil.harness.targets.fvp_description import FvpListing, Use, complaint, has_reached_time_limit
-from ethos_hil.harness.targets.fvp_description import settings as chosen_settings
+from ethos_hil.harness.targets.fvp_description import complaint, has_reached_time_limit
+from ethos_hil.harness.targets.fvp_parameters import FvpListing, Use
+from ethos_hil.harness.targets.fvp_parameters import settings as chosen_settings
 from ethos_hil.harness.targets.tests.conftest import MODELS, U55, Install, run_fvp
 from ethos_hil.harness.targets.tests.variants import DATA, RUN, FvpVariant
 
@@ -204,7 +205,7 @@ def test_the_launchers_own_lists_are_read(model: FvpModel) -> None:
         values = {"macs": "1", "uart": "2", "folder": "3", "command_line": "4"}
         chosen = chosen_settings(model.fvp, "", parameters, use, values)
         assert chosen.notes(model.fvp) == ()
-        rows = [row for row in fvp_description.PARAMETERS if row.use is use]
+        rows = [row for row in fvp_parameters.PARAMETERS if row.use is use]
         assert len(chosen.values) >= len({row.name(model.fvp) for row in rows})
 
 

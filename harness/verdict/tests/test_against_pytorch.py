@@ -357,11 +357,11 @@ CASES: dict[str, tuple[np.ndarray, np.ndarray]] = {
 
 
 def test_an_error_is_told_in_numbers_and_in_words(recorded: Recorded) -> None:
-    def told(accuracy: Accuracy) -> list[str]:
+    def in_lines(accuracy: Accuracy) -> list[str]:
         values = (f"{value:.6g}" if isinstance(value, float) else str(value) for value in vars(accuracy).values())
         return [*map("{}: {}".format, vars(accuracy), values), accuracy_text(accuracy)]
 
-    recorded.check({what: told(accuracy_of(*case)) for what, case in CASES.items()})
+    recorded.check({what: in_lines(accuracy_of(*case)) for what, case in CASES.items()})
 
 
 def test_float_is_known_for_the_example_inputs_alone() -> None:

@@ -15,7 +15,8 @@ from ethos_hil.base.record import Metric, Op
 from ethos_hil.base.testing.processes import wait_until
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Outcome, Run, StepTime
-from ethos_hil.harness.profile.plan import ProfileMethod, ProfilePlan
+from ethos_hil.harness.profile.options import ProfileMethod
+from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.terminal import progress

@@ -23,7 +23,7 @@ from ethos_hil.lowering.map.delegate_map import Partition, build_map
 from ethos_hil.lowering.oracle.reference import computed_tensors, tensor_values
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, flags, run_vela
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 # Program, NPU, and what is special about where its tensors lie.
 CASES = [

@@ -19,7 +19,8 @@ from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
-from ethos_hil.harness.verdict.run_data import ModelCalls, check_text, state_of, steps_of, written_text
+from ethos_hil.harness.verdict.model_calls import ModelCalls, state_of, steps_of
+from ethos_hil.harness.verdict.run_data import check_text, written_text
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.lowering.artifact import Artifact

@@ -80,7 +80,7 @@ def test_equal_bits_are_verified(what: str, recorded: Recorded) -> None:
     runs, reference = EQUAL[what]
     comparison = verify(outcome(*runs), [reference])
     assert comparison.difference is None
-    recorded.check(told(comparison))
+    recorded.check(in_lines(comparison))
 
 
 @pytest.mark.parametrize("what", DIFFERENT)
@@ -89,10 +89,10 @@ def test_anything_that_differs_is_a_mismatch(what: str, recorded: Recorded) -> N
     comparison = verify(outcome(*runs), references)
     assert comparison.difference is not None
     assert comparison.difference.kind is FailureKind.MISMATCH
-    recorded.check(told(comparison))
+    recorded.check(in_lines(comparison))
 
 
-def told(comparison: Comparison) -> str:
+def in_lines(comparison: Comparison) -> str:
     """Return all that a comparison says, line by line."""
     return "\n".join([str(comparison.difference), *map(str, comparison.outputs)])
 
@@ -167,7 +167,7 @@ def test_values(
     comparison = compared(wanted, values, dtype, atol, rtol)
     assert [output.mismatches for output in comparison.outputs] == [mismatches]
     assert (comparison.difference is not None) == bool(mismatches)
-    recorded.check(told(comparison))
+    recorded.check(in_lines(comparison))
 
 
 ROW = np.zeros(1, "f4")
@@ -188,7 +188,7 @@ def test_another_form_is_a_mismatch(what: str, recorded: Recorded) -> None:
     ended, expected = FORMS[what]
     comparison = compare(ended, expected, ("y", "z") if what.startswith("integers") else ("y",))
     assert comparison.difference is not None
-    recorded.check(told(comparison))
+    recorded.check(in_lines(comparison))
 
 
 def test_nothing_compared_counts_nothing() -> None:

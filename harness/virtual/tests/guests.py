@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.process import Deadline
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.board import new_board
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import Machine
-from ethos_hil.harness.virtual.mps3_an547 import Fittings
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300
 from ethos_hil.harness.virtual.tests.programs import DATA

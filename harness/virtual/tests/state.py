@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.virtual.board import QemuBoard
 
 _PAGE = 1 << 10

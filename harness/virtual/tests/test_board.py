@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.process import Deadline
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import Soc

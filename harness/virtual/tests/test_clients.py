@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.gdb.stream import Stop, StopKind, encode
 from ethos_hil.harness.virtual.qemu_control import Gdb, QemuError, Qmp

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.virtual.peripherals import UnsupportedAccess, advance_it, decode
+from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess, advance_it, decode
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.qemu_control import PC, XPSR, Gdb
 from ethos_hil.harness.virtual.tests.programs import DATA

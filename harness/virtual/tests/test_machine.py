@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.socs.registry import SOCS, find_soc

@@ -29,8 +29,8 @@ from ethos_hil.harness.virtual import board, machine
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.memory import GuestMemory
-from ethos_hil.harness.virtual.mps3_an547 import Adapters, Fittings
 from ethos_hil.harness.virtual.rules import STRICT_BOARD
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320, qemu_processes
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load

@@ -17,7 +17,7 @@ import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.image.preflight import Footprint
+from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.run import image_of
 from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.image.segments import ElfError, Segment, segments

@@ -12,7 +12,8 @@ import pytest
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Soc, Window
-from ethos_hil.harness.virtual.mps3_an547 import UART0, Adapters, Fittings
+from ethos_hil.harness.virtual.fittings import Adapters, Fittings
+from ethos_hil.harness.virtual.mps3_an547 import UART0
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_310, CORSTONE_320
 from ethos_hil.harness.virtual.tests.guests import machine, outcome, programs

@@ -27,13 +27,13 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.findings import Report
-from ethos_hil.harness.virtual.mps3_an547 import Adapters, Fittings
+from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.peripherals import TimingAdapters
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SYSTEMS = [
     ("ethos-u55-32", "Shared_Sram"),

@@ -23,7 +23,7 @@ from ethos_hil.lowering.native.worker import NativeCrash, NativeTool, ToolRaised
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 FLAGS = flags(EthosU.parse("ethos-u55-128"), MemoryMode("Shared_Sram"))
 

@@ -12,7 +12,6 @@ from typing import Any
 from ethos_hil.lowering.upstream.patches.in_executorch import (
     observe,
     parts_in_order,
-    remembered_calls,
     tables_first,
     traced,
     vela_elsewhere,
@@ -26,6 +25,7 @@ from ethos_hil.lowering.upstream.patches.in_torch import (
     shared_history,
 )
 from ethos_hil.lowering.upstream.patches.patch import Patch
+from ethos_hil.lowering.upstream.patches.retracing import remembered_calls
 
 _VERSIONS = {"torch": ("2.13.0",), "torchao": ("0.18.0",), "executorch": ("1.4.1",)}
 _ARM_PASSES = "executorch.backends.arm._passes"

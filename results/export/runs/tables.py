@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.record import Record
 from ethos_hil.results.bench.figures import BenchRow, bench_table
-from ethos_hil.results.compaction.columns import POINTS, ROWS, literal, open_database, quote, row_of
+from ethos_hil.results.compaction.columns import POINTS, row_of
+from ethos_hil.results.compaction.database import ROWS, literal, open_database, quote
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import account_of

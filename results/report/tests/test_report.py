@@ -26,7 +26,7 @@ from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect, Word
 from ethos_hil.results.history import History
-from ethos_hil.results.report.feed import of_failure
+from ethos_hil.results.report.failures import of_failure
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import Links, accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import summary

@@ -12,7 +12,8 @@ from rich.console import Console, RenderableType
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.bench.budget import QUANTITIES, Budget, answer
 from ethos_hil.results.bench.figures import PointFigures
-from ethos_hil.results.text.bench import BenchBy, bench_text, budget_text, shown_quantity
+from ethos_hil.results.text.bench import BenchBy, bench_text
+from ethos_hil.results.text.budget import budget_text, shown_quantity
 
 SIZES = {"u55": (32, 64, 128, 256), "u65": (256, 512), "u85": (128, 256, 512, 1024, 2048)}
 NPUS = [f"ethos-{family}-{size}" for family, sizes in SIZES.items() for size in sizes]

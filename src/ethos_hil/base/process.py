@@ -19,26 +19,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-
-class Deadline:
-    """A moment at which a wait must end."""
-
-    def __init__(self, seconds: float) -> None:
-        """Set the deadline `seconds` from now."""
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    @property
-    def remaining(self) -> float:
-        """Seconds left, never negative."""
-        return max(0.0, self._end - time.monotonic())
-
-    @property
-    def passed(self) -> bool:
-        """Whether the deadline has passed."""
-        return self.remaining == 0.0
-
-
 _PR_SET_PDEATHSIG = 1
 _END_SECONDS = 5.0
 _MODULE_END_SECONDS = 10.0

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.base.process import Deadline, dies_with, interrupts_deferred, wait_for_end
+from ethos_hil.base.process import dies_with, interrupts_deferred, wait_for_end
 
 POWER = Path(__file__).with_name("power.sh")
 """The program of a board file's power commands."""

@@ -14,7 +14,7 @@ import contextlib
 import socket
 from collections.abc import Callable
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.gdb.stream import Stop, StopKind
 from ethos_hil.harness.testing.gdb_peer import PacketServer, escaped
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec

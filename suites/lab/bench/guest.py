@@ -10,20 +10,22 @@ import sys
 import time
 from collections.abc import Callable
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.process import Deadline
 from ethos_hil.harness.gdb.stream import Stop, StopKind
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import Soc, Window
-from ethos_hil.harness.virtual import peripherals
+from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.guest_files import FileCall
+from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
-from ethos_hil.harness.virtual.mps3_an547 import INITSVTOR, INITSVTOR_REGISTER, UART0, Fittings
-from ethos_hil.harness.virtual.peripherals import AbsentDevice, Peripheral, PeripheralBus, UnsupportedAccess
+from ethos_hil.harness.virtual.mps3_an547 import INITSVTOR, INITSVTOR_REGISTER, UART0
+from ethos_hil.harness.virtual.peripherals import AbsentDevice, Peripheral, PeripheralBus
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.qemu_control import PC, QemuClosed, QemuError
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
@@ -102,7 +104,7 @@ class BenchGuest:
         self._irq = False
         self._engine = _Jobs(self, configuration)
         self._device = Device(configuration, self._engine)
-        peripherals.prepare()
+        intercepted_access.prepare()
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -258,7 +260,7 @@ class BenchGuest:
         before = gdb.read_registers(deadline)
         pc = before[PC]
         try:
-            address = peripherals.decode(gdb.read(pc, 4, deadline), pc).address(before)
+            address = intercepted_access.decode(gdb.read(pc, 4, deadline), pc).address(before)
         except (UnsupportedAccess, QemuError):  # another instruction, or none at all
             return
         if any(window.offset_of(address) is not None for window in self.windows):
@@ -290,7 +292,7 @@ class BenchGuest:
         before = gdb.read_registers(deadline)
         pc = before[PC]
         try:
-            after = peripherals.decode(gdb.read(pc, 4, deadline), pc).perform(before, self._bus())
+            after = intercepted_access.decode(gdb.read(pc, 4, deadline), pc).perform(before, self._bus())
         except (UnsupportedAccess, Unmodelled) as error:
             self._stick(f"{error}, at 0x{pc:08x}")
             return

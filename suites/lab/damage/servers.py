@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from traceback import extract_tb
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import ResetWords
 from ethos_hil.harness.boards.loader import THUMB, load, start

@@ -23,7 +23,7 @@ from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.timing.rules import timing_model_id
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.shared import CORES, ROOT, Jobs, show
 
 GRID = Path(__file__).with_name("baselines.toml")

@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.process import Deadline, end_child, start_child
+from ethos_hil.base.process import end_child, start_child
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil_labgrid.place import BorrowedPlace, KnownPlace, PlaceChoice

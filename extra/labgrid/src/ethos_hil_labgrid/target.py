@@ -12,9 +12,9 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.process import Deadline
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.family import plugin_of

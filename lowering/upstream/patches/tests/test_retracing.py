@@ -22,7 +22,7 @@ from torchao.quantization.pt2e import move_exported_model_to_eval, qat_utils
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
 from ethos_hil.lowering.testing.function_module import keeping
-from ethos_hil.lowering.upstream.patches import in_executorch
+from ethos_hil.lowering.upstream.patches import retracing
 from ethos_hil.lowering.upstream.patches.in_torch import generated_on_demand
 from ethos_hil.lowering.upstream.patches.patch import apply, replace_attribute
 from ethos_hil.lowering.upstream.patches.table import SPEED
@@ -106,7 +106,7 @@ def test_another_shape_is_asked_for_again(exported: ExportedProgram, called: lis
 
 
 def test_views_and_what_changes_its_input_are_never_remembered() -> None:
-    calls = in_executorch._Calls()
+    calls = retracing._Calls()
     mode = torch._subclasses.fake_tensor.FakeTensorMode()
     with mode:
         x = torch.ones(4)
@@ -118,7 +118,7 @@ def test_views_and_what_changes_its_input_are_never_remembered() -> None:
             view = calls.result(callback, torch.ops.aten.view.default, (x, [2, 2]), {})
             assert view.untyped_storage()._cdata == x.untyped_storage()._cdata
         assert not any(calls._results.values())
-        with pytest.raises(in_executorch._Unknown):
+        with pytest.raises(retracing._Unknown):
             calls.result(callback, torch.ops.aten.add_.Tensor, (x, x), {})
 
 

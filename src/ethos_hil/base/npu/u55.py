@@ -10,7 +10,7 @@ from __future__ import annotations
 from ethos_hil.base.npu.family import CommandSet, Family, MemorySystem, ModelError, OutputRatesU55, Port, Size
 
 # Weights and scales come in single bursts: with one under way, rnnoise's time for its flash follows the latency as
-# published (harness/npu/timing/timing_model.py).
+# published (harness/npu/timing/schedule.py).
 _BUFFERS = {"dma": 256.0, "weights": 128.0, "scales": 128.0}
 _SRAM = Port(8.0, 32, 32, 32, 8, 8, window=4000)
 _FLASH = Port(1.0, 128, 64, 0, 2, 0, window=400)

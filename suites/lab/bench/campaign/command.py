@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.boards.loader import ResidentFirmware
+from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.suites.lab.bench.campaign.scenario import KILLED, NO_END, SEEDS_A_CAMPAIGN, VERIFIED, Scenario, draw
 from ethos_hil.suites.lab.bench.campaign.trial import CampaignBench, ScenarioTrial
 from ethos_hil.suites.lab.damage import loop

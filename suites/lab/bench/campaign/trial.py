@@ -17,8 +17,9 @@ from typing import ClassVar
 
 from filelock import FileLock, Timeout
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.base.process import Deadline, dies_with
+from ethos_hil.base.process import dies_with
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.lease import lease_file

@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.process import Deadline
 from ethos_hil.harness.boards.loader import load, start
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.image.pack import Image

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.base.process import Deadline
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.api import run
@@ -21,7 +21,7 @@ from ethos_hil.harness.boards import bring_up_probe as probes
 from ethos_hil.harness.boards import monitor
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.boards.loader import ResidentFirmware
+from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.harness.boards.monitor import MonitorLink
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.boards.target import BoardTarget

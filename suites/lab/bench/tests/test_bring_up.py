@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards import bring_up, bring_up_probe
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder

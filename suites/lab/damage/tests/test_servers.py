@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.process import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards import loader
-from ethos_hil.harness.boards.loader import StartPoint
+from ethos_hil.harness.boards.loadable import StartPoint
 from ethos_hil.harness.gdb import stream
 from ethos_hil.harness.gdb.remote import GdbRemote
 from ethos_hil.harness.testing.gdb_peer import PeerTraits

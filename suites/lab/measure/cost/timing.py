@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.npu.timing.traffic import MODES
+from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.map.delegate_map import read_tables

@@ -18,7 +18,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem, Port
 from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.timing.kernel_cost import cost
-from ethos_hil.harness.npu.timing.traffic import MODES, memory_system
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.suites.lab.prove.published.published_point import CompiledStream, PointKind, PublishedPoint
 

@@ -23,8 +23,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.process import Deadline, dies_with, end_marked, wait_for_end
+from ethos_hil.base.process import dies_with, end_marked, wait_for_end
 from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil_labgrid.place import BOARD_TAG

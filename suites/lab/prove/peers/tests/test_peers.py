@@ -23,7 +23,7 @@ from ethos_hil.harness.socs.registry import MODELS
 from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.npu_network import NetworkTensor, read_tflite
 from ethos_hil.lowering.testing.tflite_graph import compile_tflite
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
 from ethos_hil.suites.lab.shared import ROOT
 

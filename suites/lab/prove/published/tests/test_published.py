@@ -15,8 +15,8 @@ from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.npu.u85 import U85
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.npu.timing.rules import RULES
-from ethos_hil.harness.npu.timing.traffic import MODES
 from ethos_hil.suites.lab.prove.published import command, tables
 from ethos_hil.suites.lab.prove.published.comparison import (
     OFF,

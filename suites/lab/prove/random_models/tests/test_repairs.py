@@ -18,7 +18,7 @@ from ethos_hil.lowering.testing.programs.pieces import added, layer, per_channel
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import KINDS, Rng, draw, reference
 from ethos_hil.lowering.vela.compiler import flags, run_vela
-from ethos_hil.lowering.vela.options import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.prove.conformance.check import differences
 
 pytestmark = pytest.mark.product
