@@ -8,11 +8,9 @@ descriptors), 70 a defect in ethos-hil itself or in a plug-in, 130 interrupted: 
 from __future__ import annotations
 
 import io
-import json
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -21,11 +19,18 @@ import typer
 
 from ethos_hil.base import plugins
 from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
-from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of_exit, shortage
+from ethos_hil.base.errors import EthosHilError, UsageError, error_of_exit, shortage
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.process import end_on_signals, ignore_further
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli.asking import DEBUG, RUNS, asks, file_option, given_parameters, option_of
+from ethos_hil.harness.cli.asking import (
+    DEBUG,
+    RUNS,
+    asks,
+    file_option,
+    given_parameters,
+    option_of,
+)
 from ethos_hil.harness.cli.bench import bench
 from ethos_hil.harness.cli.boards import boards
 from ethos_hil.harness.cli.bundle import bundle, is_bundle, run_bundle
@@ -48,9 +53,6 @@ _DEVICE_LINES, _DEVICE_LINE = 10, 500
 """How many of a target's last lines an error shows, and how many characters of each."""
 _MESSAGE = 10_000
 """Characters of an error's message that are shown; some tools quote a whole program."""
-_WIDE = 2000
-"""Columns of a list of runs: a line for each, which is not cut."""
-DOCTOR_SCHEMA_VERSION = PREFLIGHT_SCHEMA_VERSION = 1
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -205,36 +207,9 @@ def preflight(
 
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """
-    from ethos_hil.harness.cli.commands import check_written, loading
+    from ethos_hil.harness.cli import commands
 
-    check_written(question, {"--json": json_file})
-    with loading(question.label) as live:
-        from ethos_hil.harness.dry_run.survey import survey as survey_model
-
-        survey = survey_model(question, reporter=live)
-
-    from ethos_hil.harness.verdict.artifact_info import cpu_ops
-
-    if json_file is not None:
-        document = {
-            "schema_version": PREFLIGHT_SCHEMA_VERSION,
-            "verdict": "ok" if survey.ok else "failed",
-            "model": question.label,
-            "npu": str(question.npu_name),
-            "target": vars(survey.target),
-            "checks": [vars(check) for check in survey.checks],
-            "delegated": survey.placement.delegated,
-            "cpu_calls": [vars(call) for call in cpu_ops(survey.placement)],
-        }
-        write_json(json_file, document)
-    if json_file != STDOUT:
-        from ethos_hil.base.console import console
-        from ethos_hil.results.text.record import checks_table, cpu_table
-
-        console().print(checks_table(survey.checks))
-        if survey.placement.on_cpu:
-            console().print("", cpu_table(cpu_ops(survey.placement)))
-    raise typer.Exit(0 if survey.ok else 1)
+    raise typer.Exit(commands.preflight(question, json_file=json_file))
 
 
 @app.command("runs")
@@ -244,50 +219,23 @@ def list_runs(
     debug: DEBUG = False,
 ) -> None:
     """List the runs kept so far, oldest first."""
-    from ethos_hil.base.console import console
-    from ethos_hil.results.store import Skipped, StoredRecord, read
-    from ethos_hil.results.text.record import for_people, record_table
+    from ethos_hil.harness.cli import commands
 
-    stored: list[StoredRecord] = []
-    for item in read(runs):
-        if isinstance(item, Skipped):
-            sys.stderr.write(one_line(f"skipped {item.where}: {item.why}") + "\n")
-        else:
-            stored.append(item)
-    table = record_table(stored)
-    if as_json:
-        sys.stdout.writelines(f"{json.dumps(row)}\n" for row in table.records())
-    elif stored:
-        terminal = console()
-        terminal.width = max(terminal.width, _WIDE)
-        terminal.print(for_people(table).to_text())
-    else:
-        sys.stderr.write(f"no runs under {escape(str(runs))}\n")
+    commands.list_runs(runs, as_json=as_json)
 
 
 @app.command()
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False, debug: DEBUG = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+    debug: DEBUG = False,
 ) -> None:
     """Show what is there, what is missing, and what to do about it.
 
     Exit status: 0 the virtual boards can run, 3 something that they need is missing.
     """
-    from ethos_hil.harness.doctor.examination import Status, can_run, examine
+    from ethos_hil.harness.cli import commands
 
-    findings = examine()
-    runs = can_run(findings)
-    if as_json:
-        document = {"can_run": runs, "findings": [asdict(finding) for finding in findings]}
-        write_json(STDOUT, {"schema_version": DOCTOR_SCHEMA_VERSION, **document})
-    else:
-        colours = {Status.OK: "green", Status.NOTE: "yellow", Status.MISSING: "red"}
-        width = max(len(finding.name) for finding in findings)
-        for finding in findings:
-            status = typer.style(f"{finding.status:<7}", fg=colours[finding.status])
-            remedy = f" [{finding.remedy}]" if finding.remedy else ""
-            typer.echo(f"{status}  {finding.name:<{width}}  {one_line(finding.found + remedy)}")
-    raise typer.Exit(0 if runs else ToolError.exit_status)
+    raise typer.Exit(commands.doctor(as_json=as_json))
 
 
 @app.command()
