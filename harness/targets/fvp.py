@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.process import interrupts_deferred
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
@@ -335,9 +336,10 @@ class FvpTarget(Target):
         image = folder / "image.elf"
         image.write_bytes(elf)
         command = [*self.command(values, image, timeout), *(["--count-instructions"] if counter else [])]
-        simulation = Simulation(command, folder)
-        self._running.callback(simulation.stop)
         try:
+            with interrupts_deferred():
+                simulation = Simulation(command, folder)
+                self._running.callback(simulation.stop)
             yield simulation
         finally:
             self._running.close()

@@ -314,7 +314,9 @@ def _changes(pairing: Pairing, policy: Policy) -> Iterator[Change]:
                     or change.word is not Word.UNCHANGED)  # fmt: skip
     for old, new in pairing.moved:
         cause, detail = place_cause(old.subject, new.subject)
-        yield _whole(Word.INCOMPARABLE, new, policy, old.verdict, new.verdict, cause, detail)
+        # A wrong answer is wrong at any place: who lets moves pass means numbers.
+        word = Word.REGRESSED if _verdict_word(old, new) is Word.REGRESSED else Word.INCOMPARABLE
+        yield _whole(word, new, policy, old.verdict, new.verdict, cause, detail)
         if _with_numbers(old) and _with_numbers(new):
             yield from moved_numbers(old, new, policy, Word.INCOMPARABLE, cause, detail)
     for observation in pairing.missing:

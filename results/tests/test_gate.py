@@ -168,10 +168,12 @@ def test_a_change_has_its_word_cause_and_effect(what: str, recorded: Recorded) -
     recorded.check(lines_of_comparison(compared(*SIDES[what])))
 
 
-def test_a_move_warns_or_is_not_shown_where_a_policy_says_so() -> None:
+def test_a_move_passes_where_a_policy_says_so_and_a_wrong_answer_after_it_never() -> None:
     for effect, count in ((Effect.WARN, 2), (Effect.IGNORE, 0)):
-        comparison = compared(*SIDES["a move"], Policy(effects={**Policy().effects, Word.INCOMPARABLE: effect}))
+        policy = Policy(effects={**Policy().effects, Word.INCOMPARABLE: effect})
+        comparison = compared(*SIDES["a move"], policy)
         assert (comparison.passed, len(comparison.changes)) == (True, count)
+        assert not compared(*SIDES["a move after which the answer is wrong"], policy).passed
 
 
 WORST_FIRST = (Verdict.FAILED, Verdict.SKIPPED, Verdict.COMPILED_ONLY, Verdict.UNVERIFIED, Verdict.VERIFIED)

@@ -19,7 +19,6 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.testing.processes import wait_until
 from ethos_hil.base.testing.recorded import Recorded, plain, shown
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
@@ -238,18 +237,15 @@ def test_what_the_fvp_left_behind_is_ended(fake: Fake, add_image: Image) -> None
         run_fvp(add_image)
 
 
-def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image, tmp_path: Path) -> None:
-    fake(f"trap '' INT; touch {tmp_path / 'started'}; sleep 1000 & wait")
-
-    def interrupt() -> None:
-        wait_until((tmp_path / "started").exists, "the FVP has started")
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
+@pytest.mark.parametrize("seconds", [0.01, 0.05, 0.5])
+def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image, seconds: float) -> None:
+    """Also while it starts."""
+    fake("trap '' INT; sleep 1000 & wait")
+    timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
+        timer.start()
         run_fvp(add_image)
-    thread.join()
+    timer.join()
 
 
 def test_several_run_at_once(use_launchers: Path) -> None:

@@ -73,10 +73,18 @@ def start_child(command: Sequence[str], **how: Any) -> subprocess.Popen[Any]:
         OSError: it cannot be started.
     """
     usual = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with interrupts_deferred():
-        return subprocess.Popen(
-            command, start_new_session=True, **{**usual, "preexec_fn": dies_with(os.getpid()), **how}
-        )
+    process = None
+    try:
+        with interrupts_deferred():
+            process = subprocess.Popen(
+                command, start_new_session=True, **{**usual, "preexec_fn": dies_with(os.getpid()), **how}
+            )
+    except BaseException:
+        # What was held back has struck, and the caller, who would end the process, never hears of it.
+        if process is not None:
+            end_child(process, 0)
+        raise
+    return process
 
 
 def end_child(process: subprocess.Popen[Any], seconds: float) -> None:

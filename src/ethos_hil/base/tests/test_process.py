@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -53,6 +54,19 @@ def test_a_child_that_goes_on_is_killed_with_what_it_started() -> None:
     end_child(process, 0.1)
     assert process.returncode == -signal.SIGKILL
     assert left_of([grandchild]) == []
+
+
+def test_a_signal_that_strikes_while_a_child_starts_ends_the_child_too(tmp_path: Path) -> None:
+    """No one could end it later: the caller has not got it yet."""
+    started = tmp_path / "started"
+
+    def interrupt() -> None:
+        started.write_text(str(os.getpid()))
+        os.kill(os.getppid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        start_child(["sleep", "60"], preexec_fn=interrupt)
+    assert left_of([int(started.read_text())]) == []
 
 
 def test_a_module_is_run_to_its_end_or_to_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
