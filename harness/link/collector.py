@@ -356,7 +356,9 @@ class Collector:
         current = self._run(frame)
         if (end["input_set"], end["repeat"]) != (current.input_set, current.repeat):
             raise TargetError(
-                f"RUN_END of input set {end['input_set']}, not of {current.input_set}", kind=FailureKind.LINK
+                f"RUN_END of input set {end['input_set']}, repeat {end['repeat']}; expected {current.input_set}, "
+                f"repeat {current.repeat}",
+                kind=FailureKind.LINK,
             )
         assert self._memory is not None
         self._runs.append(current.finish(self._memory["outputs"], self._image.plan, end["stack_used"]))

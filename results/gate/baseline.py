@@ -179,9 +179,13 @@ def read_baseline(path: Path) -> tuple[Observation, ...]:
     for number, row in enumerate(rows, start=2):
         try:
             if isinstance(row, dict) and "subject" in row:
+                if row["environment"] not in environments:
+                    raise ValueError(f"no line before it is its environment, {row['environment']!r}")
                 observations.append(_observation(row, environments[row["environment"]]))
             elif isinstance(row, dict):
                 environments[row["environment"]] = row
+            elif not observations:
+                raise ValueError("it has a number, and no line before it is a subject")
             else:
                 observations[-1] = _with_number(observations[-1], row)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

@@ -242,9 +242,13 @@ def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image, seco
     """Also while it starts."""
     fake("trap '' INT; sleep 1000 & wait")
     timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
+
+    def run() -> None:
         timer.start()
         run_fvp(add_image)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
     timer.join()
 
 

@@ -151,10 +151,10 @@ def _npu(files: Sequence[FileCounts]) -> str:
     """Return one NPU's sentence and table."""
     total = sum(files, FileCounts("total"))
     outcomes = columns(total)
-    share = 1 - total.failed_on_device / (total.on_device or 1)
+    fine = total.on_device and f"; {1 - total.failed_on_device / total.on_device:.2%} of those did not fail"
     head = ("", "tests", *_COUNTS, *outcomes)
     text = (
-        f"{total.on_device:,} of {total.tests:,} tests reached the device; {share:.2%} of those did not fail. Of "
+        f"{total.on_device:,} of {total.tests:,} tests reached the device{fine or ''}. Of "
         f"{total.compared:,} that were compared with the reference, {total.equal:,} were equal to it.\n\n"
     )
     return text + markdown_table(head, [row.cells(outcomes) for row in (total, *files)], right=head[1:])
