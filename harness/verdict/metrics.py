@@ -82,7 +82,9 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[O
         if min(cycles) != max(cycles):
             measures.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
             measures.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))
-    cpu = [sum(sum(step.parts.values()) - step.parts.get(WAIT, 0) for step in run.steps) for run in outcome.runs]
+    cpu = [
+        sum(count for step in run.steps for part, count in step.parts.items() if part != WAIT) for run in outcome.runs
+    ]
     if any(cpu):
         provenance = board.cpu_unit if board.cpu_unit == INSTRUCTIONS else board.cycle_provenance
         measures.append(Metric(f"cpu_{board.cpu_unit}", statistics.median_low(cpu), board.cpu_unit, provenance))
