@@ -135,12 +135,10 @@ class Delegate:
         return content_digest(tosa) if tosa else "", stream, weights
 
 
-@dataclass(frozen=True)
-class LoweredMethod:
-    """One of a program's methods; the attributes are those of `Artifact`."""
+@dataclass(frozen=True, kw_only=True)
+class _OfMethod:
+    """What an artifact has of the method that it is seen from."""
 
-    name: str
-    delegates: tuple[Delegate, ...] = ()
     example_inputs: tuple[np.ndarray, ...] = ()
     input_names: tuple[str, ...] = ()
     scheme: str | None = None
@@ -154,11 +152,19 @@ class LoweredMethod:
     output_names: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class LoweredMethod(_OfMethod):
+    """One of a program's methods; the attributes are those of `Artifact`."""
+
+    name: str
+    delegates: tuple[Delegate, ...] = ()
+
+
 _OF_METHOD = tuple(field.name for field in fields(LoweredMethod) if field.name != "name")
 
 
 @dataclass(frozen=True)
-class Artifact:
+class Artifact(_OfMethod):
     """A lowered program, seen from one of its methods.
 
     Attributes:
@@ -202,23 +208,12 @@ class Artifact:
     npu: EthosU | None
     pte: bytes
     delegates: tuple[Delegate, ...]
-    example_inputs: tuple[np.ndarray, ...] = ()
-    input_names: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     vela_flags: tuple[str, ...] = ()
     vela_ini: str = ""
     notes: tuple[str, ...] = ()
     memory_mode: MemoryMode | None = None
     tosa: TosaSpec | None = None
-    scheme: str | None = None
-    floating: tuple[np.ndarray, ...] = ()
-    quantised: tuple[np.ndarray, ...] = ()
-    allowed: tuple[np.ndarray, ...] = ()
-    delegated: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-    frozen: tuple[str, ...] = ()
-    placement: Placement = field(default_factory=Placement)
-    output_names: tuple[str, ...] = ()
     method: str = FORWARD
     others: tuple[LoweredMethod, ...] = ()
     etrecord: bytes = b""

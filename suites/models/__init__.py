@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,70 +11,48 @@ if TYPE_CHECKING:
 
 def ds_cnn() -> Method:
     """Return MLPerf Tiny's keyword spotting, seeded."""
-    from ethos_hil.suites.models import mlperf_tiny
-
-    _seed()
-    return mlperf_tiny.ds_cnn()
+    return _seeded("mlperf_tiny", "ds_cnn")
 
 
 def mobilenet_v1() -> Method:
     """Return MLPerf Tiny's visual wake words, seeded."""
-    from ethos_hil.suites.models import mlperf_tiny
-
-    _seed()
-    return mlperf_tiny.mobilenet_v1()
+    return _seeded("mlperf_tiny", "mobilenet_v1")
 
 
 def resnet8() -> Method:
     """Return MLPerf Tiny's image classification, seeded."""
-    from ethos_hil.suites.models import mlperf_tiny
-
-    _seed()
-    return mlperf_tiny.resnet8()
+    return _seeded("mlperf_tiny", "resnet8")
 
 
 def autoencoder() -> Method:
     """Return MLPerf Tiny's anomaly detection, seeded."""
-    from ethos_hil.suites.models import mlperf_tiny
-
-    _seed()
-    return mlperf_tiny.autoencoder()
+    return _seeded("mlperf_tiny", "autoencoder")
 
 
 def mobilenet_v2() -> Method:
     """Return MobileNetV2 1.0 at 224x224, seeded."""
-    from ethos_hil.suites.models import mobilenetv2
-
-    _seed()
-    return mobilenetv2.mobilenet_v2()
+    return _seeded("mobilenetv2", "mobilenet_v2")
 
 
 def efficientnet_lite0() -> Method:
     """Return EfficientNet-Lite0 with its ImageNet weights, and photographs."""
-    from ethos_hil.suites.models import efficientnet
-
-    _seed()
-    return efficientnet.efficientnet_lite0()
+    return _seeded("efficientnet", "efficientnet_lite0")
 
 
 def transformer_encoder() -> Method:
     """Return a small transformer encoder block, seeded."""
-    from ethos_hil.suites.models import transformer
-
-    _seed()
-    return transformer.transformer_encoder()
+    return _seeded("transformer", "transformer_encoder")
 
 
 def lstm() -> Method:
     """Return an LSTM that labels every step, seeded."""
-    from ethos_hil.suites.models import recurrent
-
-    _seed()
-    return recurrent.lstm()
+    return _seeded("recurrent", "lstm")
 
 
-def _seed() -> None:
-    """Seed torch's common generator: layers draw from it when they are made."""
+def _seeded(module: str, name: str) -> Method:
+    """Return a module's model, after seeding torch's common generator: layers draw from it when they are made."""
     import torch
 
+    make = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     torch.manual_seed(0)
+    return make()
