@@ -63,7 +63,7 @@ def test_a_record_says_how_the_program_came_onto_the_board(make_bench: MakeBench
     assert first.board.load_seconds > 0 == second.board.load_seconds
     for board in (first.board, second.board):
         assert (board.server, board.link, board.baud) == ("running", bench.serial, 921600)
-        assert board.upload_bytes > 0 < board.upload_seconds
+        assert board.upload_seconds > 0.95 * 10 * board.upload_bytes / board.baud > 0, "the line is as fast as it says"
         assert board.cpu_hz == find_board(str(file)).soc.cpu_hz
         assert board.simulated
     assert {metric.provenance for metric in first.metrics if metric.name == "npu_cycles"} == {"modelled"}

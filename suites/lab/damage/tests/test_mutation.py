@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from dataclasses import dataclass
 
 import pytest
@@ -48,23 +47,3 @@ def test_a_seed_makes_its_damage(way: Way[Letters], recorded: Recorded) -> None:
 def test_a_seed_draws_its_number(recorded: Recorded) -> None:
     """Near to the old one, far from it, and at boundaries."""
     recorded.check([number(random.Random(seed), 1000, 16, (77,)) for seed in range(60)])
-
-
-def pieces(data: bytes) -> str:
-    """The letters, if all pieces are whole."""
-    assert all(len(set(data[at : at + 4])) == 1 for at in range(0, len(data), 4))
-    return data[::4].decode()
-
-
-def test_pieces_stay_whole_and_come_from_where_they_should() -> None:
-    for seed in range(200):
-        dropped, repeated, swapped, spliced = (
-            pieces(damaged(way, seed)[0]) for way in (mutation.drop, mutation.repeat, mutation.swap, mutation.splice)
-        )
-        assert len(dropped) < len(SUBJECT.text)
-        assert set(dropped) < set(SUBJECT.text)
-        assert len(repeated) > len(SUBJECT.text)
-        assert set(repeated) == set(SUBJECT.text)
-        assert Counter(swapped) == Counter(SUBJECT.text)
-        assert set(spliced) <= set(SUBJECT.text + OTHER.text)
-    assert any(set(pieces(damaged(mutation.splice, seed)[0])) & set(OTHER.text) for seed in range(20))

@@ -18,7 +18,6 @@ from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.suites.lab.damage import loop, stream_trial
-from ethos_hil.suites.lab.damage.loop import CRASHED
 from ethos_hil.suites.lab.damage.stream_trial import GUARD, StreamCase, examine
 from ethos_hil.suites.lab.damage.streams import Streams
 
@@ -127,15 +126,6 @@ def hoard() -> None:
     ElementwiseStep.run = grow  # type: ignore[method-assign]
 
 
-def test_a_lot_of_memory_and_a_worker_that_is_lost_are_found() -> None:
+def test_a_lot_of_memory_is_found() -> None:
     endings = loop.run(ADDITIONS, range(3), 1, seconds=20, begin=hoard)
     assert any("MemoryError" in ending.finding for ending in endings)
-    lost = ADDITIONS.lost(3, "no end within 2 seconds")
-    assert (lost.number, lost.row, lost.outcome, lost.finding) == (3, NPU, CRASHED, "no end within 2 seconds")
-
-
-def test_a_step_of_damage_can_be_left_out() -> None:
-    make = Streams(1, (NPU,), "pool").maker(0)
-    number = next(number for number in range(64) if len(make(number).mutations) == 2)
-    assert {make(number, kept).program for kept in ((), (0,), (1,))} == {make(number).program}
-    assert [len(make(number, kept).mutations) for kept in ((), (0,), (1,))] == [0, 1, 1]

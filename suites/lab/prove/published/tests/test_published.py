@@ -24,7 +24,6 @@ from ethos_hil.suites.lab.prove.published.comparison import (
     ComparedPoint,
     Spread,
     compare,
-    label,
     memories,
     rule_errors,
     spreads,
@@ -107,16 +106,6 @@ def test_budgets_are_judged_by_the_errors_of_the_held_out_runs() -> None:
         summary = held[f"ethos-{family}"]
         assert (errors.runs, errors.worst_of) == (summary.count, summary.worst_name)
         assert (errors.median, errors.worst) == (round(summary.error, 3), round(summary.worst, 3))
-
-
-def test_tables_have_every_point_and_name_it_once() -> None:
-    rows = [ComparedPoint(point, kept_streams()[point.stream], point.cycles, (1, 2, 3, 4)) for point in POINTS]
-    assert len({label(point) for point in POINTS}) == len(POINTS) == tables.point_table(rows).row_count
-    data = tables.to_json(rows)
-    assert sum(spread["model"]["count"] for spread in data["spreads"]) == len(POINTS) == len(data["points"])
-    shown = tables._points(rows)
-    assert shown.count("held out") == sum(point.held_out for point in POINTS)
-    assert len(shown.splitlines()) == len(POINTS) + 2
 
 
 def test_a_spread_has_the_median_the_error_and_the_worst(recorded: Recorded) -> None:

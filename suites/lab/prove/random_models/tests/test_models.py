@@ -1,4 +1,7 @@
-"""PyTorch models that meet known defects are exact on all families; the tools say what was done, and where."""
+"""PyTorch models that meet known defects are exact on all families; the tools say what was done, and where.
+
+The command counts how networks end; a refusal without a line or advice is a failure.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor, nn
-from torch.nn import functional
 
+from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.suites.lab.prove.random_models.command import endings, reasons
 from ethos_hil.suites.lab.prove.random_models.networks import network
-from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, problems_of, trial
+from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, NetworkTrial, problems_of, refused, trial
 
 pytestmark = pytest.mark.product
 
@@ -33,29 +38,6 @@ class TwoOutputs(nn.Module):
         return y, self.b(y)
 
 
-class UNet(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.down = nn.Conv2d(3, 8, 3, padding=1)
-        self.deep = nn.Conv2d(8, 8, 3, padding=1)
-        self.up = nn.Conv2d(16, 4, 3, padding=1)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        high = functional.silu(self.down(x))
-        low = functional.silu(self.deep(functional.max_pool2d(high, 2)))
-        return low, self.up(torch.cat([high, functional.interpolate(low, scale_factor=2.0)], 1))
-
-
-class Attention(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a = nn.Conv2d(2, 1, 7, padding=3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        pooled = torch.cat([x.amax(1, keepdim=True), x.mean(1, keepdim=True)], 1)
-        return x * torch.sigmoid(self.a(pooled))
-
-
 class Query(nn.Module):
     """The query of an attention, as transformers take it from one dense layer; Vela crashes on it for U55 and U65."""
 
@@ -66,9 +48,7 @@ class Query(nn.Module):
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "query": (Query, (3, 2, 4, 5, 6)),
     "two outputs": (TwoOutputs, (1, 3, 8, 8)),
-    "u-net": (UNet, (2, 3, 8, 8)),
     "dense layers": (lambda: nn.Sequential(nn.Linear(64, 48), nn.GELU(), nn.Linear(48, 64)), (1, 32, 64)),
-    "attention": (Attention, (2, 6, 8, 8)),
 }
 
 
@@ -108,3 +88,33 @@ def test_networks_that_meet_defects_are_verified(seed: int, tmp_path: Path) -> N
     done = trial(network(seed), NPUS[0], tmp_path)
     assert done.ending is NetworkEnding.VERIFIED, done
     assert done.defects
+
+
+@pytest.mark.parametrize(
+    ("message", "hint", "ending"),
+    [
+        ("aten.sort at nets.py:7 is none", "end before it", NetworkEnding.REFUSED),
+        ("aten.sort is none", "end before it", NetworkEnding.UNCLEAR),
+        ("aten.sort at nets.py:7 is none", None, NetworkEnding.UNCLEAR),
+        ("aten.sort at nets.py:7 is none", "--debug shows the whole traceback", NetworkEnding.UNCLEAR),
+    ],
+)
+def test_a_refusal_needs_a_line_and_advice(message: str, hint: str | None, ending: NetworkEnding) -> None:
+    done = refused(network(0), NPUS[0], CompileError(message, hint=hint))
+    assert done.ending is ending
+    assert done.ending.failed is (ending is NetworkEnding.UNCLEAR)
+
+
+def test_reasons_are_counted_without_what_differs() -> None:
+    trials = [
+        NetworkTrial(
+            seed, NPUS[0], NetworkEnding.REFUSED, f"aten.sort at nets.py:{seed} has {seed} rows [end before it]"
+        )
+        for seed in (7, 8)
+    ]
+    trials.append(NetworkTrial(9, NPUS[0], NetworkEnding.FAILED, "output 0"))
+    assert dict(reasons(trials)) == {"aten.sort at LINE has # rows": 2}
+    terminal = Console(width=100)
+    with terminal.capture() as text:
+        terminal.print(endings(trials))
+    assert text.get().split() == ["NPU", "refused", "failed", NPUS[0], "2", "1"]

@@ -91,15 +91,6 @@ def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -
     assert endings == [CheckEnding.EXACT, CheckEnding.MISMATCH, CheckEnding.NOT_COMPARABLE]
 
 
-def test_the_older_generator_compiles_a_second_network_as_the_first() -> None:
-    """In one process it would not: it keeps tables in global variables."""
-    npu = EthosU.parse("ethos-u65-512")
-    programs = [
-        compile_tflite(NETWORKS["mean of a map int8"].tflite, npu, generator=Generator.PYTHON) for _ in range(2)
-    ]
-    assert programs[0] == programs[1]
-
-
 @pytest.mark.proof
 def test_the_recorded_answers_are_todays() -> None:
     """It needs `make build/tflite-micro/.installed`."""
