@@ -1,6 +1,6 @@
 """Small networks of ordinary layers in many shapes, with seeded weights.
 
-Typical first networks on an Ethos-U: convolutions, depthwise and pointwise blocks, residual adds, gates, pools, dense
+Typical first networks on an Ethos-U: convolutions, depthwise and pointwise blocks, residual adds, pools, dense
 layers. None is trained; batch-normalisation statistics and weights are random, so that nothing is an identity.
 """
 
@@ -26,25 +26,9 @@ def conv(inputs: int, outputs: int, kernel: int = 3, *, stride: int = 1, groups:
 class Mean(nn.Module):
     """Mean over height and width."""
 
-    def __init__(self, keepdim: bool = False) -> None:
-        super().__init__()
-        self.keepdim = keepdim
-
     def forward(self, x: Tensor) -> Tensor:
-        """Return the mean: [N, C, H, W] -> [N, C] or [N, C, 1, 1]."""
-        return x.mean((2, 3), keepdim=self.keepdim)
-
-
-class ChannelGate(nn.Module):
-    """body(x) * x: squeeze-and-excitation and similar gates."""
-
-    def __init__(self, body: nn.Module) -> None:
-        super().__init__()
-        self.body = body
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return an image of the shape of x."""
-        return self.body(x) * x
+        """Return the mean: [N, C, H, W] -> [N, C]."""
+        return x.mean((2, 3))
 
 
 class TwoInputs(nn.Module):
@@ -75,16 +59,6 @@ class TwoOutputs(nn.Module):
         return features, self.head(features)
 
 
-def squeeze_excite(channels: int) -> nn.Module:
-    """Return channel gates computed from global means."""
-    inner = max(channels // 4, 4)
-    return ChannelGate(
-        nn.Sequential(
-            Mean(keepdim=True), nn.Conv2d(channels, inner, 1), nn.ReLU(), nn.Conv2d(inner, channels, 1), nn.Sigmoid()
-        )
-    )
-
-
 @dataclass(frozen=True)
 class Stack:
     """A network and the shapes of its inputs."""
@@ -112,15 +86,12 @@ class Stack:
         return module, batches[0], batches[1:]
 
 
-def _seq(*layers: nn.Module) -> nn.Sequential:
-    return nn.Sequential(*layers)
-
-
+_seq = nn.Sequential
 STACKS: dict[str, Stack] = {
     "plain": Stack(
-        lambda: _seq(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), Mean(), nn.Linear(16, 10)), ((1, 3, 16, 16),)
+        lambda: _seq(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), Mean(), nn.Linear(16, 10)),
+        ((1, 3, 16, 16),),
     ),
-    "gated": Stack(lambda: _seq(conv(4, 24), squeeze_excite(24), conv(24, 8, 1)), ((1, 4, 12, 12),)),
     "two_inputs": Stack(TwoInputs, ((1, 3, 10, 14), (1, 5, 10, 14))),
     "two_outputs": Stack(TwoOutputs, ((1, 3, 18, 18),)),
     "residual": Stack(
