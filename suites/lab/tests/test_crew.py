@@ -20,14 +20,12 @@ class Deeds:
     """A job whose items say what they do."""
 
     deeds: tuple[str, ...]
-    preparation: str = "fine"
 
     @property
     def count(self) -> int:
         return len(self.deeds)
 
     def prepare(self) -> Callable[[int], tuple[str, str]]:
-        do(self.preparation)
         return lambda item: (self.deeds[item], do(self.deeds[item]))
 
     def lost(self, item: int, reason: str) -> tuple[str, str]:
@@ -59,16 +57,6 @@ def test_an_item_that_is_lost_costs_no_other() -> None:
     assert "test_crew.py" in reasons["crash"]
     assert reasons["hang"] == "no end within 1 seconds"
     assert reasons["raise"].startswith("ZeroDivisionError: oh (test_crew.py:")
-
-
-def test_a_preparation_that_raises_or_crashes_loses_its_items_only() -> None:
-    results = list(Crew(1, 5.0).run([Deeds(("a", "b"), "raise"), Deeds(("c", "d"), "exit"), Deeds(("e",))]))
-    assert [name for name, _ in results] == list("abcde")
-    texts = dict(results)
-    assert texts["a"] == texts["b"]
-    assert texts["a"].startswith("preparing: ZeroDivisionError")
-    assert texts["c"] == texts["d"] == "the process ended with status 3: it said nothing"
-    assert texts["e"].startswith("by ")
 
 
 def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:

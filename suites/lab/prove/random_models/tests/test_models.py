@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 from torch import Tensor, nn
 
 from ethos_hil.base.errors import CompileError
@@ -19,9 +18,8 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.suites.lab.prove.random_models.command import endings, reasons
 from ethos_hil.suites.lab.prove.random_models.networks import network
-from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, NetworkTrial, problems_of, refused, trial
+from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, problems_of, refused, trial
 
 pytestmark = pytest.mark.product
 
@@ -103,18 +101,3 @@ def test_a_refusal_needs_a_line_and_advice(message: str, hint: str | None, endin
     done = refused(network(0), NPUS[0], CompileError(message, hint=hint))
     assert done.ending is ending
     assert done.ending.failed is (ending is NetworkEnding.UNCLEAR)
-
-
-def test_reasons_are_counted_without_what_differs() -> None:
-    trials = [
-        NetworkTrial(
-            seed, NPUS[0], NetworkEnding.REFUSED, f"aten.sort at nets.py:{seed} has {seed} rows [end before it]"
-        )
-        for seed in (7, 8)
-    ]
-    trials.append(NetworkTrial(9, NPUS[0], NetworkEnding.FAILED, "output 0"))
-    assert dict(reasons(trials)) == {"aten.sort at LINE has # rows": 2}
-    terminal = Console(width=100)
-    with terminal.capture() as text:
-        terminal.print(endings(trials))
-    assert text.get().split() == ["NPU", "refused", "failed", NPUS[0], "2", "1"]

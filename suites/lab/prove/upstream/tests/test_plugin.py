@@ -54,11 +54,6 @@ def results(items: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[
     return results_of(tmp_path_factory.mktemp("with") / "out", items)
 
 
-def test_only_tests_of_an_npu_are_listed(items: list[str]) -> None:
-    assert len(items) == 11
-    assert not [item for item in items if "of_no_npu" in item]
-
-
 def test_outcomes_calls_and_messages_are_recorded(results: dict[str, TestResult], recorded: Recorded) -> None:
     recorded.check(
         {
@@ -66,13 +61,6 @@ def test_outcomes_calls_and_messages_are_recorded(results: dict[str, TestResult]
             for name, result in sorted(results.items())
         }
     )
-
-
-def test_workers_record_the_same(items: list[str], results: dict[str, TestResult], tmp_path: Path) -> None:
-    spread = results_of(tmp_path / "out", items, "-n", "2", "--dist", "worksteal")
-    assert {name: result.outcome for name, result in spread.items()} == {
-        name: result.outcome for name, result in results.items()
-    }
 
 
 @pytest.mark.parametrize(
