@@ -29,20 +29,12 @@ _HERE = "from pathlib import Path\nHERE = Path(__file__).parent\n"
 
 @dataclass(frozen=True)
 class Attack:
-    """A test file, and a change that must be noticed.
-
-    Attributes:
-        before: what the file does before it declares a case.
-        files: texts of other files by name, before the change.
-        changed: texts of files after the change; None for a file that is removed.
-        forward: the case's function, which multiplies by what was found.
-        variables: environment variables after the change; before it there are none.
-    """
+    """What a test file does before it declares a case, other files, and the change of files or variables to notice."""
 
     before: str
     files: Mapping[str, str] = field(default_factory=dict)
-    changed: Mapping[str, str | None] = field(default_factory=dict)
-    forward: str = "lambda x: x * FACTOR"
+    changed: Mapping[str, str] = field(default_factory=dict)
+    forward: str = "lambda x: x * FACTOR"  # it multiplies by what was found
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -102,25 +94,22 @@ UNKNOWN = {
 """Cases that say that they depend on more, or use what reads files unseen: they are lowered again in every session."""
 
 
-def _write(folder: Path, files: Mapping[str, str | None]) -> None:
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(exist_ok=True)
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        if text is not None and text.startswith("-> "):
+        if text.startswith("-> "):
             path.symlink_to(text.removeprefix("-> "))
-        elif text is not None:
+        else:
             path.write_text(text)
 
 
 def _records(folder: Path) -> Mapping[str, dict]:
-    (run,) = (folder / "runs").iterdir()
-    records = {}
-    for line in "".join(path.read_text() for path in run.glob("records-*.jsonl")).splitlines():
-        record = json.loads(line)
-        records[record["test"]["operator"]] = record
+    texts = [path.read_text() for path in folder.glob("runs/*/records-*.jsonl")]
     shutil.rmtree(folder / "runs")
-    return records
+    records = map(json.loads, "".join(texts).splitlines())
+    return {record["test"]["operator"]: record for record in records}
 
 
 def test_each_change_is_noticed_and_all_else_is_found(tmp_path: Path) -> None:
