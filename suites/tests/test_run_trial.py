@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
+import py_compile
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.asking import TESTING, again
-from ethos_hil.base.errors import TargetError
+from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.record import Record, SuiteTest
 from ethos_hil.base.testing.recorded import Recorded
@@ -103,40 +105,46 @@ def test_a_wrong_firmware_is_known_before_anything_is_lowered(
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: Path) -> None:
-    test = DeclaredCase(parse("BI"), SAMPLE, sample.plus, sample.plus.cases[1])
-    cache, place, key = Cache(tmp_path), f"{SAMPLE}::{test.name}", test.memo_key(None)
-    result = test.lower(None, cache)
-    assert not [path for path in result.made_from.files if path.startswith(str(tmp_path))], (
-        "the cache is not part of the model"
-    )
-    memo = find_artifact(cache, place, key, read_at_import(test.origins))
-    assert memo is not None
-    assert memo.artifact.key == result.artifact.key
-    CacheContents(tmp_path).trim(0)
-    assert find_artifact(cache, place, key, read_at_import(test.origins)) is None
-    assert test.lower(None, cache).artifact.pte == result.artifact.pte
-    assert find_artifact(cache, place, key, read_at_import(test.origins)) is not None
-
-
-def test_what_is_kept_of_a_case_is_kept_for_the_code_that_makes_its_module(
+def test_a_case_is_found_while_the_cache_has_it_and_the_code_that_makes_its_module_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`harness.declared`, which the fingerprint of a model does not cover."""
+    """The latter is `harness.declared`, which the fingerprint of a model does not cover."""
     test = DeclaredCase(parse("BI"), SAMPLE, sample.plus, sample.plus.cases[1])
     cache, place = Cache(tmp_path), f"{SAMPLE}::{test.name}"
 
-    def kept() -> bool:
-        return find_artifact(cache, place, test.memo_key(None), read_at_import(test.origins)) is not None
+    def kept() -> str | None:
+        found = find_artifact(cache, place, test.memo_key(None), read_at_import(test.origins))
+        return None if found is None else found.artifact.key
 
     monkeypatch.setattr(declared, "is_declared_unchanged", lambda: False)
     test.lower(None, cache)
-    assert not kept(), "the code was changed while the session ran"
+    assert kept() is None, "the code was changed while the session ran"
     monkeypatch.undo()
-    test.lower(None, cache)
-    assert kept()
+    result = test.lower(None, cache)
+    assert kept() == result.artifact.key
+    assert not [path for path in result.made_from.files if path.startswith(str(tmp_path))], "the cache is no part of it"
+    CacheContents(tmp_path).trim(0)
+    assert kept() is None
+    assert test.lower(None, cache).artifact.pte == result.artifact.pte
+    assert kept() == result.artifact.key
     monkeypatch.setattr(declared, "declared_digest", lambda: "another")
-    assert not kept()
+    assert kept() is None
+
+
+def test_a_case_of_old_bytecode_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its digests would vouch for a program that no one wrote."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "test_stale.py").write_text("import factor_of_stale_bytecode\n")
+    factor = tmp_path / "factor_of_stale_bytecode.py"
+    for text in ("FACTOR = 2.0\n", "FACTOR = 0.5\n"):
+        factor.write_text(text)
+        os.utime(factor, (1_000_000_000, 1_000_000_000))  # as in an archive
+        if text.startswith("FACTOR = 2"):
+            py_compile.compile(str(factor))
+    test = DeclaredCase(parse("BI"), tmp_path / "test_stale.py", sample.plus, sample.plus.cases[1])
+    with pytest.raises(UsageError, match=r"factor_of_stale_bytecode\.py says now"):
+        test.lower(None, Cache(tmp_path / "cache"))
+    assert not list(tmp_path.glob("cache/*/cases/*"))
 
 
 # A test's record asks again exactly what its session asked: NPU profiles, MI and BI alike.
