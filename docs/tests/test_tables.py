@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import kernel_table
 import pytest
@@ -111,12 +110,8 @@ def test_every_test_is_in_the_table_and_guards_are_counted() -> None:
 )
 def test_a_test_is_in_the_tier_of_its_markers(file: str, name: str, where: str) -> None:
     assert dict(functions(ROOT / file))[name] == where
-
-
-def test_a_test_of_the_laboratory_that_guards_the_product_is_part_of_make_test() -> None:
-    path = Path(ROOT / "suites/lab/prove/conformance/tests/test_conformance.py")
-    assert tier(path, ["product", "slow"]) == "make test"
-    assert tier(path, ["slow"]) == "lab"
+    guard_of_the_product = ROOT / "suites/lab/prove/conformance/tests/test_conformance.py"
+    assert tier(guard_of_the_product, ["product", "slow"]) == "make test"
 
 
 def test_guards_of_the_product_stay_in_make_test() -> None:

@@ -15,11 +15,11 @@ from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.suites.declare import profile
 from ethos_hil.suites.declare.case import Case, Defect, Operator, call, case, f32, layer
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.plugin.pytest_items import line_of
+from ethos_hil.suites.tests.test_verify_against_pytorch import FP, lower_case
 from ethos_hil.suites.trial.build import build
 from ethos_hil.suites.trial.declared import DeclaredCase
 
@@ -29,19 +29,6 @@ SORTED = case("sorted", lambda x: x.sort()[0] + x, f32(3, 5))
 DEFECT = Defect(
     "it is wrong", kind=FailureKind.MISMATCH, says="too far", link="https://github.com/pytorch/executorch/pull/22558"
 )
-
-
-@pytest.fixture(scope="module")
-def lowered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Artifact]:
-    """Lower a case to TOSA, in floats."""
-    folder = tmp_path_factory.mktemp("cache")
-
-    def lower_case(what: Case) -> Artifact:
-        from ethos_hil.lowering.lower import lower
-
-        return lower(build(what.name, what, Path(__file__).parent), profile.parse("MI").target, cache=Cache(folder))
-
-    return lower_case
 
 
 def declared_in(name: str, operator: Operator, what: Case) -> DeclaredCase:
@@ -77,10 +64,8 @@ DECLARED: dict[str, tuple[dict[str, Any], Operator, Case]] = {
 }
 
 
-def test_what_is_computed_where_must_be_what_is_declared(
-    lowered: Callable[[Case], Artifact], recorded: Recorded
-) -> None:
-    programs = {SUM.name: lowered(SUM), SORTED.name: lowered(SORTED)}
+def test_what_is_computed_where_must_be_what_is_declared(recorded: Recorded) -> None:
+    programs = {one.name: lower_case(one, FP) for one in (SUM, SORTED)}
     recorded.check({
         what: problem(replace(programs[case.name], **changes), operator, case)
         for what, (changes, operator, case) in DECLARED.items()

@@ -7,7 +7,6 @@ not be lowered again.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Record
+from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.suites.tests.session import session
 
 pytestmark = pytest.mark.slow
@@ -105,11 +106,11 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
             path.write_text(text)
 
 
-def _records(folder: Path) -> Mapping[str, dict]:
-    texts = [path.read_text() for path in folder.glob("runs/*/records-*.jsonl")]
+def _records(folder: Path) -> Mapping[str, Record]:
+    (run,) = (folder / "runs").iterdir()
+    records = {record.test.operator: record for record in records_of(run) if record.test is not None}
     shutil.rmtree(folder / "runs")
-    records = map(json.loads, "".join(texts).splitlines())
-    return {record["test"]["operator"]: record for record in records}
+    return records
 
 
 def test_each_change_is_noticed_and_all_else_is_found(tmp_path: Path) -> None:
@@ -126,17 +127,17 @@ def test_each_change_is_noticed_and_all_else_is_found(tmp_path: Path) -> None:
     cache = {"ETHOS_HIL_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": ""}
     variables = cache | {key: value for attack in everything.values() for key, value in attack.variables.items()}
 
-    def run(*names: str, environment: Mapping[str, str] = cache) -> tuple[str, Mapping[str, dict]]:
+    def run(*names: str, environment: Mapping[str, str] = cache) -> tuple[str, Mapping[str, Record]]:
         result = session(tmp_path, "--suffix", "MI", *names, root=tmp_path, environment=environment)
         assert result.status == 0, result.output
         return result.output, _records(tmp_path)
 
-    def digests(records: Mapping[str, dict]) -> dict[str, str]:
-        return {name: record["artifact"]["sha256"] for name, record in records.items()}
+    def digests(records: Mapping[str, Record]) -> dict[str, str]:
+        return {name: record.artifact.sha256 for name, record in records.items() if record.artifact is not None}
 
     known = [*ATTACKS, "control"]
     output, first = run(*known, *UNKNOWN)
-    noted = [name for name, record in first.items() if any("lowered again" in note for note in record["notes"])]
+    noted = [name for name, record in first.items() if any("lowered again" in note for note in record.notes)]
     assert noted == ["fresh"]
     assert "lowered again, as in every session: 1 test; fresh_one: " in output
     before = digests(first)

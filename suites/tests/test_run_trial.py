@@ -23,7 +23,7 @@ from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.verify import Comparison
-from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.artifact import Delegate, NpuOp
 from ethos_hil.lowering.cache.contents import CacheContents
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.made_from.model_fingerprint import Found, find_artifact, read_at_import
@@ -36,35 +36,28 @@ from ethos_hil.suites.trial import declared
 from ethos_hil.suites.trial.declared import DeclaredCase
 from ethos_hil.suites.trial.run_trial import Trial
 
-Change = Callable[[tuple[NpuOp, ...]], tuple[NpuOp, ...]]
+Change = Callable[[tuple[Delegate, ...]], tuple[Delegate, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Remapped(DeclaredCase):
-    """A test whose artifact comes with another delegate map."""
+class Changed(DeclaredCase):
+    """A test whose artifact comes with other delegates."""
 
     change: Change = tuple
 
     def lower(self, memory_mode: str | None, cache: Cache) -> Found:
         result = super().lower(memory_mode, cache)
-        delegates = [
-            dataclasses.replace(delegate, npu_ops=self.change(delegate.npu_ops))
-            for delegate in result.artifact.delegates
-        ]
-        return Found(dataclasses.replace(result.artifact, delegates=tuple(delegates)), result.made_from)
+        delegates = self.change(result.artifact.delegates)
+        return Found(dataclasses.replace(result.artifact, delegates=delegates), result.made_from)
 
 
 def came_of(change: Change) -> Record:
-    case = sample.plus.cases[1]
-    return Trial(Remapped(parse("U55_BI"), SAMPLE, sample.plus, case, change), ANY_TEST).run()
+    return Trial(Changed(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1], change), ANY_TEST).run()
 
 
-class Left(Remapped):
-    """A test of whose program nothing is delegated."""
-
-    def lower(self, memory_mode: str | None, cache: Cache) -> Found:
-        result = super().lower(memory_mode, cache)
-        return Found(dataclasses.replace(result.artifact, delegates=()), result.made_from)
+def mapped(change: Callable[[tuple[NpuOp, ...]], tuple[NpuOp, ...]]) -> Change:
+    """Return what gives each delegate another map."""
+    return lambda delegates: tuple(dataclasses.replace(one, npu_ops=change(one.npu_ops)) for one in delegates)
 
 
 def broken(*_: object, **__: object) -> None:
@@ -74,11 +67,10 @@ def broken(*_: object, **__: object) -> None:
 def test_what_is_not_right_in_every_respect_fails(monkeypatch: pytest.MonkeyPatch, recorded: Recorded) -> None:
     """Every NPU operation must be mapped; that nothing is delegated must be declared; and a verdict is on something."""
     assert came_of(tuple).verdict == "verified"
-    left = Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1])
     records = {
-        "without an operator": came_of(lambda ops: tuple(dataclasses.replace(op, aten_ops=()) for op in ops)),
-        "without a row": came_of(lambda ops: ops[:-1]),
-        "without a delegate": Trial(left, ANY_TEST).run(),
+        "without an operator": came_of(mapped(lambda ops: tuple(dataclasses.replace(op, aten_ops=()) for op in ops))),
+        "without a row": came_of(mapped(lambda ops: ops[:-1])),
+        "without a delegate": came_of(lambda delegates: ()),
     }
     with monkeypatch.context() as nothing:
         nothing.setattr("ethos_hil.harness.verdict.findings.verify", lambda *_, **__: Comparison(()))

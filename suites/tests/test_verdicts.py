@@ -12,6 +12,7 @@ import pytest
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.testing.command import assert_one_clear_line, run_command
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.export.runs import junit
 from ethos_hil.results.run_results import read_results
@@ -188,3 +189,20 @@ def test_a_worker_that_dies_fails_its_test_and_loses_no_record(tmp_path: Path) -
     assert table == [["plus", "2", "1V", "1F", "1V", "1F"]]
     assert records(tmp_path).keys() == {"test_plus_itself_U55_BI", "test_plus_itself_U65_BI"}
     assert len({item.run for item in read(tmp_path / "runs") if isinstance(item, StoredRecord)}) == 1
+
+
+@pytest.mark.slow
+def test_a_test_of_a_suite_becomes_a_bundle_that_runs_again_without_the_suite(tmp_path: Path) -> None:
+    test = "test_plus_itself_U55_BI"
+    result = session(tmp_path, SAMPLE, "-k", "itself_U55 or itself_BI")
+    assert result.verdicts[test] == "verified", result.output
+    (run,) = (tmp_path / "runs").iterdir()
+    bundled = run_command("bundle", run, test, cwd=tmp_path)
+    assert bundled.status == 0, bundled.err
+    empty = {"ETHOS_HIL_CACHE": str(tmp_path / "empty")}
+    shown = run_command("run", "failure.zip", "--json", "r.json", "--runs", "other", cwd=tmp_path, environment=empty)
+    assert shown.status == 0, shown.err
+    assert "it ended as the run in failure.zip" in json.loads((tmp_path / "r.json").read_text())["notes"]
+    host = run_command("bundle", run, test.replace("U55_BI", "BI"), "-o", "host.zip", cwd=tmp_path)
+    assert_one_clear_line(host, 2, "ran on tosa_reference_model")
+    assert not (tmp_path / "host.zip").exists()

@@ -27,20 +27,6 @@ def operators() -> Sequence[Operator]:
     return coverage.declared()
 
 
-def test_the_tables_have_every_operator_and_every_case(upstream: Upstream, operators: Sequence[Operator]) -> None:
-    pieces = coverage.markdown(upstream, operators)
-    cases = sum(len(operator.cases) for operator in operators)
-    assert pieces["counts"].startswith(f"{len(operators)} operators in {cases} cases, ")
-    first = [line.split(" | ")[0] for line in pieces["aten"].splitlines()[2:]]
-    assert sorted(first) == sorted(f"| `{name}`" for name in upstream.fp | upstream.int)
-    add = next(operator for operator in operators if operator.name == "add_integers")
-    (row,) = [line for line in pieces["aten"].splitlines() if line.startswith("| `add.Tensor` |")]
-    assert add.name in row
-    assert all(
-        defect.what in pieces["defects"] for _, about in coverage._about(operators) for defect in about.defects.values()
-    )
-
-
 def test_every_operator_is_tested_or_has_a_reason(upstream: Upstream, operators: Sequence[Operator]) -> None:
     rows = coverage.aten_rows(upstream, operators)
     assert [row.name for row in rows if bool(row.tested) == bool(row.reason)] == []

@@ -59,3 +59,16 @@ def row(npu: str, ratio: float) -> CycleComparison:
 )
 def test_each_part_has_the_thresholds_it_must_have(figures: Iterator[Figure], short: str) -> None:
     assert [figure.what for figure in figures if figure.short] == ([short] if short else [])
+
+
+@pytest.mark.product
+@pytest.mark.parametrize("npu", timing.CLOSE_ON)
+def test_the_timing_model_is_close_to_velas_estimate(npu: str) -> None:
+    """Where Vela is to be believed."""
+    classes, networks = timing.compare(npu)
+    rows = {row.what: row for row in classes}
+    for what, factor in timing.CLOSE.items():
+        assert 1 / factor < rows[what].ratio < factor, rows[what]
+        assert rows[what].operations > 3
+    assert {row.what for row in networks} == set(timing.NETWORKS)
+    assert sum(row.modelled for row in classes) == sum(row.modelled for row in networks)

@@ -17,7 +17,6 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.decode import fields_u55, fields_u85
-from ethos_hil.harness.npu.isa.operations import Elementwise
 from ethos_hil.harness.npu.isa.scaling import Rounding
 from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
 from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
@@ -89,21 +88,6 @@ def test_vela_compiles_as_much_as_before() -> None:
     assert len(refused) == 124
 
 
-def test_programs_reach_every_way_of_scaling_operands() -> None:
-    """Which operand of ADD and SUB is scaled, in which order: a change in Vela must not quietly empty these cases."""
-    ways = set()
-    for name, program in OPERATORS.items():
-        if not name.startswith(("add", "sub")) or (name, "u55") in REFUSED:
-            continue
-        for op in compile_graph(program.tosa, "ethos-u55-128").program().ops:
-            if isinstance(op, Elementwise) and len(op.ifms) == 2:
-                scaled = [operand.scale.multiplier != 1 << 19 for operand in op.operands]
-                order = op.ifms[0].bases[0] != op.accesses[0].begin
-                ways.add((op.mode.name, scaled.index(True), order))
-    expected = {(mode, scaled, order) for mode in ("ADD", "SUB") for scaled in (0, 1) for order in (False, True)}
-    assert expected <= ways
-
-
 @pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
 @pytest.mark.product
 def test_memory_modes_put_weights_and_maps_where_they_say(npu: str) -> None:
@@ -162,14 +146,11 @@ def round_otherwise(npu: str, true: Rounding, false: Rounding, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("npu", "true", "false"),
     [
-        (npu, true, false)
-        for npu, ways in (
-            ("ethos-u55-128", (Rounding.NATURAL, Rounding.DOUBLE)),
-            ("ethos-u85-256", (Rounding.NATURAL, Rounding.DOUBLE, Rounding.FLOOR)),
-        )
-        for true in ways
-        for false in Rounding
-        if false is not true
+        ("ethos-u55-128", Rounding.NATURAL, Rounding.FLOOR),
+        ("ethos-u55-128", Rounding.DOUBLE, Rounding.NATURAL),
+        ("ethos-u85-256", Rounding.NATURAL, Rounding.DOUBLE),
+        ("ethos-u85-256", Rounding.DOUBLE, Rounding.FLOOR),
+        ("ethos-u85-256", Rounding.FLOOR, Rounding.NATURAL),
     ],
     ids=str,
 )
@@ -178,23 +159,15 @@ def test_wrong_rounding_is_a_mismatch(
 ) -> None:
     assert CheckEnding.MISMATCH not in outcomes(npu)
     round_otherwise(npu, true, false, monkeypatch)
-    # A plain shift that is to round like DOUBLE is refused before it can differ.
-    expected = CheckEnding.FAULTED if (true, false) == (Rounding.FLOOR, Rounding.DOUBLE) else CheckEnding.MISMATCH
-    assert expected in outcomes(npu)
+    assert CheckEnding.MISMATCH in outcomes(npu)
 
 
-def test_a_difference_is_named_with_both_values() -> None:
+def test_a_difference_is_named_with_both_values(recorded: Recorded) -> None:
     expected = [np.arange(12, dtype=np.int16).reshape(1, 3, 4), np.array([True, False])]
-    damaged = expected[0].copy()
+    right, damaged = expected[0].tobytes(), expected[0].copy()
     damaged[0, 1, 2], damaged[0, 2, 0] = -700, 5
-    assert list(checking.differences([damaged.tobytes(), b"\x01\x00"], expected)) == [
-        "output 0, 2 of 12 elements differ, the first at [0, 1, 2]: -700 instead of 6"
-    ]
-    assert list(checking.differences([expected[0].tobytes(), b"\x01\xff"], expected)) == [
-        "output 1, 1 of 2 elements differ, the first at [1]: 255 instead of 0"
-    ]
-    assert list(checking.differences([b""], expected)) == ["1 outputs instead of 2"]
-    assert "6 bytes instead of 24" in next(checking.differences([b"abcdef", b"\x01\x00"], expected))
+    answers = ([damaged.tobytes(), b"\x01\x00"], [right, b"\x01\xff"], [b""], [b"abcdef", b"\x01\x00"])
+    recorded.check([list(checking.differences(answer, expected)) for answer in answers])
 
 
 def undefined(graph: Graph, rng: Rng) -> Value:

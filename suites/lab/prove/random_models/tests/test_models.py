@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.suites.lab.prove.random_models.networks import network
 from ethos_hil.suites.lab.prove.random_models.trial import NetworkEnding, problems_of, refused, trial
 
@@ -26,26 +28,18 @@ pytestmark = pytest.mark.product
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
 
-class TwoOutputs(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 5, 3, padding=1)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        y = torch.relu(self.a(x))
-        return y, self.b(y)
-
-
-class Query(nn.Module):
-    """The query of an attention, as transformers take it from one dense layer; Vela crashes on it for U55 and U65."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.relu((x * 2)[1])
+def two_outputs(module: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    y = torch.relu(module.a(x))
+    return y, module.b(y)
 
 
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "query": (Query, (3, 2, 4, 5, 6)),
-    "two outputs": (TwoOutputs, (1, 3, 8, 8)),
+    # The query of an attention, as transformers take it from one dense layer; Vela crashes on it for U55 and U65.
+    "query": (lambda: module_of(lambda x: torch.relu((x * 2)[1])), (3, 2, 4, 5, 6)),
+    "two outputs": (
+        lambda: keeping(two_outputs, a=nn.Conv2d(3, 6, 3, padding=1), b=nn.Conv2d(6, 5, 3, padding=1)),
+        (1, 3, 8, 8),
+    ),
     "dense layers": (lambda: nn.Sequential(nn.Linear(64, 48), nn.GELU(), nn.Linear(48, 64)), (1, 32, 64)),
 }
 
