@@ -27,18 +27,11 @@ IMPORTED = {"__init__.py", "conftest.py", "test_net.py", "net.py", "layers.py"}
 
 
 @pytest.fixture
-def watching() -> Iterator[None]:
-    """Watch as a session that declares something does."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Watch a package whose test file imports a model, which imports its layers, as a session that declares does."""
     before = WATCH.on
     WATCH.begin()
     WATCH.end_of_collection(declared=True)
-    yield
-    WATCH.end_of_collection(declared=before)
-
-
-@pytest.fixture
-def project(watching: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a package whose test file imports a model, which imports its layers relatively."""
     package = tmp_path / "proj"
     package.mkdir()
     files = {
@@ -56,6 +49,7 @@ def project(watching: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name in files:
         importlib.import_module(f"proj.{name.removesuffix('.py')}" if name != "__init__.py" else "proj")
     yield package
+    WATCH.end_of_collection(declared=before)
     for name in [name for name in sys.modules if name.split(".")[0] == "proj"]:
         del sys.modules[name]
 

@@ -39,19 +39,13 @@ USAGE = 4
 """pytest's exit status for a command line that it cannot use."""
 
 
-def probed(folder: Path, *arguments: str | Path) -> tuple[list[str], list[str]]:
-    """Return the modules of HEAVY that collecting imported, and the tests that it found."""
-    (folder / "probe.py").write_text(PROBE.replace('"probe.json"', repr(str(folder / "probe.json"))))
-    path = {"PYTHONPATH": f"{folder}:{ROOT / 'src'}"}
-    result = session(folder, "--collect-only", "-q", "-p", "probe", *arguments, environment=path)
-    assert result.status == 0, result.output
-    loaded, tests = json.loads((folder / "probe.json").read_text())
-    return loaded, tests
-
-
 def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -> None:
     """This keeps it below 1.5 seconds."""
-    loaded, tests = probed(tmp_path, "suites")
+    (tmp_path / "probe.py").write_text(PROBE.replace('"probe.json"', repr(str(tmp_path / "probe.json"))))
+    path = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}
+    result = session(tmp_path, "--collect-only", "-q", "-p", "probe", "suites", environment=path)
+    assert result.status == 0, result.output
+    loaded, tests = json.loads((tmp_path / "probe.json").read_text())
     assert not loaded
     assert {test.split("/")[1] for test in tests} == {"ops", "models"}
     for profile in PROFILES:

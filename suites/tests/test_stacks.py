@@ -48,8 +48,8 @@ def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
     for delegate in artifact.delegates:
         assert delegate.tosa is not None
         inputs = [
-            random.integers(-128, 128, place.shape, np.int8).reshape(shape)
-            for place, shape in zip(delegate.blob.inputs, tosa_shapes(delegate.tosa), strict=True)
+            random.integers(-128, 128, place.shape, np.int8).reshape(tensor.shape)
+            for place, tensor in zip(delegate.blob.inputs, TosaGraph.parse(delegate.tosa).inputs, strict=True)
         ]
         expected, status = tosa_reference_model.run(delegate.tosa, inputs)
         assert status == tosa_reference_model.GraphStatus.TOSA_VALID
@@ -62,10 +62,6 @@ def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
             result = run_delegate(Npu(configuration, strict=True), blob, [value.tobytes() for value in inputs])
             for output, value in zip(result.outputs, expected, strict=True):
                 assert output == np.asarray(value).tobytes(), configuration.name
-
-
-def tosa_shapes(tosa: bytes) -> list[tuple[int, ...]]:
-    return [tensor.shape for tensor in TosaGraph.parse(tosa).inputs]
 
 
 def test_a_batch_that_vela_compiles_wrongly_is_repaired_unless_asked_otherwise() -> None:

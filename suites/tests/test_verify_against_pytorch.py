@@ -217,6 +217,10 @@ def with_another_weight(artifact: Artifact) -> Artifact:
     return dataclasses.replace(artifact, delegates=(dataclasses.replace(delegate, tosa=tosa),))
 
 
+def put(wrong: float) -> Callable[[np.ndarray], None]:
+    return lambda output: output.put(0, wrong)
+
+
 @pytest.mark.parametrize("spec", [FP, INT], ids=["MI", "BI"])
 def test_what_is_wrong_is_red(spec: TosaSpec, recorded: Recorded) -> None:
     add = lowered("add", spec)
@@ -231,10 +235,7 @@ def test_what_is_wrong_is_red(spec: TosaSpec, recorded: Recorded) -> None:
         return verify_on_host("add", add, dataclasses.replace(answer(add), outputs=outputs))
 
     records = {
-        **{
-            f"{wrong} for a number": changed(add, lambda one, wrong=wrong: one.put(0, wrong))
-            for wrong in (np.nan, np.inf, 0.0)
-        },
+        **{f"{wrong} for a number": changed(add, put(wrong)) for wrong in (np.nan, np.inf, 0.0)},
         "zeros for an answer": changed(lowered("softmax", spec), lambda output: output.fill(0)),
         "another shape": instead(right[:, :4]),
         "another type": instead(right.astype(np.int8)),

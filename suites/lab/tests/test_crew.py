@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from ethos_hil.base.testing.processes import alive, left_of
 from ethos_hil.suites.lab.crew import Crew
 
 
@@ -57,23 +53,3 @@ def test_an_item_that_is_lost_costs_no_other() -> None:
     assert "test_crew.py" in reasons["crash"]
     assert reasons["hang"] == "no end within 1 seconds"
     assert reasons["raise"].startswith("ZeroDivisionError: oh (test_crew.py:")
-
-
-def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
-    program = (
-        "from ethos_hil.suites.lab.crew import Crew\n"
-        "from ethos_hil.suites.lab.tests.test_crew import Deeds\n"
-        "if __name__ == '__main__':\n"
-        "    for name, said in Crew(1, 100.0).run([Deeds(('a', 'hang'))]):\n"
-        "        print(said, flush=True)\n"
-    )
-    script = tmp_path / "starts_a_crew.py"
-    script.write_text(program)
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    worker = int(process.stdout.readline().removeprefix("by "))
-    assert alive(worker)
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    assert left_of([worker]) == []

@@ -1,4 +1,4 @@
-"""The models match their descriptions, and each is sensitive to its inputs."""
+"""The models match their descriptions, each is sensitive to its inputs, and the demo agrees with the host."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
+from ethos_hil.suites import demo
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.models import efficientnet, test_models
 from ethos_hil.suites.models.layers import same
@@ -107,3 +108,15 @@ def test_a_model_that_nobody_trained_says_so_in_its_records() -> None:
     assert build_model(MODELS["lstm"]).notes == (NOTE,)
     network = Autoencoder()
     assert not from_module(network, (torch.zeros(WINDOWS),)).notes
+
+
+def test_the_demo_agrees_on_every_digit(capfd: pytest.CaptureFixture[str]) -> None:
+    assert demo.main() == 0
+    printed = capfd.readouterr().out
+    assert printed.startswith("verified")
+    assert "host and device agree on 200 of 200 digits" in printed
+    accuracies = [line.split() for line in printed.splitlines() if line.startswith(("float", "quantised"))]
+    assert len(accuracies) == 3
+    for words in accuracies:
+        assert int(words[2]) >= 185, "the network has learnt its digits"
+    assert accuracies[1][2:] == accuracies[2][2:]

@@ -65,8 +65,8 @@ def joined_constant(dtype: str, shape: Sequence[int], order: Sequence[int], *, o
     return build
 
 
-def resized(*how: Sequence[int]) -> Build:
-    return lambda graph, _: graph.resize(graph.input((1, 5, 6, 8)), "NEAREST", *how)
+def resized(scale: tuple[int, int, int, int], offset: tuple[int, int], border: tuple[int, int]) -> Build:
+    return lambda graph, _: graph.resize(graph.input((1, 5, 6, 8)), "NEAREST", scale, offset, border)
 
 
 def joined_average(graph: Graph, _: Rng) -> Value:
