@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.suites.declare.case import PROFILES, Operator
+from ethos_hil.suites.declare.case import Operator
 from ethos_hil.suites.lab import coverage
 from ethos_hil.suites.lab.coverage import Upstream
 
@@ -51,8 +51,6 @@ def test_every_profile_that_is_left_to_the_cpu_has_a_reason(operators: Sequence[
     for name, about in coverage._about(operators):
         reasons = [*about.on_cpu.values(), *(why for kernels in about.leaves.values() for why in kernels.values())]
         assert all(reasons), name
-        profiles = {*about.on_cpu, *about.leaves, *about.beside, *about.lacks, *about.defects}
-        assert profiles <= set(PROFILES), name
 
 
 def test_an_operator_that_nobody_tests_is_found(upstream: Upstream, operators: Sequence[Operator]) -> None:

@@ -20,11 +20,6 @@ SOC = "corstone-300"
 
 
 @pytest.fixture(scope="module")
-def firmware() -> bytes:
-    return find_firmware()
-
-
-@pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> tuple[Original, ...]:
     folder = tmp_path_factory.mktemp("programs")
     files = [shutil.copy(DATA / f"{name}.pte", folder / f"{name}.{NPU}.pte") for name in ("add", "convolutions")]
@@ -39,8 +34,9 @@ def test_the_same_seed_makes_the_same_mutants(originals: tuple[Original, ...]) -
     assert [make(4, number, originals).pte for number in range(60)] != [mutant.pte for mutant in first]
 
 
-def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original, ...], tmp_path: Path) -> None:
+def test_what_ends_badly_is_a_finding(originals: tuple[Original, ...], tmp_path: Path) -> None:
     """A firmware whose reader of programs is an undefined instruction, and one where it never returns."""
+    firmware = find_firmware()
     file = ELFFile(io.BytesIO(firmware))
     (symbol,) = [
         symbol for symbol in file.get_section_by_name(".symtab").iter_symbols() if "7ProgramC1E" in symbol.name
@@ -65,9 +61,9 @@ def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original
 @pytest.mark.parametrize(("count", "of_each", "ways"), [(40, 4, 3), pytest.param(100, 10, 4, marks=pytest.mark.proof)])
 @pytest.mark.product
 def test_a_sample_ends_in_results_and_named_refusals(
-    firmware: bytes, originals: tuple[Original, ...], tmp_path: Path, count: int, of_each: int, ways: int
+    originals: tuple[Original, ...], tmp_path: Path, count: int, of_each: int, ways: int
 ) -> None:
-    session = Programs(originals, {SOC: firmware}, 1, tmp_path)
+    session = Programs(originals, {SOC: find_firmware()}, 1, tmp_path)
     endings = [session.examine(number) for number in range(count)]
     assert [ending for ending in endings if ending.finding] == []
     counts = Counter(ending.outcome for ending in endings)
