@@ -30,7 +30,7 @@ LONGEST = (
     "harness/cli/tests/test_bench_command.py",
     "firmware/tests/test_kernels_elementwise.py",
     "harness/tests/test_against_pytorch.py",
-    "suites/tests/test_bundle_of_a_test.py",
+    "suites/tests/test_verdicts.py",
 )
 """Files of more than ten CPU seconds. A worker takes one file after another, so that what a file's tests share is made
 once; one of these at the end would leave the other workers without work."""

@@ -3,7 +3,7 @@
 - `sh`: commands. They must end with status 0, or with what `<!-- status N -->` above the block says.
 - `text` behind it: what they print on stdout. White space does not count, and `...` stands for anything left out.
 - a block whose first line is `# net.py`: a file of that name.
-- other `python`: a cell of the document's notebook (test_notebooks.py).
+- other `python`: a cell of the document's notebook (test_code_blocks.py).
 
 `<!-- not run: REASON -->` above a block leaves it out.
 """
@@ -42,7 +42,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Where it is: "README.md:12"."""
+        """Such as README.md:12."""
         return f"{self.document.relative_to(ROOT)}:{self.line}"
 
     @property

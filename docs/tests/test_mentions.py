@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from blocks import ROOT, blocks, documents
-from test_code_blocks import CHECKED
+from test_code_blocks import CHECKED, name_of
 
 from ethos_hil.base.plugins import GROUPS
 
@@ -80,10 +80,6 @@ def resolves(name: str) -> bool:
 
 def make_targets() -> set[str]:
     return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-
-
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import kernel_table
 import pytest
@@ -88,17 +87,6 @@ def test_the_kernels_are_the_operators_that_the_elf_lists(recorded: Recorded) ->
     assert (rows["aten::exp.out"].bounded, rows["aten::exp.out"].exact) == (True, False)
 
 
-def test_an_operator_that_is_added_is_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = (kernel_table.RUNTIME / "operators.cc").read_text("utf-8")
-    old = '    {"aten::bmm", "out", bmm},\n'
-    assert source.count(old) == 1
-    (tmp_path / "operators.cc").write_text(
-        source.replace(old, f'    {{"aten::atan2", "out", elementwise<COS>}},\n{old}')
-    )
-    monkeypatch.setattr(kernel_table, "RUNTIME", tmp_path)
-    assert kernel_table.operators()["aten::atan2.out"] == "elementwise<COS>"
-
-
 def test_every_test_is_in_the_table_and_guards_are_counted() -> None:
     shown = tiers_table.markdown()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()]
@@ -106,8 +94,8 @@ def test_every_test_is_in_the_table_and_guards_are_counted() -> None:
     whole = numbers.pop("all")
     assert whole == [sum(column) for column in zip(*numbers.values(), strict=True)]
     assert all(numbers[room][0] > 20 for room in numbers if room not in ("laboratory", "labgrid"))
-    assert whole[-1] > 100  # functions: several guards are rows of one table
-    assert numbers["laboratory"][TIERS.index("lab")] > 60
+    assert whole[-1] > 80  # functions: several guards are rows of one table
+    assert numbers["laboratory"][TIERS.index("lab")] > 40
 
 
 @pytest.mark.parametrize(
@@ -122,12 +110,8 @@ def test_every_test_is_in_the_table_and_guards_are_counted() -> None:
 )
 def test_a_test_is_in_the_tier_of_its_markers(file: str, name: str, where: str) -> None:
     assert dict(functions(ROOT / file))[name] == where
-
-
-def test_a_test_of_the_laboratory_that_guards_the_product_is_part_of_make_test() -> None:
-    path = Path(ROOT / "suites/lab/prove/conformance/tests/test_conformance.py")
-    assert tier(path, ["product", "slow"]) == "make test"
-    assert tier(path, ["slow"]) == "lab"
+    guard_of_the_product = ROOT / "suites/lab/prove/conformance/tests/test_conformance.py"
+    assert tier(guard_of_the_product, ["product", "slow"]) == "make test"
 
 
 def test_guards_of_the_product_stay_in_make_test() -> None:

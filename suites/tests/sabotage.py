@@ -8,7 +8,6 @@ import functools
 import os
 import resource
 import signal
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -53,11 +52,6 @@ def _no_reference() -> None:
     atexit.register(broken.close)
     folder = broken.enter_context(tempfile.TemporaryDirectory())
     broken.enter_context(reference_model_is(MISSING, Path(folder)))
-
-
-def _no_torch() -> None:
-    sys.modules["torch"] = None  # type: ignore[assignment]
-    os.environ["ETHOS_HIL_QEMU"] = "/absent"
 
 
 def _wrong_answer() -> None:
@@ -114,7 +108,6 @@ _BREAKERS = {
     "compiler-raises": _compiler_raises,
     "compiler-zeros": _compiler_returns_zeros,
     "no-reference": _no_reference,
-    "no-torch-no-qemu": _no_torch,
     "wrong-answer": _wrong_answer,
     "harness-raises": _harness_raises,
     "worker-dies": _worker_dies,

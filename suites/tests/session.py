@@ -17,13 +17,7 @@ SAMPLE = Path(__file__).resolve().with_name("sample.py")
 
 @dataclass(frozen=True)
 class Reported:
-    """One test in JUnit's XML.
-
-    Attributes:
-        element: "failure", "error", "skipped", or "passed" for none of them.
-        text: message and body of that element.
-        properties: properties by name.
-    """
+    """One test in JUnit's XML: "failure", "error", "skipped" or "passed", its message and body, and its properties."""
 
     element: str
     text: str
@@ -36,13 +30,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class Session:
-    """A session that has ended.
-
-    Attributes:
-        status: pytest's exit status.
-        output: stdout and stderr.
-        tests: tests by name, without the file's name.
-    """
+    """A session that has ended: its status, stdout and stderr, and its tests by name, without the file's name."""
 
     status: int
     output: str
@@ -54,21 +42,9 @@ class Session:
 
 
 def session(
-    folder: Path,
-    *arguments: str | Path,
-    root: Path = ROOT,
-    environment: Mapping[str, str] | None = None,
-    timeout: float = 600,
+    folder: Path, *arguments: str | Path, root: Path = ROOT, environment: Mapping[str, str] | None = None
 ) -> Session:
-    """Run pytest.
-
-    Args:
-        folder: the folder for its files; records go to its `runs`.
-        arguments: pytest's arguments.
-        root: working directory.
-        environment: variables that differ from this process's.
-        timeout: limit in seconds.
-    """
+    """Run pytest in `root`, with variables that differ from this process's. Its files and `runs` are in `folder`."""
     report = folder / "junit.xml"
     report.unlink(missing_ok=True)
     process = subprocess.run(
@@ -77,19 +53,16 @@ def session(
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "120", **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=600,
     )
-    tests = {case.attrib["name"]: _reported(case) for case in _cases(report)}
+    cases = ET.parse(report).iter("testcase") if report.exists() else ()
+    tests = {case.attrib["name"]: _reported(case) for case in cases}
     return Session(process.returncode, process.stdout + process.stderr, tests)
 
 
 def command(folder: Path) -> list[str]:
     """Return the command that starts pytest."""
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--runs", str(folder / "runs")]
-
-
-def _cases(report: Path) -> list[ET.Element]:
-    return list(ET.parse(report).iter("testcase")) if report.exists() else []
 
 
 def _reported(case: ET.Element) -> Reported:

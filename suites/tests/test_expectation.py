@@ -15,12 +15,11 @@ from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.suites.declare import profile
 from ethos_hil.suites.declare.case import Case, Defect, Operator, call, case, f32, layer
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.plugin.pytest_items import line_of
-from ethos_hil.suites.tests.session import SAMPLE
+from ethos_hil.suites.tests.test_verify_against_pytorch import FP, lower_case
 from ethos_hil.suites.trial.build import build
 from ethos_hil.suites.trial.declared import DeclaredCase
 
@@ -30,20 +29,6 @@ SORTED = case("sorted", lambda x: x.sort()[0] + x, f32(3, 5))
 DEFECT = Defect(
     "it is wrong", kind=FailureKind.MISMATCH, says="too far", link="https://github.com/pytorch/executorch/pull/22558"
 )
-
-
-@pytest.fixture(scope="module")
-def lowered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Artifact]:
-    """Lower a case to TOSA, in floats."""
-    folder = tmp_path_factory.mktemp("cache")
-
-    def lower_case(what: Case) -> Artifact:
-        from ethos_hil.lowering.lower import lower
-        from ethos_hil.suites.trial.build import build
-
-        return lower(build(what.name, what, Path(__file__).parent), profile.parse("MI").target, cache=Cache(folder))
-
-    return lower_case
 
 
 def declared_in(name: str, operator: Operator, what: Case) -> DeclaredCase:
@@ -79,18 +64,12 @@ DECLARED: dict[str, tuple[dict[str, Any], Operator, Case]] = {
 }
 
 
-def test_what_is_computed_where_must_be_what_is_declared(
-    lowered: Callable[[Case], Artifact], recorded: Recorded
-) -> None:
-    programs = {SUM.name: lowered(SUM), SORTED.name: lowered(SORTED)}
+def test_what_is_computed_where_must_be_what_is_declared(recorded: Recorded) -> None:
+    programs = {one.name: lower_case(one, FP) for one in (SUM, SORTED)}
     recorded.check({
         what: problem(replace(programs[case.name], **changes), operator, case)
         for what, (changes, operator, case) in DECLARED.items()
     })  # fmt: skip
-
-
-def lacking(*kernels: str) -> DeclaredCase:
-    return declared_in("U55_BI", ADD, replace(SUM, lacks={"U55_BI": kernels}))
 
 
 def verdict(declared: DeclaredCase, **evidence: Any) -> tuple[str, str]:
@@ -104,13 +83,15 @@ MISMATCH = Failure(FailureKind.MISMATCH, "1 of 3")
 
 
 def test_a_kernel_that_is_lacking_is_a_skip_only_when_it_is_just_the_one() -> None:
-    declared = lacking("aten::atan2.out")
+    declared, nothing = (
+        declared_in("U55_BI", ADD, replace(SUM, lacks={"U55_BI": kernels})) for kernels in (("aten::atan2.out",), ())
+    )
     both = "aten::atan2.out, aten::elu.out"
     assert verdict(declared, stopped=PREFLIGHT, kernels_missing="aten::atan2.out") == ("skipped", "capability")
     assert verdict(declared, stopped=PREFLIGHT, kernels_missing=both) == ("failed", "unsupported")
     assert verdict(declared, difference=MISMATCH, compared=3) == ("failed", "mismatch")
     assert verdict(declared, compared=3) == ("failed", "declaration")
-    assert verdict(lacking(), stopped=PREFLIGHT) == ("failed", "unsupported")
+    assert verdict(nothing, stopped=PREFLIGHT) == ("failed", "unsupported")
     undeclared = declared_in("U55_BI", ADD, SUM)
     assert verdict(undeclared, stopped=PREFLIGHT, kernels_missing="aten::atan2.out") == ("failed", "unsupported")
 
@@ -161,19 +142,6 @@ def test_what_would_be_ignored_or_fail_later_is_refused(recorded: Recorded) -> N
             make()
         answers[name] = f"{raised.value.message} ({raised.value.hint})"
     recorded.check(answers)
-
-
-# Lines of declarations.
-
-
-def line_with(text: str) -> int:
-    (number,) = [number for number, line in enumerate(SAMPLE.read_text().splitlines(), start=1) if text in line]
-    return number
-
-
-def test_a_case_is_found_inside_its_operator() -> None:
-    assert line_of(SAMPLE, "plus", "itself") == line_with('case("itself"')
-    assert line_of(SAMPLE, "wrong", "operator") == line_with('case("operator"')
 
 
 def test_a_case_whose_name_is_computed_has_its_operators_line(tmp_path: Path) -> None:

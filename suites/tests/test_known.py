@@ -7,7 +7,6 @@ not be lowered again.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Record
+from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.suites.tests.session import session
 
 pytestmark = pytest.mark.slow
@@ -29,20 +30,12 @@ _HERE = "from pathlib import Path\nHERE = Path(__file__).parent\n"
 
 @dataclass(frozen=True)
 class Attack:
-    """A test file, and a change that must be noticed.
-
-    Attributes:
-        before: what the file does before it declares a case.
-        files: texts of other files by name, before the change.
-        changed: texts of files after the change; None for a file that is removed.
-        forward: the case's function, which multiplies by what was found.
-        variables: environment variables after the change; before it there are none.
-    """
+    """What a test file does before it declares a case, other files, and the change of files or variables to notice."""
 
     before: str
     files: Mapping[str, str] = field(default_factory=dict)
-    changed: Mapping[str, str | None] = field(default_factory=dict)
-    forward: str = "lambda x: x * FACTOR"
+    changed: Mapping[str, str] = field(default_factory=dict)
+    forward: str = "lambda x: x * FACTOR"  # it multiplies by what was found
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -102,23 +95,20 @@ UNKNOWN = {
 """Cases that say that they depend on more, or use what reads files unseen: they are lowered again in every session."""
 
 
-def _write(folder: Path, files: Mapping[str, str | None]) -> None:
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(exist_ok=True)
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        if text is not None and text.startswith("-> "):
+        if text.startswith("-> "):
             path.symlink_to(text.removeprefix("-> "))
-        elif text is not None:
+        else:
             path.write_text(text)
 
 
-def _records(folder: Path) -> Mapping[str, dict]:
+def _records(folder: Path) -> Mapping[str, Record]:
     (run,) = (folder / "runs").iterdir()
-    records = {}
-    for line in "".join(path.read_text() for path in run.glob("records-*.jsonl")).splitlines():
-        record = json.loads(line)
-        records[record["test"]["operator"]] = record
+    records = {record.test.operator: record for record in records_of(run) if record.test is not None}
     shutil.rmtree(folder / "runs")
     return records
 
@@ -137,17 +127,17 @@ def test_each_change_is_noticed_and_all_else_is_found(tmp_path: Path) -> None:
     cache = {"ETHOS_HIL_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": ""}
     variables = cache | {key: value for attack in everything.values() for key, value in attack.variables.items()}
 
-    def run(*names: str, environment: Mapping[str, str] = cache) -> tuple[str, Mapping[str, dict]]:
+    def run(*names: str, environment: Mapping[str, str] = cache) -> tuple[str, Mapping[str, Record]]:
         result = session(tmp_path, "--suffix", "MI", *names, root=tmp_path, environment=environment)
         assert result.status == 0, result.output
         return result.output, _records(tmp_path)
 
-    def digests(records: Mapping[str, dict]) -> dict[str, str]:
-        return {name: record["artifact"]["sha256"] for name, record in records.items()}
+    def digests(records: Mapping[str, Record]) -> dict[str, str]:
+        return {name: record.artifact.sha256 for name, record in records.items() if record.artifact is not None}
 
     known = [*ATTACKS, "control"]
     output, first = run(*known, *UNKNOWN)
-    noted = [name for name, record in first.items() if any("lowered again" in note for note in record["notes"])]
+    noted = [name for name, record in first.items() if any("lowered again" in note for note in record.notes)]
     assert noted == ["fresh"]
     assert "lowered again, as in every session: 1 test; fresh_one: " in output
     before = digests(first)

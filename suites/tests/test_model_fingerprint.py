@@ -22,22 +22,16 @@ from ethos_hil.lowering.made_from.model_fingerprint import (
     read_at_import,
     state_of,
 )
-from ethos_hil.suites.tests.session import session
+
+IMPORTED = {"__init__.py", "conftest.py", "test_net.py", "net.py", "layers.py"}
 
 
 @pytest.fixture
-def watching() -> Iterator[None]:
-    """Watch as a session that declares something does."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Watch a package whose test file imports a model, which imports its layers, as a session that declares does."""
     before = WATCH.on
     WATCH.begin()
     WATCH.end_of_collection(declared=True)
-    yield
-    WATCH.end_of_collection(declared=before)
-
-
-@pytest.fixture
-def project(watching: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a package whose test file imports a model, which imports its layers relatively."""
     package = tmp_path / "proj"
     package.mkdir()
     files = {
@@ -55,6 +49,7 @@ def project(watching: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name in files:
         importlib.import_module(f"proj.{name.removesuffix('.py')}" if name != "__init__.py" else "proj")
     yield package
+    WATCH.end_of_collection(declared=before)
     for name in [name for name in sys.modules if name.split(".")[0] == "proj"]:
         del sys.modules[name]
 
@@ -69,7 +64,7 @@ def unchanged(made_from: Fingerprint, project: Path) -> bool:
 
 def test_it_is_made_from_what_its_file_imports_and_so_on(project: Path) -> None:
     made_from = fingerprint([project / "test_net.py"])
-    assert names(made_from, project) == {"__init__.py", "conftest.py", "test_net.py", "net.py", "layers.py"}
+    assert names(made_from, project) == IMPORTED
     ours = {Path(path).name for path in made_from.files if Path(path).is_relative_to(SUITES)}
     assert {"build.py", "case.py"} <= ours
     assert not any("site-packages" in path for path in made_from.files)
@@ -103,34 +98,24 @@ def test_a_change_of_any_of_them_is_noticed(project: Path, changed: str) -> None
     assert not unchanged(made_from, project)
 
 
-def test_data_that_is_read_counts(project: Path) -> None:
-    weights = project / "weights.bin"
-    weights.write_bytes(b"1")
+def test_data_that_is_read_counts_and_what_is_written_or_a_pipe_does_not(project: Path) -> None:
+    (project / "network.txt").write_text("")
+    (project / "weights.bin").write_bytes(b"1")  # native code may read it, as Python reads the file beside it
     with WATCH.building() as built:
-        weights.read_bytes()
-    made_from = fingerprint([project / "test_net.py"], built)
-    assert "weights.bin" in names(made_from, project)
-    weights.write_bytes(b"2")
-    assert not unchanged(made_from, project)
-
-
-def test_what_is_written_is_not_read(project: Path) -> None:
-    with WATCH.building() as built:
+        (project / "network.txt").read_bytes()
         (project / "log.txt").write_text("")
-        os.close(os.open(project / "log.bin", os.O_WRONLY | os.O_CREAT))
+        os.close(os.open(project / "log.dat", os.O_WRONLY | os.O_CREAT))
         with tempfile.NamedTemporaryFile(dir=project, suffix=".tmp"), (project / "new.txt").open("w+"):
             pass
-    assert not any(Path(path).suffix == ".tmp" for path in fingerprint([project / "test_net.py"], built).files)
-    assert not {"log.txt", "log.bin", "new.txt"} & names(fingerprint([project / "test_net.py"], built), project)
-
-
-def test_a_pipe_is_not_a_file_of_the_project(project: Path) -> None:
-    with WATCH.building() as built:
         reader, writer = os.pipe()
         os.close(writer)
         with os.fdopen(reader, "rb") as stream:
             stream.read()
-    assert not [path for path in fingerprint([project / "test_net.py"], built).files if "pipe:" in path]
+    made_from = fingerprint([project / "test_net.py"], built)
+    assert names(made_from, project) == {*IMPORTED, "network.txt", "weights.bin"}
+    assert not [path for path in made_from.files if "pipe:" in path]
+    (project / "weights.bin").write_bytes(b"2")
+    assert not unchanged(made_from, project)
 
 
 def test_a_file_that_was_changed_or_moved_since_the_session_began_is_not_trusted(project: Path, tmp_path: Path) -> None:
@@ -183,54 +168,13 @@ def test_the_values_of_variables_are_not_kept(project: Path, monkeypatch: pytest
     assert not unchanged(made_from, project)
 
 
-# A case whose code is not what its sources say fails: its digests would vouch for a program that no one wrote.
-
-
-CASES = """
-from ethos_hil.suites.declare.case import Operator, case, f32
-from factor_of_stale_bytecode import FACTOR
-
-operator = Operator("stale", aten=("mul.Tensor",), cases=(case("one", lambda x: x * FACTOR, f32(1, 4)),))
-"""
-WRITES = {"PYTHONDONTWRITEBYTECODE": ""}
-
-
-def write(path: Path, text: str) -> Path:
-    """Write a file whose time is always the same, as in an archive."""
-    path.write_text(text)
-    os.utime(path, (1_000_000_000, 1_000_000_000))
-    return path
-
-
 def test_pytest_checks_the_digest_of_what_it_rewrote(tmp_path: Path) -> None:
     """So what it keeps of a test module is never older than the module, and we need not look at it."""
-    path = write(tmp_path / "test_rewritten.py", "def test():\n    assert 1 == 1\n")
+    path = tmp_path / "test_rewritten.py"
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(tmp_path), str(path)]
-    variables = {**os.environ, **WRITES}
-    assert subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True).returncode == 0
-    assert list((tmp_path / "__pycache__").glob("*-pytest-*.pyc")), "pytest keeps it elsewhere"
-    write(path, "def test():\n    assert 1 == 2\n")
-    assert subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True).returncode == 1
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-def test_a_case_of_old_bytecode_fails_and_is_not_kept(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    write(tmp_path / "test_stale.py", CASES)
-    factor = write(tmp_path / "factor_of_stale_bytecode.py", "FACTOR = 2.0\n")
-    variables = {**WRITES, "ETHOS_HIL_CACHE": str(tmp_path / "cache")}
-
-    def verdicts() -> list[str]:
-        result = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
-        return list(result.verdicts.values())
-
-    assert verdicts() == ["verified"]
-    write(factor, "FACTOR = 0.5\n")
-    result = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
-    ((_, test),) = result.tests.items()
-    assert test.verdict == "failed"
-    assert "factor_of_stale_bytecode.py says now" in test.text
-    for bytecode in (tmp_path / "__pycache__").iterdir():
-        bytecode.unlink()
-    assert verdicts() == ["verified"]
+    variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    for number, status in ((1, 0), (2, 1)):
+        path.write_text(f"def test():\n    assert 1 == {number}\n")
+        os.utime(path, (1_000_000_000, 1_000_000_000))  # as in an archive
+        assert subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True).returncode == status
+        assert list((tmp_path / "__pycache__").glob("*-pytest-*.pyc")), "pytest keeps it elsewhere"

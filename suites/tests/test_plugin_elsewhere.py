@@ -6,22 +6,14 @@ import json
 
 import pytest
 
-from ethos_hil.suites.tests.session import SAMPLE
-from ethos_hil.suites.tests.test_selection import HEAVY, UNWANTED, USAGE
+from ethos_hil.suites.tests.test_selection import DECLARED, HEAVY, UNWANTED, USAGE
 
 pytest_plugins = "pytester"
 
 LIGHT = {
-    "ethos_hil",
-    "ethos_hil.results",
-    "ethos_hil.results.store",
-    "ethos_hil.suites",
-    "ethos_hil.suites.plugin",
-    "ethos_hil.suites.plugin.hooks",
-    "ethos_hil.suites.plugin.options",
-    "ethos_hil.lowering",
-    "ethos_hil.lowering.made_from",
-    "ethos_hil.lowering.made_from.file_watch",
+    *("ethos_hil", "ethos_hil.results", "ethos_hil.results.store", "ethos_hil.suites", "ethos_hil.suites.plugin"),
+    *("ethos_hil.suites.plugin.hooks", "ethos_hil.suites.plugin.options"),
+    *("ethos_hil.lowering", "ethos_hil.lowering.made_from", "ethos_hil.lowering.made_from.file_watch"),
 }
 """The only modules of this package that a session of another project imports."""
 CONFTEST = """
@@ -88,10 +80,8 @@ def test_a_test_that_took_its_worker_with_it_before_any_verdict_is_counted(pytes
     """The controller collects nothing. It learns from the next test that this session states verdicts."""
     pytester.makepyfile(
         test_dies="""
-import os
-
 def test_dies_BI():
-    os._exit(3)
+    __import__("os")._exit(3)
 
 def test_lives_BI(record_property):
     record_property("verdict", "verified")
@@ -103,8 +93,7 @@ def test_lives_BI(record_property):
 
 
 def test_what_is_declared_beside_them_says_whose_the_options_are(elsewhere: pytest.Pytester) -> None:
-    declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
-    elsewhere.makepyfile(test_sample=declared)
+    elsewhere.makepyfile(test_sample=DECLARED)
     result = elsewhere.runpytest_subprocess("test_sample.py")
     assert result.ret != 0
     message = "another plugin or a conftest.py has options of the same name: --target, --runs"
@@ -116,8 +105,7 @@ def test_what_is_declared_beside_them_says_whose_the_options_are(elsewhere: pyte
 
 def test_without_autoload_it_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
-    pytester.makepyfile(test_sample=declared)
+    pytester.makepyfile(test_sample=DECLARED)
     for plugin in ("ethos_hil", "ethos_hil.suites.plugin.hooks"):
         result = pytester.runpytest_subprocess("--collect-only", "-q", "-p", plugin, "--suffix", "U55_BI")
         assert [line for line in result.outlines if "::" in line] == [

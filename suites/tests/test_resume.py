@@ -1,4 +1,4 @@
-"""Run folders that sessions share: shards of cases, and sessions that go on where another one was killed."""
+"""Run folders that sessions share: sessions that go on where another one was killed, and parts of a plan."""
 
 from __future__ import annotations
 
@@ -60,25 +60,6 @@ def test_what_has_a_whole_record_is_not_run_again(tmp_path: Path) -> None:
     assert {(test.operator, test.profile) for test in chosen.tests} == {("plus", "MI"), ("plus", "BI")}
 
 
-def test_each_case_is_in_one_shard_with_all_its_profiles(tmp_path: Path) -> None:
-    def chosen(*arguments: str) -> set[str]:
-        options = ("suites/ops/test_elementwise.py", "--collect-only", "-q", "-p", "no:randomly", *arguments)
-        result = session(tmp_path, *options, "--run-name=none")
-        assert result.status == 0, result.output
-        assert read_selection(tmp_path / "runs/none", "") is None, "nothing was to run"
-        return {line for line in result.output.splitlines() if "::" in line}
-
-    whole = chosen()
-    shards = [chosen(f"--shard={number}/3") for number in (1, 2, 3)]
-    assert set.union(*shards) == whole
-    assert sum(map(len, shards)) == len(whole)
-    assert min(map(len, shards)) > len(whole) / 6
-    cases = [{name.removesuffix(suffix) for name in shard for suffix in ("_U55_BI", "_U65_BI", "_U85_BI")
-              if name.endswith(suffix)} for shard in shards]  # fmt: skip
-    assert not cases[0] & cases[1]
-    assert not cases[1] & cases[2]
-
-
 PART = ("-p", "no:cacheprovider", "--runs=runs", "--run-name=night", "--run-part=p", "--suffix=MI")
 FUNCTIONS = "def test_a_MI(): pass\ndef test_b_MI(): pass\ndef test_c(): pass\n"
 
@@ -91,8 +72,8 @@ def test_a_test_whose_teardown_failed_is_run_again(pytester: pytest.Pytester) ->
     night = RunFolder(pytester.path / "runs", name="night")
     for case in "ab":
         test = SuiteTest(f"test_plus.py::test_plus_{case}_MI", "plus", case, "MI", "")
-        record = Record(verdict=Verdict.VERIFIED, model="plus", npu="", target=TargetInfo("none", "none", ""),
-                    test=test, versions=versions())  # fmt: skip
+        target = TargetInfo("none", "none", "")
+        record = Record(Verdict.VERIFIED, model="plus", npu="", target=target, test=test, versions=versions())
         night.append(record, part="p")
     arguments = (*PART, "--resume", "--co", "-q")
     assert "not run again: 2" in pytester.runpytest_inprocess(*arguments).stdout.str()
@@ -138,21 +119,12 @@ def test_what_a_part_leaves_out_is_kept(pytester: pytest.Pytester) -> None:
     assert chosen.left_out == LeftOut(("test_a.py::test_c",), ("test_a.py::test_b_MI",), 3, ("empty",))
 
 
-@pytest.mark.parametrize(
-    ("ini", "foreign"),
-    [
-        ("--compile-only", ["--compile-only"]),
-        ("--one-in 9 --suffix BI", ["--suffix", "--one-in"]),
-        ("--strict-waits", []),
-    ],
-)
-def test_a_part_of_a_plan_takes_no_options_from_elsewhere(
-    pytester: pytest.Pytester, ini: str, foreign: list[str]
-) -> None:
+def test_a_part_of_a_plan_takes_no_options_from_elsewhere(pytester: pytest.Pytester) -> None:
     """Else addopts decide what a night runs, such as nothing: it only compiles."""
-    pytester.makeini(f"[pytest]\naddopts = {ini}\n")
     pytester.makepyfile(test_a=FUNCTIONS)
+    pytester.makeini("[pytest]\naddopts = --strict-waits\n")
+    assert pytester.runpytest_inprocess(*PART).ret == 0
+    pytester.makeini("[pytest]\naddopts = --compile-only --one-in 9 --suffix BI\n")
     result = pytester.runpytest_inprocess(*PART)
-    assert result.ret == (USAGE if foreign else 0)
-    if foreign:
-        result.stderr.fnmatch_lines(f"ERROR: the nightly does not ask for {', '.join(foreign)}: take it out of *")
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines("ERROR: the nightly does not ask for --suffix, --compile-only, --one-in: take it out*")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
+import py_compile
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.asking import TESTING, again
-from ethos_hil.base.errors import TargetError
+from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.record import Record, SuiteTest
 from ethos_hil.base.testing.recorded import Recorded
@@ -21,7 +23,7 @@ from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.verify import Comparison
-from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.artifact import Delegate, NpuOp
 from ethos_hil.lowering.cache.contents import CacheContents
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.made_from.model_fingerprint import Found, find_artifact, read_at_import
@@ -34,35 +36,28 @@ from ethos_hil.suites.trial import declared
 from ethos_hil.suites.trial.declared import DeclaredCase
 from ethos_hil.suites.trial.run_trial import Trial
 
-Change = Callable[[tuple[NpuOp, ...]], tuple[NpuOp, ...]]
+Change = Callable[[tuple[Delegate, ...]], tuple[Delegate, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Remapped(DeclaredCase):
-    """A test whose artifact comes with another delegate map."""
+class Changed(DeclaredCase):
+    """A test whose artifact comes with other delegates."""
 
     change: Change = tuple
 
     def lower(self, memory_mode: str | None, cache: Cache) -> Found:
         result = super().lower(memory_mode, cache)
-        delegates = [
-            dataclasses.replace(delegate, npu_ops=self.change(delegate.npu_ops))
-            for delegate in result.artifact.delegates
-        ]
-        return Found(dataclasses.replace(result.artifact, delegates=tuple(delegates)), result.made_from)
+        delegates = self.change(result.artifact.delegates)
+        return Found(dataclasses.replace(result.artifact, delegates=delegates), result.made_from)
 
 
 def came_of(change: Change) -> Record:
-    case = sample.plus.cases[1]
-    return Trial(Remapped(parse("U55_BI"), SAMPLE, sample.plus, case, change), ANY_TEST).run()
+    return Trial(Changed(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1], change), ANY_TEST).run()
 
 
-class Left(Remapped):
-    """A test of whose program nothing is delegated."""
-
-    def lower(self, memory_mode: str | None, cache: Cache) -> Found:
-        result = super().lower(memory_mode, cache)
-        return Found(dataclasses.replace(result.artifact, delegates=()), result.made_from)
+def mapped(change: Callable[[tuple[NpuOp, ...]], tuple[NpuOp, ...]]) -> Change:
+    """Return what gives each delegate another map."""
+    return lambda delegates: tuple(dataclasses.replace(one, npu_ops=change(one.npu_ops)) for one in delegates)
 
 
 def broken(*_: object, **__: object) -> None:
@@ -72,11 +67,10 @@ def broken(*_: object, **__: object) -> None:
 def test_what_is_not_right_in_every_respect_fails(monkeypatch: pytest.MonkeyPatch, recorded: Recorded) -> None:
     """Every NPU operation must be mapped; that nothing is delegated must be declared; and a verdict is on something."""
     assert came_of(tuple).verdict == "verified"
-    left = Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1])
     records = {
-        "without an operator": came_of(lambda ops: tuple(dataclasses.replace(op, aten_ops=()) for op in ops)),
-        "without a row": came_of(lambda ops: ops[:-1]),
-        "without a delegate": Trial(left, ANY_TEST).run(),
+        "without an operator": came_of(mapped(lambda ops: tuple(dataclasses.replace(op, aten_ops=()) for op in ops))),
+        "without a row": came_of(mapped(lambda ops: ops[:-1])),
+        "without a delegate": came_of(lambda delegates: ()),
     }
     with monkeypatch.context() as nothing:
         nothing.setattr("ethos_hil.harness.verdict.findings.verify", lambda *_, **__: Comparison(()))
@@ -103,40 +97,46 @@ def test_a_wrong_firmware_is_known_before_anything_is_lowered(
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: Path) -> None:
-    test = DeclaredCase(parse("BI"), SAMPLE, sample.plus, sample.plus.cases[1])
-    cache, place, key = Cache(tmp_path), f"{SAMPLE}::{test.name}", test.memo_key(None)
-    result = test.lower(None, cache)
-    assert not [path for path in result.made_from.files if path.startswith(str(tmp_path))], (
-        "the cache is not part of the model"
-    )
-    memo = find_artifact(cache, place, key, read_at_import(test.origins))
-    assert memo is not None
-    assert memo.artifact.key == result.artifact.key
-    CacheContents(tmp_path).trim(0)
-    assert find_artifact(cache, place, key, read_at_import(test.origins)) is None
-    assert test.lower(None, cache).artifact.pte == result.artifact.pte
-    assert find_artifact(cache, place, key, read_at_import(test.origins)) is not None
-
-
-def test_what_is_kept_of_a_case_is_kept_for_the_code_that_makes_its_module(
+def test_a_case_is_found_while_the_cache_has_it_and_the_code_that_makes_its_module_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`harness.declared`, which the fingerprint of a model does not cover."""
+    """The latter is `harness.declared`, which the fingerprint of a model does not cover."""
     test = DeclaredCase(parse("BI"), SAMPLE, sample.plus, sample.plus.cases[1])
     cache, place = Cache(tmp_path), f"{SAMPLE}::{test.name}"
 
-    def kept() -> bool:
-        return find_artifact(cache, place, test.memo_key(None), read_at_import(test.origins)) is not None
+    def kept() -> str | None:
+        found = find_artifact(cache, place, test.memo_key(None), read_at_import(test.origins))
+        return None if found is None else found.artifact.key
 
     monkeypatch.setattr(declared, "is_declared_unchanged", lambda: False)
     test.lower(None, cache)
-    assert not kept(), "the code was changed while the session ran"
+    assert kept() is None, "the code was changed while the session ran"
     monkeypatch.undo()
-    test.lower(None, cache)
-    assert kept()
+    result = test.lower(None, cache)
+    assert kept() == result.artifact.key
+    assert not [path for path in result.made_from.files if path.startswith(str(tmp_path))], "the cache is no part of it"
+    CacheContents(tmp_path).trim(0)
+    assert kept() is None
+    assert test.lower(None, cache).artifact.pte == result.artifact.pte
+    assert kept() == result.artifact.key
     monkeypatch.setattr(declared, "declared_digest", lambda: "another")
-    assert not kept()
+    assert kept() is None
+
+
+def test_a_case_of_old_bytecode_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its digests would vouch for a program that no one wrote."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "test_stale.py").write_text("import factor_of_stale_bytecode\n")
+    factor = tmp_path / "factor_of_stale_bytecode.py"
+    for text in ("FACTOR = 2.0\n", "FACTOR = 0.5\n"):
+        factor.write_text(text)
+        os.utime(factor, (1_000_000_000, 1_000_000_000))  # as in an archive
+        if text.startswith("FACTOR = 2"):
+            py_compile.compile(str(factor))
+    test = DeclaredCase(parse("BI"), tmp_path / "test_stale.py", sample.plus, sample.plus.cases[1])
+    with pytest.raises(UsageError, match=r"factor_of_stale_bytecode\.py says now"):
+        test.lower(None, Cache(tmp_path / "cache"))
+    assert not list(tmp_path.glob("cache/*/cases/*"))
 
 
 # A test's record asks again exactly what its session asked: NPU profiles, MI and BI alike.
@@ -176,12 +176,8 @@ def test_the_command_asks_the_same(profile: str, name: str | None) -> None:
     assert asked_by(again(record.asked)).digest == record.asked.digest
 
 
-def test_a_test_that_was_only_compiled_is_only_compiled_again() -> None:
+def test_a_test_that_was_only_compiled_is_only_compiled_again_and_one_of_the_reference_has_no_target() -> None:
     line = again(record_of("U55_BI", options.question_of({}, compile_only=True)).asked)
     assert line.endswith(" --compile-only")
     assert asked_by(line).target == "none"
-
-
-def test_a_test_of_the_reference_has_no_target() -> None:
-    line = again(record_of("MI", ANY_TEST.but(target="corstone-300")).asked)
-    assert line == f"pytest {ID.format('MI')}"
+    assert again(record_of("MI", ANY_TEST.but(target="corstone-300")).asked) == f"pytest {ID.format('MI')}"

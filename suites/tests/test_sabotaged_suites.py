@@ -87,10 +87,3 @@ def test_green_turns_red_without_the_reference_model_or_with_an_npu_of_zeros(tmp
     assert_all_red(sabotaged(tmp_path, "no-reference", chosen), chosen, "no-reference")
     on_npu = listed(*NPUS)
     assert_all_red(sabotaged(tmp_path, "wrong-answer", on_npu), on_npu, "mismatch")
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-def test_a_missing_reference_model_is_red_from_the_start(tmp_path: Path) -> None:
-    chosen = listed("U55_BI", "BI", cases=["plus_itself"])
-    assert_all_red(sabotaged(tmp_path, "no-reference", chosen, cache=tmp_path / "cache"), chosen, "no-reference")

@@ -8,26 +8,20 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.results.selection import read_selection
 from ethos_hil.suites.declare.profile import PROFILES
 from ethos_hil.suites.tests.session import ROOT, SAMPLE, session
 
 pytest_plugins = "pytester"
 
 HEAVY = (
-    "torch",
-    "executorch",
-    "numpy",
-    "pandas",
-    "sklearn",
-    "skimage",
-    "PIL",
-    "ethosu",
-    "rich",
+    *("torch", "executorch", "numpy", "pandas", "sklearn", "skimage", "PIL", "ethosu", "rich"),
     "ethos_hil.harness.run",
 )
 PROBE = f"""
@@ -40,22 +34,18 @@ def pytest_collection_finish(session):
 """
 UNWANTED = "-p no:anyio -p no:hydra_pytest -p no:hypothesispytest -p no:kgb"
 """As in pyproject.toml."""
+DECLARED, _, _ = SAMPLE.read_text().partition("DEFECT = ")
 USAGE = 4
 """pytest's exit status for a command line that it cannot use."""
 
 
-def probed(folder: Path, *arguments: str | Path) -> tuple[list[str], list[str]]:
-    """Return the modules of HEAVY that collecting imported, and the tests that it found."""
-    (folder / "probe.py").write_text(PROBE.replace('"probe.json"', repr(str(folder / "probe.json"))))
-    result = session(folder, "--collect-only", "-q", "-p", "probe", *arguments, environment={"PYTHONPATH": str(folder)})
-    assert result.status == 0, result.output
-    loaded, tests = json.loads((folder / "probe.json").read_text())
-    return loaded, tests
-
-
 def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -> None:
     """This keeps it below 1.5 seconds."""
-    loaded, tests = probed(tmp_path, "suites")
+    (tmp_path / "probe.py").write_text(PROBE.replace('"probe.json"', repr(str(tmp_path / "probe.json"))))
+    path = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}
+    result = session(tmp_path, "--collect-only", "-q", "-p", "probe", "suites", environment=path)
+    assert result.status == 0, result.output
+    loaded, tests = json.loads((tmp_path / "probe.json").read_text())
     assert not loaded
     assert {test.split("/")[1] for test in tests} == {"ops", "models"}
     for profile in PROFILES:
@@ -81,8 +71,7 @@ def test_make_test_names_all_of_them() -> None:
 @pytest.fixture
 def sample(pytester: pytest.Pytester) -> pytest.Pytester:
     """Return a folder with the sample's declarations, and a function whose name ends in a profile."""
-    declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
-    pytester.makepyfile(test_sample=declared + "\n\ndef test_function_U55_BI():\n    pass\n")
+    pytester.makepyfile(test_sample=DECLARED + "\n\ndef test_function_U55_BI():\n    pass\n")
     pytester.makeini(f"[pytest]\naddopts = -p no:cacheprovider {UNWANTED} --runs runs\n")
     return pytester
 
@@ -108,16 +97,22 @@ def test_without_options_everything_is_run(sample: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize(
     ("suffixes", "profiles"),
-    [
-        (["BI"], ["BI"]),
-        (["INT"], ["BI"]),
-        (["fp"], ["MI"]),
-        (["U85_BI"], ["U85_BI"]),
-        (["MI", "U65_BI"], ["MI", "U65_BI"]),
-    ],
+    [("BI", ["BI"]), ("INT", ["BI"]), ("fp", ["MI"]), ("U85_BI", ["U85_BI"]), ("MI U65_BI", ["MI", "U65_BI"])],
 )
-def test_a_suffix_is_exact_and_repeatable(sample: pytest.Pytester, suffixes: list[str], profiles: list[str]) -> None:
-    assert set(names(sample, *(f"--suffix={suffix}" for suffix in suffixes))) == cases(profiles)
+def test_a_suffix_is_exact_and_repeatable(sample: pytest.Pytester, suffixes: str, profiles: list[str]) -> None:
+    assert set(names(sample, *(f"--suffix={suffix}" for suffix in suffixes.split()))) == cases(profiles)
+
+
+def test_each_case_is_in_one_shard_with_all_its_profiles(sample: pytest.Pytester) -> None:
+    declared = "from ethos_hil.suites.declare.case import Operator, case, f32\n"
+    declared += 'many = Operator("many", aten=(), cases=tuple(case(f"c{n}", abs, f32(1)) for n in range(30)))\n'
+    sample.makepyfile(test_sample=declared)
+    shards = [names(sample, "--run-name=none", f"--shard={number}/3") for number in (1, 2, 3)]
+    assert sorted(chain(*shards)) == sorted(names(sample))
+    assert min(map(len, shards)) > 30 * len(ALL) / 6
+    for shard in shards:
+        assert set(shard) == cases(ALL, sorted({"_".join(name.split("_")[1:3]) for name in shard}))
+    assert read_selection(sample.path / "runs/none", "") is None, "nothing was to run"
 
 
 def test_every_nth_case_is_taken_with_all_its_profiles(sample: pytest.Pytester) -> None:

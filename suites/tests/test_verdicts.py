@@ -12,10 +12,11 @@ import pytest
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.campaign.recorded import records_of
+from ethos_hil.harness.testing.command import assert_one_clear_line, run_command
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.export.runs import junit
 from ethos_hil.results.run_results import read_results
-from ethos_hil.results.store import StoredRecord, read
 from ethos_hil.suites.plugin.pytest_items import line_of
 from ethos_hil.suites.tests.sabotage import VARIABLE
 from ethos_hil.suites.tests.session import SAMPLE, Session, session
@@ -34,44 +35,34 @@ def lowered(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def records(folder: Path) -> dict[str, Record]:
     """Return the kept records, by the end of the test's id."""
-    own = [item.record for item in read(folder / "runs") if isinstance(item, StoredRecord)]
-    return {record.test.id.partition("::")[2]: record for record in own if record.test is not None}
+    (run,) = (folder / "runs").iterdir()
+    return {record.test.id.partition("::")[2]: record for record in records_of(run) if record.test is not None}
 
 
-def ends_of(document: ET.Element) -> dict[tuple[str, str], str]:
-    """Return how each test case of JUnit's XML ended, by class name and name without the NPU."""
-    ends = ("failure", "error", "skipped")
-    return {
-        (case.attrib["classname"], case.attrib["name"].partition("[")[0]): "".join(
-            name for name in ends if case.find(name) is not None
-        )
-        for case in document.iter("testcase")
-    }
-
-
-def assert_that_the_export_says_the_same(folder: Path, *ends: str) -> None:
-    """Compare what we write of a session's records with what pytest has written of its tests.
-
-    Args:
-        folder: the session's.
-        ends: how its tests ended, sorted, so that none is compared with itself.
-    """
-    results = read_results(sorted((folder / "runs").iterdir()))
-    ours, theirs = ET.fromstring(junit.write(results, None)), ET.parse(folder / "junit.xml").getroot()
-    assert sorted(ends_of(theirs).values()) == list(ends)
-    assert ends_of(ours) == ends_of(theirs)
-    for case in ours.iter("testcase"):
+def told_of_tests(document: ET.Element) -> dict[tuple[str, str], list[str | None]]:
+    """Return how each test case of JUnit's XML ended and what is said of it, by class name and name without the NPU."""
+    answers = {}
+    for case in document.iter("testcase"):
         values = {element.attrib["name"]: element.attrib["value"] for element in case.iter("property")}
-        assert case.attrib["name"].endswith(f"[{values['npu']}]")
-        (twin,) = (other for other in theirs.iter("testcase") if case.attrib["name"].startswith(other.attrib["name"]))
-        assert float(case.attrib["time"]) <= float(twin.attrib["time"]) + 0.001, "what pytest does is not in it"
-        twin_values = {element.attrib["name"]: element.attrib["value"] for element in twin.iter("property")}
-        same = ("verdict", "operator", "case", "profile", "npu", "target", "kind", "defect", "source")
-        assert [values.get(name) for name in same] == [twin_values.get(name) for name in same]
-        for name in ("failure", "error"):
-            text, other = case.find(name), twin.find(name)
-            if text is not None and other is not None and text.text and other.text:
-                assert text.text.splitlines()[0] == other.text.splitlines()[0]
+        answer = [values.get(name) for name in ("verdict", "operator", "case", "profile", "npu", "target", "kind")]
+        answer += [values.get("defect"), values.get("source")]
+        for end in ("failure", "error", "skipped"):
+            for element in case.iter(end):
+                answer += [end, (element.text or "").partition("\n")[0] if end != "skipped" else ""]
+        answers[case.attrib["classname"], case.attrib["name"].partition("[")[0]] = answer
+    return answers
+
+
+def assert_that_the_export_says_the_same(folder: Path) -> None:
+    """Compare what we write of a session's records with what pytest has written of its tests."""
+    ours = ET.fromstring(junit.write(read_results(sorted((folder / "runs").iterdir())), None))
+    theirs = ET.parse(folder / "junit.xml").getroot()
+    assert told_of_tests(ours) == told_of_tests(theirs)
+    seconds = [
+        {case.attrib["name"].partition("[")[0]: float(case.attrib["time"]) for case in document.iter("testcase")}
+        for document in (ours, theirs)
+    ]
+    assert all(seconds[0][name] <= seconds[1][name] + 0.001 for name in seconds[0]), "what pytest does is not in it"
 
 
 def explanation(result: Session, name: str) -> list[str]:
@@ -95,36 +86,32 @@ def told(result: Session) -> str:
     return "\n".join([f"status {result.status}", *tests, *table, last])
 
 
-def test_what_agrees_with_the_reference_is_verified(tmp_path: Path, recorded: Recorded) -> None:
-    result = session(tmp_path, SAMPLE, "-k", "plus and u55")
+def test_every_test_has_its_verdict_and_its_record(tmp_path: Path, recorded: Recorded) -> None:
+    """A defect upstream is told apart, and held to what is declared."""
+    result = session(tmp_path, SAMPLE, "-k", "u55", "--artifacts", tmp_path / "kept")
     recorded.check(told(result))
     by_name = records(tmp_path)
     assert by_name.keys() == result.tests.keys()
-    assert_that_the_export_says_the_same(tmp_path, "", "")
-    for record in by_name.values():
-        assert record.verdict == "verified"
+    assert_that_the_export_says_the_same(tmp_path)
+    for name, record in by_name.items():
+        assert record.verdict == result.tests[name].verdict
         assert record.test is not None
-        assert (record.test.operator, record.test.profile) == ("plus", "U55_BI")
+        assert name == f"test_{record.test.operator}_{record.test.case}_{record.test.profile}"
         file, _, line = record.test.source.rpartition(":")
         assert f'"{record.test.case}"' in (SAMPLE.parents[2] / file).read_text().splitlines()[int(line) - 1]
+    assert "addition is not a convolution (https://example.org/1)" in result.tests["test_flawed_known_U55_BI"].text
+    kept = {path.name for path in (tmp_path / "kept/suites/tests/sample").iterdir()}
+    assert kept == {"wrong_operator_U55_BI", "mended_since_U55_BI"}
 
 
 def test_what_is_only_compiled_never_counts_as_passed(tmp_path: Path, recorded: Recorded) -> None:
     result = session(tmp_path, SAMPLE, "-k", "(plus or wrong) and u55", "--compile-only")
     recorded.check(told(result))
-    assert_that_the_export_says_the_same(tmp_path, "failure", "skipped", "skipped")
+    assert_that_the_export_says_the_same(tmp_path)
     assert "passed" not in result.output
     first, second = explanation(result, "test_wrong_operator_U55_BI")
     assert first.startswith("delegation: the delegate has no CONV2D, it has ")
     assert second == f"declared at: suites/tests/sample.py:{line_of(SAMPLE, 'wrong', 'operator')}"
-
-
-def test_a_defect_upstream_is_told_apart_and_held_to_what_is_declared(tmp_path: Path, recorded: Recorded) -> None:
-    result = session(tmp_path, SAMPLE, "-k", "(flawed or mended) and u55", "--artifacts", tmp_path / "kept")
-    recorded.check(told(result))
-    assert "addition is not a convolution (https://example.org/1)" in result.tests["test_flawed_known_U55_BI"].text
-    assert_that_the_export_says_the_same(tmp_path, "failure", "skipped")
-    assert [path.name for path in (tmp_path / "kept/suites/tests/sample").iterdir()] == ["mended_since_U55_BI"]
 
 
 def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fails(
@@ -134,7 +121,7 @@ def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fail
     result = session(tmp_path, SAMPLE, "-k", "itself and (u55 or u85)", "--target", "corstone-300")
     recorded.check(told(result))
     assert {name: record.verdict for name, record in records(tmp_path).items()} == result.verdicts
-    assert_that_the_export_says_the_same(tmp_path, "failure", "skipped")
+    assert_that_the_export_says_the_same(tmp_path)
     line = line_of(SAMPLE, "plus", "itself")
     assert f"SKIPPED [1] suites/tests/sample.py:{line}: the target corstone-300 cannot have" in result.output
 
@@ -201,4 +188,20 @@ def test_a_worker_that_dies_fails_its_test_and_loses_no_record(tmp_path: Path) -
     table = [line.split() for line in result.output.splitlines() if line.startswith("plus ")]
     assert table == [["plus", "2", "1V", "1F", "1V", "1F"]]
     assert records(tmp_path).keys() == {"test_plus_itself_U55_BI", "test_plus_itself_U65_BI"}
-    assert len({item.run for item in read(tmp_path / "runs") if isinstance(item, StoredRecord)}) == 1
+
+
+@pytest.mark.slow
+def test_a_test_of_a_suite_becomes_a_bundle_that_runs_again_without_the_suite(tmp_path: Path) -> None:
+    test = "test_plus_itself_U55_BI"
+    result = session(tmp_path, SAMPLE, "-k", "itself_U55 or itself_BI")
+    assert result.verdicts[test] == "verified", result.output
+    (run,) = (tmp_path / "runs").iterdir()
+    bundled = run_command("bundle", run, test, cwd=tmp_path)
+    assert bundled.status == 0, bundled.err
+    empty = {"ETHOS_HIL_CACHE": str(tmp_path / "empty")}
+    shown = run_command("run", "failure.zip", "--json", "r.json", "--runs", "other", cwd=tmp_path, environment=empty)
+    assert shown.status == 0, shown.err
+    assert "it ended as the run in failure.zip" in json.loads((tmp_path / "r.json").read_text())["notes"]
+    host = run_command("bundle", run, test.replace("U55_BI", "BI"), "-o", "host.zip", cwd=tmp_path)
+    assert_one_clear_line(host, 2, "ran on tosa_reference_model")
+    assert not (tmp_path / "host.zip").exists()

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from ethos_hil.base.testing.processes import alive, left_of
 from ethos_hil.suites.lab.crew import Crew
 
 
@@ -20,14 +16,12 @@ class Deeds:
     """A job whose items say what they do."""
 
     deeds: tuple[str, ...]
-    preparation: str = "fine"
 
     @property
     def count(self) -> int:
         return len(self.deeds)
 
     def prepare(self) -> Callable[[int], tuple[str, str]]:
-        do(self.preparation)
         return lambda item: (self.deeds[item], do(self.deeds[item]))
 
     def lost(self, item: int, reason: str) -> tuple[str, str]:
@@ -59,33 +53,3 @@ def test_an_item_that_is_lost_costs_no_other() -> None:
     assert "test_crew.py" in reasons["crash"]
     assert reasons["hang"] == "no end within 1 seconds"
     assert reasons["raise"].startswith("ZeroDivisionError: oh (test_crew.py:")
-
-
-def test_a_preparation_that_raises_or_crashes_loses_its_items_only() -> None:
-    results = list(Crew(1, 5.0).run([Deeds(("a", "b"), "raise"), Deeds(("c", "d"), "exit"), Deeds(("e",))]))
-    assert [name for name, _ in results] == list("abcde")
-    texts = dict(results)
-    assert texts["a"] == texts["b"]
-    assert texts["a"].startswith("preparing: ZeroDivisionError")
-    assert texts["c"] == texts["d"] == "the process ended with status 3: it said nothing"
-    assert texts["e"].startswith("by ")
-
-
-def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
-    program = (
-        "from ethos_hil.suites.lab.crew import Crew\n"
-        "from ethos_hil.suites.lab.tests.test_crew import Deeds\n"
-        "if __name__ == '__main__':\n"
-        "    for name, said in Crew(1, 100.0).run([Deeds(('a', 'hang'))]):\n"
-        "        print(said, flush=True)\n"
-    )
-    script = tmp_path / "starts_a_crew.py"
-    script.write_text(program)
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    worker = int(process.stdout.readline().removeprefix("by "))
-    assert alive(worker)
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    assert left_of([worker]) == []

@@ -1,6 +1,6 @@
 """Small networks of ordinary layers in many shapes, with seeded weights.
 
-Typical first networks on an Ethos-U: convolutions, depthwise and pointwise blocks, residual adds, gates, pools, dense
+Typical first networks on an Ethos-U: convolutions, depthwise and pointwise blocks, residual adds, pools, dense
 layers. None is trained; batch-normalisation statistics and weights are random, so that nothing is an identity.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.suites.models.layers import Residual
 
 Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
@@ -23,65 +24,17 @@ def conv(inputs: int, outputs: int, kernel: int = 3, *, stride: int = 1, groups:
     return nn.Sequential(layer, nn.BatchNorm2d(outputs), nn.ReLU())
 
 
-class Mean(nn.Module):
-    """Mean over height and width."""
-
-    def __init__(self, keepdim: bool = False) -> None:
-        super().__init__()
-        self.keepdim = keepdim
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the mean: [N, C, H, W] -> [N, C] or [N, C, 1, 1]."""
-        return x.mean((2, 3), keepdim=self.keepdim)
+def mean() -> nn.Module:
+    """Return the mean over height and width: [N, C, H, W] -> [N, C]."""
+    return module_of(lambda x: x.mean((2, 3)))
 
 
-class ChannelGate(nn.Module):
-    """body(x) * x: squeeze-and-excitation and similar gates."""
-
-    def __init__(self, body: nn.Module) -> None:
-        super().__init__()
-        self.body = body
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return an image of the shape of x."""
-        return self.body(x) * x
-
-
-class TwoInputs(nn.Module):
-    """(f(a) + g(b)) * g(b)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left = conv(3, 12)
-        self.right = nn.Sequential(nn.Conv2d(5, 12, 1), nn.Sigmoid())
-
-    def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Combine two images of one size."""
-        right = self.right(b)
-        return (self.left(a) + right) * right
-
-
-class TwoOutputs(nn.Module):
-    """Features and class probabilities."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.features = nn.Sequential(conv(3, 16, stride=2), conv(16, 24))
-        self.head = nn.Sequential(Mean(), nn.Linear(24, 7), nn.Softmax(-1))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return [N, 24, H/2, W/2] and [N, 7]."""
-        features = self.features(x)
-        return features, self.head(features)
-
-
-def squeeze_excite(channels: int) -> nn.Module:
-    """Return channel gates computed from global means."""
-    inner = max(channels // 4, 4)
-    return ChannelGate(
-        nn.Sequential(
-            Mean(keepdim=True), nn.Conv2d(channels, inner, 1), nn.ReLU(), nn.Conv2d(inner, channels, 1), nn.Sigmoid()
-        )
+def two_outputs() -> nn.Module:
+    """Return features and class probabilities: [N, 24, H/2, W/2] and [N, 7]."""
+    return keeping(
+        lambda module, x: (features := module.features(x), module.head(features)),
+        features=nn.Sequential(conv(3, 16, stride=2), conv(16, 24)),
+        head=nn.Sequential(mean(), nn.Linear(24, 7), nn.Softmax(-1)),
     )
 
 
@@ -112,17 +65,13 @@ class Stack:
         return module, batches[0], batches[1:]
 
 
-def _seq(*layers: nn.Module) -> nn.Sequential:
-    return nn.Sequential(*layers)
-
-
+_seq = nn.Sequential
 STACKS: dict[str, Stack] = {
     "plain": Stack(
-        lambda: _seq(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), Mean(), nn.Linear(16, 10)), ((1, 3, 16, 16),)
+        lambda: _seq(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), mean(), nn.Linear(16, 10)),
+        ((1, 3, 16, 16),),
     ),
-    "gated": Stack(lambda: _seq(conv(4, 24), squeeze_excite(24), conv(24, 8, 1)), ((1, 4, 12, 12),)),
-    "two_inputs": Stack(TwoInputs, ((1, 3, 10, 14), (1, 5, 10, 14))),
-    "two_outputs": Stack(TwoOutputs, ((1, 3, 18, 18),)),
+    "two_outputs": Stack(two_outputs, ((1, 3, 18, 18),)),
     "residual": Stack(
         lambda: _seq(
             conv(3, 16),

@@ -1,4 +1,4 @@
-"""The models match their descriptions, and each is sensitive to its inputs."""
+"""The models match their descriptions, each is sensitive to its inputs, and the demo agrees with the host."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
+from ethos_hil.suites import demo
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.models import efficientnet, test_models
 from ethos_hil.suites.models.layers import same
 from ethos_hil.suites.models.mlperf_tiny import WINDOWS, Autoencoder, DsCnn, MobileNetV1, ResNet8, fold
+from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, label
 from ethos_hil.suites.models.seeded import NOTE, seed
 
@@ -27,11 +29,13 @@ def build_model(model: Model) -> TorchModel:
 
 
 @pytest.mark.parametrize(
-    ("network", "total"), [(DsCnn, 24_908), (MobileNetV1, 221_794), (ResNet8, 78_666), (Autoencoder, 269_992)]
+    ("network", "total"),
+    [
+        *((DsCnn, 24_908), (MobileNetV1, 221_794), (ResNet8, 78_666), (Autoencoder, 269_992)),
+        (MobileNetV2, 3_538_984),
+    ],
 )
-def test_mlperf_tinys_models_have_as_many_parameters_as_the_originals_in_keras(
-    network: type[nn.Module], total: int
-) -> None:
+def test_models_have_as_many_parameters_as_the_originals_in_keras(network: type[nn.Module], total: int) -> None:
     """Keras counts the statistics of batch normalisation as parameters."""
     module = network()
     statistics = (value for key, value in module.named_buffers() if key.endswith(("running_mean", "running_var")))
@@ -83,12 +87,10 @@ def test_another_input_gives_another_answer(name: str) -> None:
 
 
 def test_same_padding_is_larger_below_and_to_the_right() -> None:
-    (layer,) = same((49, 10), (10, 4), stride=2)
-    assert isinstance(layer, nn.ZeroPad2d)
-    assert layer.padding == (1, 1, 4, 5)
-    (layer,) = same((96, 96), (3, 3), stride=2)
-    assert isinstance(layer, nn.ZeroPad2d)
-    assert layer.padding == (0, 1, 0, 1)
+    for size, kernel, padding in (((49, 10), (10, 4), (1, 1, 4, 5)), ((96, 96), (3, 3), (0, 1, 0, 1))):
+        (layer,) = same(size, kernel, stride=2)
+        assert isinstance(layer, nn.ZeroPad2d)
+        assert layer.padding == padding
     assert same((12, 12), (1, 1), stride=2) == []
 
 
@@ -106,3 +108,15 @@ def test_a_model_that_nobody_trained_says_so_in_its_records() -> None:
     assert build_model(MODELS["lstm"]).notes == (NOTE,)
     network = Autoencoder()
     assert not from_module(network, (torch.zeros(WINDOWS),)).notes
+
+
+def test_the_demo_agrees_on_every_digit(capfd: pytest.CaptureFixture[str]) -> None:
+    assert demo.main() == 0
+    printed = capfd.readouterr().out
+    assert printed.startswith("verified")
+    assert "host and device agree on 200 of 200 digits" in printed
+    accuracies = [line.split() for line in printed.splitlines() if line.startswith(("float", "quantised"))]
+    assert len(accuracies) == 3
+    for words in accuracies:
+        assert int(words[2]) >= 185, "the network has learnt its digits"
+    assert accuracies[1][2:] == accuracies[2][2:]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -19,6 +19,7 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module, load_model
+from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import PROFILES, parse
 from ethos_hil.suites.models import test_models, test_photographs
@@ -76,11 +77,8 @@ def test_nothing_is_missing_here() -> None:
 
 
 def test_the_session_says_why_and_is_not_red(tmp_path: Path) -> None:
-    declaring = """
-from ethos_hil.suites.declare.model_case import Model
-
-network = Model("network", "nowhere:nothing", requires=("no_such_package",))
-"""
+    declaring = "from ethos_hil.suites.declare.model_case import Model\n"
+    declaring += 'network = Model("network", "nowhere:nothing", requires=("no_such_package",))\n'
     (tmp_path / "test_network.py").write_text(declaring)
     result = session(tmp_path, "-rs", root=tmp_path)
     assert result.status == 0, result.output
@@ -98,23 +96,12 @@ LEFT = {
 }
 
 
-class Classifier(nn.Module):
-    """float32 [N, 16] -> the number of the likeliest of four classes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scores = nn.Linear(16, 4)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return int64 [N]."""
-        return self.scores(features).argmax(-1)
-
-
 @pytest.fixture(scope="module")
 def artifact() -> Artifact:
     torch.manual_seed(0)
     assert isinstance(U55.target, EthosU)
-    artifact = lower(from_module(Classifier(), (torch.randn(1, 16),), label="classifier"), U55.target)
+    classifier = keeping(lambda module, x: module.scores(x).argmax(-1), scores=nn.Linear(16, 4))
+    artifact = lower(from_module(classifier, (torch.randn(1, 16),), label="classifier"), U55.target)
     assert "aten::argmax.out" in artifact.cpu_ops
     return artifact
 

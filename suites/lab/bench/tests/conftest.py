@@ -11,7 +11,7 @@ from ethos_hil.harness.boards.loader import load, start
 from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.gdb.remote import GdbRemote, connect
 from ethos_hil.harness.socs.registry import find_soc
-from ethos_hil.harness.virtual.tests.conftest import assemble, firmware, make_image, qemu_processes
+from ethos_hil.harness.virtual.tests.conftest import firmware, make_image, qemu_processes
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 
 SOC = find_soc("corstone-300")
@@ -46,4 +46,4 @@ def run_elf(bench: BenchBoard, elf: bytes) -> None:
     start(remote, load(remote, elf, words=WORDS, vector_table=SOC.boot, soc=SOC))
 
 
-__all__ = ["assemble", "firmware", "make_image"]
+__all__ = ["firmware", "make_image"]

@@ -54,13 +54,6 @@ def test_every_number_has_its_ending_whatever_becomes_of_the_others(
     recorded.check(json.loads(file.read_text())["endings"][7:9], "written")
 
 
-def test_cases_without_a_finding_end_with_0_and_one_alone_is_shown(
-    capfd: pytest.CaptureFixture[str], recorded: Recorded
-) -> None:
-    damage(Numbers(), count=25, only=[3, 4], jobs=1, json_file=None)
-    recorded.check(plain(capfd.readouterr().out))
-
-
 def test_a_finding_keeps_the_fewest_steps_that_show_it() -> None:
     def examine(kept: Collection[int]) -> DamageEnding:
         finding = f"{len(kept)} steps" if {1, 3} <= set(kept) else "something else" if 3 in kept else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,8 +13,7 @@ from ethos_hil.harness.boards.loadable import StartPoint
 from ethos_hil.harness.gdb import stream
 from ethos_hil.harness.gdb.remote import GdbRemote
 from ethos_hil.harness.testing.gdb_peer import PeerTraits
-from ethos_hil.suites.lab.damage import loop, servers
-from ethos_hil.suites.lab.damage.loop import CRASHED
+from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.servers import (
     OUTCOMES,
     SUCCESS,
@@ -23,7 +21,6 @@ from ethos_hil.suites.lab.damage.servers import (
     ServerCase,
     Servers,
     examine,
-    examine_smallest,
 )
 
 CASES = 60
@@ -113,26 +110,3 @@ def test_what_is_broken_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     for (place, attribute), value in changes.items():
         monkeypatch.setattr(place, attribute, value)
     assert any(text.startswith(finding) for text in seen(trick, traits))
-
-
-def test_a_finding_is_shown_with_the_tricks_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "store", unverified)
-    several = case(PlannedTrick("between", 3, 0), PlannedTrick("forget", 8, 1), PlannedTrick("between", 9, 0))
-    ending = examine_smallest(several)
-    assert ending.finding == "success, and the program is not in memory"
-    assert ending.case.startswith("forget at 8 and every 1; ")
-
-
-def test_a_slow_end_and_an_error_without_the_server_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(servers, "LIMIT_SECONDS", 0.2)
-        assert "took 0.3 s" in examine(case(PlannedTrick("silence", 5, 0))).finding
-    make: Callable[..., Any] = servers.GdbRemote
-    monkeypatch.setattr(servers, "_NAME", "somebody else")
-    monkeypatch.setattr(servers, "GdbRemote", lambda stream, server, seconds: make(stream, server="x", seconds=seconds))
-    assert "an error does not name the server" in examine(case(PlannedTrick("close", 5, 0))).finding
-
-
-def test_a_worker_that_is_lost_is_found() -> None:
-    lost = Servers(1).lost(3, "no end within 20 seconds")
-    assert (lost.number, lost.outcome, lost.finding) == (3, CRASHED, "no end within 20 seconds")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.suites.lab.measure.mutants import firmware, hook, session
+from ethos_hil.suites.lab.measure.mutants import firmware, session
 from ethos_hil.suites.lab.measure.mutants.changes import change, draw, places, reasons, why_equivalent
 from ethos_hil.suites.lab.measure.mutants.command import FIRMWARE, ROOMS, ROOT
 from ethos_hil.suites.lab.measure.mutants.session import KILLED, MutationJob
@@ -39,9 +36,11 @@ def never_called():
     return 5
 '''
 TESTS = """
-import sys
+import gc, sys
 import pytest
 import ethos_hil_subject as subject
+
+gc.freeze()  # as torch's imports are
 
 def test_above():
     assert subject.above(4) and subject.above(0) and not subject.above(2)
@@ -102,24 +101,11 @@ def test_every_equivalent_mutant_is_one_that_can_be_drawn() -> None:
     assert why_equivalent(draw(ROOT, ["harness/link/frames.py"], 1, seed=1)[0]) == ""
 
 
-def test_functions_get_the_mutants_code_wherever_they_are_kept(tmp_path: Path) -> None:
-    file = tmp_path / "source.py"
-    file.write_text(SOURCE)
-    original = compile(SOURCE, str(file), "exec", dont_inherit=True)
-    module: dict[str, object] = {}
-    exec(original, module)
-    (mutant,) = [mutant for mutant in draw(tmp_path, ["source.py"], 99, 1) if mutant.line == 16][:1]
-    mutated = mutant.compiled(file.read_bytes(), str(file))
-    gc.freeze()  # as torch's imports are
-    assert hook.swap(original, mutated) == 1
-    assert module["inside"]() != 3  # type: ignore[operator]
-    assert gc.get_freeze_count() == hook.swap(original, original) == 0
-
-
-@pytest.fixture(scope="module")
-def fates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
-    """What became of all mutants of a source with three tests: fate and killer by place and change."""
-    root, folder = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("job")
+def test_what_the_tests_see_is_told_from_what_they_do_not(tmp_path: Path, recorded: Recorded) -> None:
+    """All mutants of a source with three tests: fate and killer by place and change."""
+    root, folder = tmp_path / "checkout", tmp_path / "job"
+    root.mkdir()
+    folder.mkdir()
     (root / "ethos_hil_subject.py").write_text(SOURCE)
     (root / "test_subject.py").write_text(TESTS)
     (root / "pytest.ini").write_text("[pytest]\n")
@@ -138,15 +124,10 @@ def fates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]
     command = [sys.executable, "-m", "pytest", *session.OPTIONS, "-s", "-p", session.__name__, "test_subject.py"]
     subprocess.run(command, cwd=root, env=environment, check=False, capture_output=True)
     result = json.loads((folder / "result.json").read_text())
-    return {
+    fates = {
         f"{fate['mutant']['line']}: {fate['mutant']['before']} -> {fate['mutant']['after']}": (fate["fate"], fate["by"])
         for fate in result["fates"]
     }
-
-
-def test_what_the_tests_see_is_told_from_what_they_do_not(
-    fates: dict[str, tuple[str, str]], recorded: Recorded
-) -> None:
     recorded.check({mutant: fate for mutant, (fate, _) in sorted(fates.items())})
     assert fates["4: 3 -> 4"] == (KILLED, "the process ended with 1")  # while it is imported: a pytest of its own
     assert fates["9: x == 7 -> False"] == (KILLED, "test_subject.py::test_another_process")

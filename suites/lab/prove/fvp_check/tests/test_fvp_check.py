@@ -15,6 +15,7 @@ from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.suites.lab.prove.fvp_check.command import main, without_user
 
 FVP = "FVP_Corstone_SSE-300_Ethos-U55"
+Capture = pytest.CaptureFixture[str]
 
 
 def run(out: Path, *, timeout: float = 60.0) -> None:
@@ -44,13 +45,9 @@ def test_on_a_launcher_everything_is_verified_and_cycles_are_equal(
         assert program["events"] == program["modelled_events"]
         assert len(program["events"]) == len(RunPlan(1, 1).events(0))
     folder = "corstone-300-ethos-u55-128"
-    assert {
-        *(f"{folder}/{name}" for name in ("version.txt", "list-params.txt", "tests.txt", "tests.jsonl")),
-        *(
-            f"{folder}/conv-3x3/{name}"
-            for name in ("command.txt", "console.txt", "uart.bin", "fvp.json", "virtual.json")
-        ),
-    } <= files.keys()
+    names = {"version.txt", "list-params.txt", "tests.txt", "tests.jsonl"}
+    names |= {f"conv-3x3/{name}" for name in ("command.txt", "console.txt", "uart.bin", "fvp.json", "virtual.json")}
+    assert {f"{folder}/{name}" for name in names} <= files.keys()
     assert b"ethosu.num_macs=" in files[f"{folder}/list-params.txt"]
     assert len(files[f"{folder}/linear/uart.bin"]) > 1000
     home = str(Path.home()).encode()
@@ -64,26 +61,23 @@ def test_the_users_home_and_name_are_replaced(monkeypatch: pytest.MonkeyPatch) -
     assert without_user(text) == cleaned
 
 
+SILENT = """[ "$1" = --version ] && echo "Fast Models [11.99.1]" && exit 0
+[ "$1" = --list-params ] && exit 1
+exec sleep 1000
+"""
+UNLICENSED = 'echo "License check failed!"\nexit 1\n'
+
+
 @pytest.mark.parametrize(
     ("script", "told", "programs"),
     [
-        (
-            '[ "$1" = --version ] && echo "Fast Models [11.99.1]" && exit 0\n'
-            '[ "$1" = --list-params ] && exit 1\nexec sleep 1000\n',
-            "timeout: no end within 1 s, before its first frame",
-            1,  # no further program is tried
-        ),
-        ('echo "License check failed!"\nexit 1\n', "licence: the FVP has no licence: License check failed!", 0),
+        (SILENT, "timeout: no end within 1 s, before its first frame", 1),  # no further program is tried
+        (UNLICENSED, "licence: the FVP has no licence: License check failed!", 0),
     ],
     ids=["silent", "without a licence"],
 )
 def test_an_fvp_that_runs_nothing_is_told_and_sent_too(
-    script: str,
-    told: str,
-    programs: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    script: str, told: str, programs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
     (tmp_path / FVP).write_text(f"#!/bin/sh\n{script}")
     (tmp_path / FVP).chmod(0o755)

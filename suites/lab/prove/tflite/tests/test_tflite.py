@@ -17,9 +17,8 @@ from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.tflite_graph import Generator, compile_tflite
-from ethos_hil.suites.lab.prove.conformance.check import CheckEnding
 from ethos_hil.suites.lab.prove.tflite import check
-from ethos_hil.suites.lab.prove.tflite.check import TfliteJob, TflmAnswer, run
+from ethos_hil.suites.lab.prove.tflite.check import run
 from ethos_hil.suites.lab.prove.tflite.command import RECORDED, outputs_digest
 from ethos_hil.suites.lab.prove.tflite.networks import NETWORKS
 
@@ -76,28 +75,6 @@ def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.
     monkeypatch.setattr(output, "curve_table", changed)
     forget()
     assert outputs_digest(run("lstm", network)[0]) != ANSWERS["lstm"]["outputs"]
-
-
-def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -> None:
-    name = "maximum int8"
-    data = compile_tflite(NETWORKS[name].tflite, EthosU.parse("ethos-u55-128"))
-    network = read_tflite(data, name).networks[0]
-    right = tuple(tuple(outputs) for outputs in run(name, network)[0])
-    wrong = (*right[:-1], tuple(output + 1 for output in right[-1]))
-    endings = [
-        TfliteJob(name, answer, ()).check("ethos-u55-128", Generator.REGOR).outcome
-        for answer in (TflmAnswer(right), TflmAnswer(wrong), TflmAnswer(problem="no kernel"))
-    ]
-    assert endings == [CheckEnding.EXACT, CheckEnding.MISMATCH, CheckEnding.NOT_COMPARABLE]
-
-
-def test_the_older_generator_compiles_a_second_network_as_the_first() -> None:
-    """In one process it would not: it keeps tables in global variables."""
-    npu = EthosU.parse("ethos-u65-512")
-    programs = [
-        compile_tflite(NETWORKS["mean of a map int8"].tflite, npu, generator=Generator.PYTHON) for _ in range(2)
-    ]
-    assert programs[0] == programs[1]
 
 
 @pytest.mark.proof

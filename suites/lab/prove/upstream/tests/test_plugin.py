@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.suites.lab.prove.upstream.records import TestResult, read
+from ethos_hil.suites.lab.prove.upstream.records import read
 
 SUBJECT = Path(__file__).with_name("subject.py")
 FVP = "FVP_Corstone_SSE-300_Ethos-U55"
@@ -30,17 +30,6 @@ def run_pytest(folder: Path, fvp: bool, *options: str, more: str = "") -> subpro
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
-def results_of(folder: Path, items: list[str], *options: str) -> dict[str, TestResult]:
-    folder.mkdir()
-    (folder / "items.json").write_text(json.dumps(items))
-    options = ("--upstream-items", str(folder / "items.json"), "--upstream-results", str(folder / "r.jsonl"), *options)
-    ended = run_pytest(folder / "run", True, *options)
-    assert ended.returncode == 1, ended.stdout + ended.stderr
-    return {
-        name.removeprefix("test_subject.py::test_u55_"): result for name, result in read(folder / "r.jsonl").items()
-    }
-
-
 @pytest.fixture(scope="module")
 def items(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("catalogue") / "run"
@@ -49,30 +38,22 @@ def items(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return list(json.loads((folder / "catalogue.json").read_text())["items"])
 
 
-@pytest.fixture(scope="module")
-def results(items: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestResult]:
-    return results_of(tmp_path_factory.mktemp("with") / "out", items)
+def listed(folder: Path, items: list[str]) -> tuple[str, ...]:
+    """Return the options that choose the tests, and say where their results go."""
+    (folder / "items.json").write_text(json.dumps(items))
+    return ("--upstream-items", str(folder / "items.json"), "--upstream-results", str(folder / "r.jsonl"))
 
 
-def test_only_tests_of_an_npu_are_listed(items: list[str]) -> None:
-    assert len(items) == 11
-    assert not [item for item in items if "of_no_npu" in item]
-
-
-def test_outcomes_calls_and_messages_are_recorded(results: dict[str, TestResult], recorded: Recorded) -> None:
+def test_outcomes_calls_and_messages_are_recorded(items: list[str], tmp_path: Path, recorded: Recorded) -> None:
+    ended = run_pytest(tmp_path / "run", True, *listed(tmp_path, items))
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    results = {name.removeprefix("test_subject.py::test_u55_"): one for name, one in read(tmp_path / "r.jsonl").items()}
     recorded.check(
         {
             name: [result.outcome, result.message, *((call.fvp, call.status) for call in result.calls)]
             for name, result in sorted(results.items())
         }
     )
-
-
-def test_workers_record_the_same(items: list[str], results: dict[str, TestResult], tmp_path: Path) -> None:
-    spread = results_of(tmp_path / "out", items, "-n", "2", "--dist", "worksteal")
-    assert {name: result.outcome for name, result in spread.items()} == {
-        name: result.outcome for name, result in results.items()
-    }
 
 
 @pytest.mark.parametrize(
@@ -90,9 +71,7 @@ def test_a_run_that_would_not_see_a_device_is_stopped(
 ) -> None:
     if patches == "off":
         monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
-    (tmp_path / "items.json").write_text(json.dumps(items))
-    options = ("--upstream-items", str(tmp_path / "items.json"), "--upstream-results", str(tmp_path / "r.jsonl"))
-    ended = run_pytest(tmp_path / "run", fvp, *options, more=more)
+    ended = run_pytest(tmp_path / "run", fvp, *listed(tmp_path, items), more=more)
     assert ended.returncode not in (0, 1)
     assert message in ended.stdout + ended.stderr
     assert not (tmp_path / "r.jsonl").exists()

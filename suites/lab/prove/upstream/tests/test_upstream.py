@@ -22,8 +22,6 @@ MODELS = [
     for npu in ("u55", "u85")
 ]
 _TIME_LIMIT = 840  # two minutes on a quiet machine of two processors, several times as long on a busy one
-
-
 LISTED = SAMPLE.read_text().splitlines()
 
 

@@ -13,13 +13,9 @@ from ethos_hil.suites.lab.prove.zoo import table
 from ethos_hil.suites.lab.prove.zoo.pair import PairJob, PairResult
 
 
-@pytest.fixture(scope="module")
-def cell() -> PairResult:
-    return PairJob("gru_cell", "ethos-u55-128", "b", 250).run()
-
-
 @pytest.mark.slow
-def test_a_run_is_reported_with_what_the_cpu_computed_and_why(cell: PairResult) -> None:
+def test_a_run_is_reported_with_what_the_cpu_computed_and_why() -> None:
+    cell = PairJob("gru_cell", "ethos-u55-128", "b", 250).run()
     assert (cell.group, cell.status) == ("verified", 0), cell
     assert all((cell.cycles, cell.sram, cell.lowering, cell.delegated))
     left = {operator.operator: operator for operator in cell.on_cpu}
@@ -39,27 +35,14 @@ def test_the_tables_have_every_run(recorded: Recorded) -> None:
 
 
 def test_a_run_that_names_nothing_or_takes_too_long_is_wrong() -> None:
-    missing = PairJob("no_such", "ethos-u55-128", "b", 60).run()
-    assert (missing.group, missing.status) == ("wrong", 2)
-    late = PairJob("gru_cell", "ethos-u55-128", "b", 1).run()
-    assert (late.group, late.status) == ("wrong", -signal.SIGKILL)
+    for name, seconds, status in (("no_such", 60, 2), ("gru_cell", 1, -signal.SIGKILL)):
+        pair = PairJob(name, "ethos-u55-128", "b", seconds).run()
+        assert (pair.group, pair.status) == ("wrong", status)
 
 
-@pytest.mark.parametrize(
-    ("status", "verdict", "kind", "group"),
-    [
-        (0, "verified", "", "verified"),
-        (1, "unverified", "", "wrong"),
-        (0, "", "", "wrong"),
-        (1, "failed", "mismatch", "wrong"),
-        (1, "failed", "fault", "wrong"),
-        (1, "failed", "unsupported", "wrong"),
-        (4, "", "compile", "wrong"),
-        (1, "failed", "compile", "refused"),
-        (1, "failed", "delegation", "refused"),
-    ],
-)
-def test_only_a_verified_run_is_verified_and_only_words_before_boot_are_a_refusal(
-    status: int, verdict: str, kind: str, group: str
-) -> None:
-    assert PairResult("net", "npu", "b", status, verdict, kind).group == group
+def test_only_a_verified_run_is_verified_and_only_words_before_boot_are_a_refusal() -> None:
+    wrong = [(1, "unverified", ""), (0, "", ""), (4, "", "compile")]
+    wrong += [(1, "failed", kind) for kind in ("mismatch", "fault", "unsupported")]
+    groups = {(0, "verified", ""): "verified", **dict.fromkeys(wrong, "wrong")}
+    groups |= {(1, "failed", kind): "refused" for kind in ("compile", "delegation")}
+    assert {answer: PairResult("net", "npu", "b", *answer).group for answer in groups} == groups
