@@ -16,6 +16,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu import ethos_u
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.npu.family import Family
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.profile.options import event_sets
 from ethos_hil.harness.socs.soc import NpuChoice
@@ -105,6 +106,23 @@ def test_families_are_in_the_order_of_their_products_and_sizes_in_theirs() -> No
         assert [size.macs for size in family.sizes] == sorted(size.macs for size in family.sizes)
         assert [EthosU.from_config_word(size.config_word).size for size in family.sizes] == list(family.sizes)
         assert family.system.name in family.clocks
+
+
+def test_names_of_npus_are_read_and_an_invalid_one_lists_them(recorded: Recorded) -> None:
+    assert [str(EthosU.parse(name)) for name in EthosU.names()] == list(EthosU.names())
+    assert EthosU.parse(" Ethos-U55-128 ") == EthosU.parse("ethos-u55-128")
+    names = ["ethos-u55-512", "u55", "", "ethos-u55-12 8", "ethos-u65-128", "cortex-m55"]
+    recorded.check_refusals(names, EthosU.parse)
+
+
+def test_config_words_name_the_npu() -> None:
+    # 0x1807 and 0x20000118 are in streams that Vela made for these two.
+    assert EthosU.from_config_word(0x1807) == EthosU.parse("ethos-u55-128")
+    assert EthosU.from_config_word(0x20000118) == EthosU.parse("ethos-u85-256")
+    matching = [name for name in EthosU.names() if EthosU.parse(name).matches(0x1807)]
+    assert matching == ["ethos-u55-128"]
+    with pytest.raises(UsageError, match="0x70000007"):
+        EthosU.from_config_word(0x70000007)
 
 
 def test_an_npu_is_pickled_by_its_name() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import write_into, write_whole
+from ethos_hil.base.files import write_into
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.cli.destinations import check_distinct, check_folder, listed_files
 from ethos_hil.harness.testing.command import Run, check_errors
@@ -103,13 +102,3 @@ def test_the_command_refuses_before_it_lowers(ethos_hil: Run, here: Path, record
     check_errors(recorded, ethos_hil, "run net.py:net", ["--json x --outputs x", "--outputs net.py"])
     check_errors(recorded, ethos_hil, "preflight net.py:net", ["--json net.py"])
     assert (here / "net.py").read_text() == model
-
-
-def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="a named pipe that no program reads"):
-        write_whole(tmp_path / "pipe", "text")
-    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    write_whole(tmp_path / "pipe", "text")
-    assert os.read(reader, 100) == b"text"
-    os.close(reader)

@@ -16,11 +16,14 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from ethos_hil.base.errors import EthosHilError
 
 WRITE = "ETHOS_HIL_SNAPSHOTS"
 _FILTERS = (
@@ -120,6 +123,27 @@ class Recorded:
         self.file.parent.mkdir(exist_ok=True)
         known[head] = answer
         self.file.write_text("".join(f"==== {key} ====\n{text}" for key, text in sorted(known.items())), "utf-8")
+
+    def check_refusals(
+        self, rows: Iterable[object], act: Callable[[Any], object], error: type[Exception] = EthosHilError,
+        *, name: str = "", folders: Iterable[Path] = (),
+    ) -> None:  # fmt: skip
+        """Fail if a row is not refused, or with another error, message or hint than is recorded.
+
+        Args:
+            rows: what is not to be taken, each as it is shown.
+            act: takes one.
+            error: what it raises.
+            name: which of several answers of the test.
+            folders: their paths are shown by their numbers.
+        """
+        lines = []
+        for row in rows:
+            with pytest.raises(error) as caught:
+                act(row)
+            hint = f" ({caught.value.hint})" if isinstance(caught.value, EthosHilError) else ""
+            lines.append(f"{row!r:.60}: {type(caught.value).__name__}: {caught.value}{hint}")
+        self.check(plain("\n".join(lines), folders), name)
 
 
 @pytest.fixture
