@@ -7,6 +7,7 @@ closed streams, limits, and what is imported.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import resource
@@ -15,10 +16,10 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 from unittest import mock
 
 import pytest
@@ -121,8 +122,37 @@ def check_errors(recorded: Recorded, run: Run, command: str, variants: Iterable[
 
 
 def check_session(recorded: Recorded, run: Run, commands: Iterable[str], name: str = "") -> None:
-    """Check all that commands answer, one after the other, as is recorded."""
-    recorded.check("\n".join(f"$ {line}\n{run(*shlex.split(line)).shown()}" for line in commands), name)
+    """Check all that commands answer, one after the other, as is recorded.
+
+    Args:
+        recorded: has each line with its answer.
+        run: runs `ethos-hil`.
+        commands: its arguments; or `ls [FOLDER]`, the files there; or `json FILE FIELD...`, a line for each field, such
+            as `failure.kind` or `outputs.dtype`, which is one of each output.
+        name: which of several sessions of the test.
+    """
+    answers = {"ls": _list, "json": _fields}
+    lines = [(line, *shlex.split(line)) for line in commands]
+    recorded.check("\n".join(
+        f"$ {line}\n{answers[word](*rest) if word in answers else run(word, *rest).shown()}"
+        for line, word, *rest in lines
+    ), name)  # fmt: skip
+
+
+def _list(folder: str = ".") -> str:
+    paths = (path for path in Path(folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return plain("\n".join(sorted(map(str, paths))))
+
+
+def _fields(file: str, *fields: str) -> str:
+    document = json.loads(Path(file).read_text())
+    return plain("\n".join(f"{field}: {json.dumps(_field(document, field.split('.')))}" for field in fields))
+
+
+def _field(value: Any, names: Sequence[str]) -> Any:
+    if isinstance(value, list) and names and not names[0].isdigit():
+        return [_field(each, names) for each in value]
+    return _field(value[int(names[0]) if isinstance(value, list) else names[0]], names[1:]) if names else value
 
 
 def _files() -> list[tuple[Path, int, int]]:
