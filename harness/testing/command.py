@@ -127,21 +127,25 @@ def check_session(recorded: Recorded, run: Run, commands: Iterable[str], name: s
     Args:
         recorded: has each line with its answer.
         run: runs `ethos-hil`.
-        commands: its arguments; or `ls [FOLDER]`, the files there; or `json FILE FIELD...`, a line for each field, such
-            as `failure.kind` or `outputs.dtype`, which is one of each output.
+        commands: its arguments, and with ` | WORD WORD` how the lines of stdout begin that count; or `ls [FOLDER]`, the
+            files there; or `json FILE FIELD...`, a line for each field, such as `failure.kind` or `outputs.dtype`,
+            which is one of each output.
         name: which of several sessions of the test.
     """
-    answers = {"ls": _list, "json": _fields}
-    lines = [(line, *shlex.split(line)) for line in commands]
-    recorded.check("\n".join(
-        f"$ {line}\n{answers[word](*rest) if word in answers else run(word, *rest).shown()}"
-        for line, word, *rest in lines
-    ), name)  # fmt: skip
+    recorded.check("\n".join(f"$ {line}\n{_answer(run, line)}" for line in commands), name)
 
 
-def _list(folder: str = ".") -> str:
-    paths = (path for path in Path(folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return plain("\n".join(sorted(map(str, paths))))
+def _answer(run: Run, line: str) -> str:
+    command, _, beginnings = line.partition(" | ")
+    words = shlex.split(command)
+    if words[:1] == ["json"]:
+        return _fields(*words[1:])
+    if words[:1] == ["ls"]:
+        paths = (path for path in Path(*words[1:]).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return plain("\n".join(sorted(map(str, paths))))
+    ended = run(*words)
+    lines = (text for text in ended.out.splitlines(keepends=True) if text.startswith(tuple(shlex.split(beginnings))))
+    return (ended._replace(out="".join(lines)) if beginnings else ended).shown()
 
 
 def _fields(file: str, *fields: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan
@@ -107,28 +106,17 @@ def test_a_budget_that_nothing_meets_is_status_1(command_line: Run, grid: str, b
 LATER = samples.point(verdict=Verdict.VERIFIED)
 FAILED = replace(LATER, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"))
 UNVERIFIED = replace(LATER, verdict=Verdict.UNVERIFIED, failure=Failure(FailureKind.NO_REFERENCE, "none"))
-MISSING = replace(samples.refused(), failure=Failure(FailureKind.NOT_AVAILABLE, "no FVP"))
+REFUSED = samples.refused()
+MISSING = replace(REFUSED, failure=Failure(FailureKind.NOT_AVAILABLE, "no FVP"))
 
 
-@pytest.mark.parametrize(
-    ("records", "status", "message"),
-    [
-        ([LATER, samples.refused()], 0, ""),
-        ([LATER, FAILED], 1, "failed: conv_56 on ethos-u55-128 in Shared_Sram, virtual: 3 of 8"),
-        ([LATER, UNVERIFIED], 1, "unverified: conv_56 on ethos-u55-128 in Shared_Sram, virtual: none"),
-        ([samples.refused(), samples.refused()], 1, "every point was refused, so nothing was measured"),
-        ([LATER, MISSING], 3, "not made, because of what is missing here: 1, such as conv_56 on ethos-u85-256"),
-        ([MISSING], 3, "not made, because of what is missing here: 1"),
-        ([MISSING, FAILED], 1, "failed: "),
-    ],
-)
-def test_the_status_says_whether_all_was_answered(
-    records: list[Record], status: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert status_of(records) == status
-    error = capsys.readouterr().err
-    assert message in error
-    assert bool(error) is bool(message)
+def test_the_status_says_whether_all_was_answered(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    nights = {
+        "some are refused": [LATER, REFUSED], "one failed": [LATER, FAILED], "one is unverified": [LATER, UNVERIFIED],
+        "all are refused": [REFUSED, REFUSED], "one needs what is missing": [LATER, MISSING], "missing": [MISSING],
+        "one failed, and one needs what is missing": [MISSING, FAILED],
+    }  # fmt: skip
+    recorded.check("\n".join(f"{night}: {status_of(nights[night])} {capsys.readouterr().err}" for night in nights))
 
 
 def test_bad_input_is_one_line_and_nothing_is_begun(command_line: Run, recorded: Recorded) -> None:

@@ -28,31 +28,18 @@ RECORD = Record(
 )
 
 
-def rows(record: Record, clock: StatedClock | None = None) -> dict[str, str]:
-    return dict(latency_rows(with_latency(record, clock)))
-
-
-def test_npu_cpu_and_total_are_shown_apart_with_their_clocks() -> None:
-    clock = StatedClock(250e6, "Renesas EK-RA8P1", 1e9)
-    assert rows(RECORD, clock) == {
-        "latency": "NPU 4 ms, CPU 250 us, total 4.25 ms (fvp); 235 inferences per second",
-        "clock": "NPU 250 MHz, CPU 1 GHz: Renesas EK-RA8P1, with memories in the proportion of "
-        "Ethos_U55_High_End_Embedded",
-    }
-
-
-def test_what_has_no_time_is_said() -> None:
-    assert rows(RECORD) == {
-        "latency": "NPU 2 ms (fvp); 500 inferences per second of the NPU alone",
-        "clock": "NPU 500 MHz: Vela's system configuration Ethos_U55_High_End_Embedded; the CPU's 250,000 cycles are "
-        "not time without its clock (--clock NPU/CPU)",
-    }
+def test_npu_cpu_and_total_are_shown_apart_with_their_clocks_and_what_has_no_time_is_said(recorded: Recorded) -> None:
     instructions = Metric("cpu_instructions", 3916, "instructions", "instructions")
-    virtual = dataclasses.replace(RECORD, metrics=(RECORD.metrics[0], instructions))
-    assert rows(virtual, StatedClock(500e6, "--clock 500MHz/1GHz", 1e9))["clock"] == (
-        "NPU 500 MHz: --clock 500MHz/1GHz; the CPU's 3,916 instructions are not time"
-    )
-    assert rows(dataclasses.replace(RECORD, metrics=())) == {}
+    shown = [
+        with_latency(RECORD, StatedClock(250e6, "Renesas EK-RA8P1", 1e9)),
+        with_latency(RECORD, None),
+        with_latency(
+            dataclasses.replace(RECORD, metrics=(RECORD.metrics[0], instructions)),
+            StatedClock(500e6, "--clock 500MHz/1GHz", 1e9),
+        ),
+        with_latency(dataclasses.replace(RECORD, metrics=()), None),
+    ]
+    recorded.check([dict(latency_rows(record)) for record in shown])
 
 
 def test_known_clocks_are_those_of_vela_and_of_the_boards() -> None:
@@ -74,14 +61,10 @@ def test_a_clock_that_is_none_is_one_line_before_anything_is_loaded(command_line
         check_errors(recorded, command_line, f"{command} nowhere.py:net", variants)
 
 
-def test_an_old_profile_is_shown_at_another_clock(command_line: Run, tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    path.write_text(json.dumps(RECORD.to_json()))
-    status, out, error = command_line(
-        "profile", "--from", str(path), "--clock", "mps4-fi101", "--json", str(tmp_path / "again.json")
-    )
-    assert (status, error) == (0, "")
-    assert "NPU 40 ms, CPU 10 ms, total 50 ms (fvp); 20 inferences per second" in out
-    again = Record.from_json(json.loads((tmp_path / "again.json").read_text()))
+def test_an_old_profile_is_shown_at_another_clock(command_line: Run, recorded: Recorded) -> None:
+    Path("record.json").write_text(json.dumps(RECORD.to_json()))
+    _, out, _ = command_line("profile", "--from", "record.json", "--clock", "mps4-fi101", "--json", "again.json")
+    recorded.check(out)
+    again = Record.from_json(json.loads(Path("again.json").read_text()))
     assert again.clock == StatedClock(25e6, "Arm MPS4 with FI101", 25e6)
     assert again == with_latency(RECORD, again.clock)

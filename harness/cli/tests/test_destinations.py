@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_into
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.cli.destinations import check_distinct, check_folder, listed_files
@@ -39,39 +39,32 @@ def test_a_manifest_of_another_program_is_not_ours(tmp_path: Path, manifest: str
     assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "thesis.txt"]
 
 
-@pytest.mark.parametrize("what", ["file", "folder", "link"])
-def test_a_file_of_the_users_is_not_lost(tmp_path: Path, what: str) -> None:
-    place = tmp_path / "model.pte"
-    if what == "file":
-        place.write_text("years of work")
-    elif what == "link":
-        place.symlink_to("nowhere")
-    else:
-        place.mkdir()
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda place: place.symlink_to("nowhere")])
+def test_a_file_of_the_users_is_not_lost(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "model.pte")
     with pytest.raises(FileExistsError, match="was not written by ethos-hil"):
         write_into(tmp_path, {"listing.txt": b"", "model.pte": b""}, ())
     assert [path.name for path in tmp_path.iterdir()] == ["model.pte"]
 
 
-@pytest.mark.parametrize("option", ["--output", "--json"])
-def test_no_other_file_is_written_into_the_folder(tmp_path: Path, option: str) -> None:
+def test_no_other_file_is_written_into_the_folder_and_two_names_of_one_file_are_the_same(
+    tmp_path: Path, recorded: Recorded
+) -> None:
     (tmp_path / "look").mkdir()
     (tmp_path / "link").symlink_to("look")
-    for folder in ("look", "link"):
-        with pytest.raises(UsageError, match=f"{option} .*lies in the folder --artifacts"):
-            check_folder(tmp_path / folder, {option: tmp_path / "look/net.pte"})
+    (tmp_path / "here").symlink_to(".")
+    into = [(option, folder) for option in ("--output", "--json") for folder in ("look", "link")]
+    recorded.check_refusals(
+        into, lambda row: check_folder(tmp_path / row[1], {row[0]: tmp_path / "look/net.pte"}), folders=[tmp_path]
+    )
     check_folder(tmp_path / "look", {"--json": Path("-"), "--output": tmp_path / "net.pte"})
     check_folder(tmp_path / "absent", {})
-
-
-@pytest.mark.parametrize("name", ["a", "./a", "sub/../a", "link/a"])
-def test_two_names_of_one_file_are_the_same(tmp_path: Path, name: str) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "link").symlink_to(".")
-    with pytest.raises(UsageError, match="--json and --outputs are the same file"):
-        check_distinct({"--outputs": tmp_path / "a", "--json": tmp_path / name}, {})
-    with pytest.raises(UsageError, match="--json and MODEL are the same file"):
-        check_distinct({"--json": tmp_path / name}, {"MODEL": tmp_path / "a"})
+    names = ["a", "./a", "look/../a", "here/a"]
+    for other, of in ({"--outputs": tmp_path / "a"}, {}), ({}, {"MODEL": tmp_path / "a"}):
+        recorded.check_refusals(
+            names, lambda name, other=other, of=of: check_distinct({**other, "--json": tmp_path / name}, of),
+            name="MODEL" if of else "--outputs", folders=[tmp_path],
+        )  # fmt: skip
 
 
 def test_what_is_not_replaced_may_be_named_twice(tmp_path: Path) -> None:

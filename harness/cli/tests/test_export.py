@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.record import Metric, Op, Record, TargetInfo
+from ethos_hil.base.testing.distribution import distribution
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors
 from ethos_hil.results.export import operations_csv, record_json
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import export_run
@@ -78,8 +79,8 @@ def test_a_file_is_whole_or_not_there(ethos_hil: Run, monkeypatch: pytest.Monkey
 
     before = sorted(Path().iterdir())
     monkeypatch.setattr(os, "fsync", full)
-    status, _, err = ethos_hil("export", "record.json", "--to", name, "-o", "half")
-    assert (status, err) == (2, "ethos-hil: cannot write half: No space left on device (nothing was written there)\n")
+    ended = ethos_hil("export", "record.json", "--to", name, "-o", "half")
+    assert_one_clear_line(ended, 2, "cannot write half: No space left on device (nothing was written there)")
     assert sorted(Path().iterdir()) == before
 
 
@@ -106,18 +107,13 @@ def test_an_exporter_that_ends_or_writes_no_text_is_named(
     ethos_hil: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded
 ) -> None:
     """One that exits with 0 would end a red night so."""
-    metadata = tmp_path / "site" / "odd-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
     bodies = {"ends": "sys.exit(0)", "no-utf8": "return chr(0xD800)", "number": "return 5", "fails": "1 // 0"}
     code = "import sys\nfrom ethos_hil.results.export.exporter import Exporter\n"
     entries = "[ethos_hil.exporters]\n"
     for number, (name, body) in enumerate(bodies.items()):
         code += f"def write{number}(record):\n    {body}\nE{number} = Exporter('{name}', '', '', write{number})\n"
         entries += f"{name} = odd_code:E{number}\n"
-    (metadata / "entry_points.txt").write_text(entries)
-    (metadata.parent / "odd_code.py").write_text(code)
-    monkeypatch.syspath_prepend(str(metadata.parent))
+    monkeypatch.syspath_prepend(str(distribution(tmp_path / "site", "odd", entries, odd_code=code)))
     monkeypatch.delitem(sys.modules, "odd_code", raising=False)
     Path("out").write_text("before")
     check_errors(recorded, ethos_hil, "export record.json -o out", [f"--to {name}" for name in bodies])

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.distribution import distribution
 from ethos_hil.base.testing.processes import left_of
+from ethos_hil.base.testing.recorded import WRITE, Recorded, plain
 from ethos_hil.harness.doctor import examination
 from ethos_hil.harness.doctor.examination import ask
 from ethos_hil.harness.fvp_stand_in.launcher import install
@@ -29,7 +30,7 @@ Findings = dict[str, dict[str, str]]
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("ETHOS_HIL_")]:
+    for name in [name for name in os.environ if name.startswith("ETHOS_HIL_") and name != WRITE]:
         monkeypatch.delenv(name)
 
 
@@ -78,22 +79,15 @@ def test_it_imports_nothing_of_what_it_examines() -> None:
 def test_without_torch_executorch_and_numpy_it_names_them(tmp_path: Path) -> None:
     """The environment has only the packages of the command line, one of them in a wrong version."""
     here = Path(sysconfig.get_path("purelib"))
-    names = (
-        "typer click rich pygments markdown mdurl platformdirs filelock packaging shellingham annotated_doc pyserial"
-    )
-    names += " serial typing_ ethos_hil pydantic annotated_types"
+    names = "typer click rich pygments markdown mdurl platformdirs filelock packaging shellingham annotated_doc "
+    names += "pyserial serial typing_ ethos_hil pydantic annotated_types"
     for path in here.iterdir():
         if path.name.lower().startswith(tuple(names.split())):
             (tmp_path / path.name).symlink_to(path)
     for name, version in (("pandas", "1.0"), ("rich", "99.0")):
-        folder = tmp_path / f"{name}-{version}.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    command = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + %r" % [
-        str(tmp_path),
-        str(ROOT / "src"),
-    ]
-    findings = doctor_after(command)
+        distribution(tmp_path, name, version=version)
+    paths = [str(tmp_path), str(ROOT / "src")]
+    findings = doctor_after(f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + {paths}")
     lock = examination.tested_versions(ROOT)
     for name in ("torch", "executorch", "numpy", "capstone"):
         assert (findings[name]["status"], findings[name]["found"]) == ("missing", "not installed")
@@ -104,8 +98,7 @@ def test_without_torch_executorch_and_numpy_it_names_them(tmp_path: Path) -> Non
 
 
 def test_a_version_that_will_do_and_is_not_the_tested_one_is_a_note(tmp_path: Path) -> None:
-    (tmp_path / "rich-99.0.dist-info").mkdir()
-    (tmp_path / "rich-99.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: rich\nVersion: 99.0\n")
+    distribution(tmp_path, "rich", version="99.0")
     other = doctor_after(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")["other packages"]
     assert (other["status"], other["found"].startswith("rich 99.0, tested with ")) == ("note", True)
 
@@ -123,32 +116,25 @@ def test_without_qemu_it_cannot_run_and_says_how_it_could(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("echo QEMU emulator version 6.2.0", "is QEMU emulator version 6.2.0"),
-        ("echo QEMU emulator version 7.1.9", "is QEMU emulator version 7.1.9"),
-        ('[ "$1" = --version ] && echo QEMU emulator version 9.0.2 || echo virt  a board', "has no machine mps3-an547"),
-        ("echo no such library; exit 127", "ended with status 127 and said 'no such library'"),
-        ("exit 0", "ended with status 0"),
-    ],
-)
-def test_a_qemu_that_will_not_do(tmp_path: Path, text: str, why: str) -> None:
-    finding = doctor(3, ETHOS_HIL_QEMU=str(executable(tmp_path / "qemu", text)))["qemu"]
-    assert (finding["status"], why in finding["found"]) == ("missing", True)
-    assert "QEMU 7.2 or newer" in finding["remedy"]
+def test_a_qemu_that_will_not_do(tmp_path: Path, recorded: Recorded) -> None:
+    lines = []
+    for number, text in enumerate((
+        "echo QEMU emulator version 6.2.0", "echo QEMU emulator version 7.1.9",
+        '[ "$1" = --version ] && echo QEMU emulator version 9.0.2 || echo virt  a board',
+        "echo no such library; exit 127", "exit 0",
+    )):  # fmt: skip
+        path = executable(tmp_path / f"qemu{number}", text)
+        lines.append(" | ".join(doctor(3, ETHOS_HIL_QEMU=str(path))["qemu"].values()))
+    recorded.check(plain("\n".join(lines), [tmp_path]))
 
 
-def test_without_firmware_it_cannot_run_and_says_how_it_could(tmp_path: Path) -> None:
-    findings = doctor(3, ETHOS_HIL_FIRMWARE=str(tmp_path))
-    for soc in NAMES:
-        finding = findings[f"firmware of {soc}"]
-        assert finding["status"] == "missing"
-        assert finding["found"] == f"none at {tmp_path}/{soc.replace('-', '')}/ethos-hil.elf: No such file or directory"
-        assert "make firmware" in finding["remedy"]
+def test_without_firmware_it_cannot_run_and_says_how_it_could(tmp_path: Path, recorded: Recorded) -> None:
     (tmp_path / "text.elf").write_text("text")
-    findings = doctor(3, ETHOS_HIL_FIRMWARE=str(tmp_path / "text.elf"))
-    assert findings["firmware of corstone-300"]["found"] == f"{tmp_path}/text.elf is not an ELF file"
+    lines = []
+    for place in (tmp_path, tmp_path / "text.elf"):
+        findings = doctor(3, ETHOS_HIL_FIRMWARE=str(place))
+        lines += [" | ".join(findings[f"firmware of {soc}"].values()) for soc in NAMES]
+    recorded.check(plain("\n".join(lines), [tmp_path]))
 
 
 def test_fvps_are_targets_once_they_are_found(tmp_path: Path) -> None:
@@ -167,20 +153,14 @@ def test_a_program_that_does_not_answer_is_ended_with_all_it_started(tmp_path: P
     assert ask([str(tmp_path / "absent")]) == "it cannot be started: No such file or directory"
 
 
-@pytest.mark.parametrize(
-    ("environment", "text"),
-    [
-        ({"ETHOS_HIL_CACHE": "/dev/null/cache"}, "/dev/null/cache cannot be written"),
-        ({"ETHOS_HIL_CACHE_LIMIT": "plenty"}, "ETHOS_HIL_CACHE_LIMIT 'plenty' is not a size"),
-    ],
-)
-def test_a_cache_that_cannot_be_used_stops_every_run(environment: Mapping[str, str], text: str) -> None:
-    finding = doctor(3, **environment)["cache"]
-    assert (finding["status"], finding["found"], bool(finding["remedy"])) == ("missing", text, True)
-
-
-def test_the_cache_is_told_with_how_to_empty_it(tmp_path: Path) -> None:
-    finding = doctor(ETHOS_HIL_CACHE=str(tmp_path / "new"), ETHOS_HIL_CACHE_LIMIT="2GB")["cache"]
-    assert finding["found"] == f"0 lowered models, 0 bytes of at most 2.0 GB, in {tmp_path / 'new'}"
-    assert finding["remedy"] == "to empty it: ethos-hil cache clear"
+def test_a_cache_is_told_with_how_to_empty_it_and_one_that_cannot_be_used_stops_every_run(
+    tmp_path: Path, recorded: Recorded
+) -> None:
+    states: list[tuple[int, dict[str, str]]] = [
+        (3, {"ETHOS_HIL_CACHE": "/dev/null/cache"}),
+        (3, {"ETHOS_HIL_CACHE_LIMIT": "plenty", "ETHOS_HIL_CACHE": str(tmp_path / "new")}),
+        (0, {"ETHOS_HIL_CACHE_LIMIT": "2GB", "ETHOS_HIL_CACHE": str(tmp_path / "new")}),
+    ]
+    lines = [" | ".join(doctor(status, **environment)["cache"].values()) for status, environment in states]
+    recorded.check(plain("\n".join(lines), [tmp_path]))
     assert not (tmp_path / "new").exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.plugins import PluginError, PluginGroup
+from ethos_hil.base.testing.distribution import distribution
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.export.exporter import Exporter
 
@@ -33,16 +34,11 @@ def name_of(tool: Exporter | PluginError) -> str:
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Installs a distribution with one module and its plug-ins: name=attribute."""
 
-    def make(distribution: str, module: str, **plugins: str) -> None:
-        place = tmp_path / distribution
-        metadata = place / f"{distribution}-1.0.dist-info"
-        metadata.mkdir(parents=True)
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
-        lines = [f"{name.replace('_', '-')} = {distribution}_code:{value}" for name, value in plugins.items()]
-        (metadata / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines, ""]))
-        (place / f"{distribution}_code.py").write_text(module)
+    def make(name: str, module: str, **plugins: str) -> None:
+        lines = [f"{plugin.replace('_', '-')} = {name}_code:{value}" for plugin, value in plugins.items()]
+        place = distribution(tmp_path / name, name, "\n".join([f"[{GROUP}]", *lines, ""]), **{f"{name}_code": module})
         monkeypatch.syspath_prepend(str(place))
-        monkeypatch.delitem(sys.modules, f"{distribution}_code", raising=False)
+        monkeypatch.delitem(sys.modules, f"{name}_code", raising=False)
 
     return make
 
