@@ -16,17 +16,11 @@ from ethos_hil.base.testing.distribution import distribution
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.socs.registry import MODELS
 from ethos_hil.harness.testing.command import Ended, Run, assert_one_clear_line, run_command
+from ethos_hil.harness.testing.small_model import MODEL
 
 ROOT = Path(__file__).resolve().parents[2]
 FVPS = sorted({model.soc.name for model in MODELS.values()})
 EXAMPLES = ROOT / "docs/examples"
-NET = """
-import torch
-
-def net():
-    torch.manual_seed(0)
-    return torch.nn.Conv2d(2, 4, 3), (torch.randn(1, 2, 8, 8),)
-"""
 Process = Callable[..., subprocess.CompletedProcess[str]]
 _READ = (
     "src/ethos_hil/**/*.py",
@@ -91,7 +85,7 @@ def test_the_target_is_listed(ethos_hil: Run, tmp_path: Path) -> None:
 
 
 def test_a_model_runs_on_the_target_and_its_record_is_exported(ethos_hil: Run, run: Process, tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "net.py").write_text(MODEL)
     wires = tmp_path / "wires"
     wires.mkdir()
     arguments = ("run", "net.py:net", "--target", "wiretap", "--json", "record.json", "--runs", "runs")
@@ -129,7 +123,7 @@ def test_a_plugin_that_cannot_be_imported_hides_nothing(ethos_hil: Run, installe
     assert [name.removeprefix("target ") for name in listed] == ["board", "broken", *FVPS, "virtual", "wiretap"]
     assert listed["target virtual"]["status"] == "ok"
     assert "the target 'broken' of broken cannot be imported: ModuleNotFound" in listed["target broken"]["found"]
-    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "net.py").write_text(MODEL)
     for target, words in (
         ("broken", ["cannot be imported"]),
         ("wiretap", ["the target 'wiretap' is registered by ", "ethos-hil-wiretap", "broken"]),
@@ -178,7 +172,7 @@ def test_a_faulty_plugin_is_named_and_nothing_of_it_is_green(
     entries = "\n".join(["[ethos_hil.targets]", *(f"{name} = faulty:{name}" for name in TARGETS)])
     entries += "\n[ethos_hil.run_exporters]\nnight = faulty:night\n"
     site = distribution(tmp_path / "site", "faulty-dist", entries, faulty=FAULTY)
-    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "net.py").write_text(MODEL)
     ended = [ethos_hil("run", "net.py:net", "--target", name, sites=(site,)) for name in names]
     recorded.check("\n".join(each.shown() for each in ended))
     assert ethos_hil("run", "net.py:net", "--json", "r.json").status == 0

@@ -48,22 +48,21 @@ def names_an_npu(node: ast.expr | None) -> bool:
 def choices_by_name(source: str, *, lists: bool = True) -> Iterator[int]:
     """Yield the lines that compare with an NPU or family, look one up, or list several."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Compare):
-            choice = any(map(names_an_npu, (node.left, *node.comparators)))
-        elif isinstance(node, ast.Dict):
-            choice = any(map(names_an_npu, node.keys))
-        elif isinstance(node, ast.Subscript):
-            choice = names_an_npu(node.slice)
-        elif isinstance(node, ast.MatchValue):
-            choice = names_an_npu(node.value)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
-            choice = any(map(names_an_npu, node.args))
-        else:
-            choice = (
-                lists and isinstance(node, ast.Tuple | ast.List | ast.Set) and sum(map(names_an_npu, node.elts)) > 1
-            )
-        if choice:
-            yield node.lineno  # type: ignore[attr-defined]  # the node of a pattern has one, too
+        match node:
+            case ast.Compare():
+                names = [node.left, *node.comparators]
+            case ast.Dict():
+                names = [key for key in node.keys if key is not None]
+            case ast.Subscript(slice=name) | ast.MatchValue(value=name):
+                names = [name]
+            case ast.Call(func=ast.Attribute(attr=method)) if method in METHODS:
+                names = node.args
+            case ast.Tuple() | ast.List() | ast.Set() if lists and sum(map(names_an_npu, node.elts)) > 1:
+                names = node.elts
+            case _:
+                continue
+        if any(map(names_an_npu, names)):
+            yield node.lineno
 
 
 def test_nothing_chooses_by_the_name_of_an_npu() -> None:

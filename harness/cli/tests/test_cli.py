@@ -9,37 +9,41 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session, full_disk
 from ethos_hil.harness.virtual.tests.programs import DATA
 
 
-def test_a_model_that_cannot_be_loaded(ethos_hil: Run, recorded: Recorded) -> None:
-    check_errors(recorded, ethos_hil, "run", [
-        "absent.py:net", "nett.py:net", "net.py", "absent.pte", "absent.pt2", "no.such.package:net", "net.py:nett",
-        "net.py:nothing", "net.py:not_a_module", "net.py:wrong_inputs", "net.py:broken", "net.py:untraceable",
-    ], lowers=True)  # fmt: skip
-
-
-def test_what_a_run_cannot_use_is_told_before_the_model_is_loaded(ethos_hil: Run, recorded: Recorded) -> None:
-    check_errors(recorded, ethos_hil, "run net.py:net", [
-        "--target nowhere", "--inputs x.npz", "--json no/such/file", "--json .",
-    ])  # fmt: skip
-
-
-def test_inputs_of_wrong_shape_or_dtype_say_expected_and_found(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
-    np.savez(here / "shape.npz", np.zeros((1, 2, 8, 7), np.float32))
-    np.savez(here / "dtype.npz", np.zeros((1, 2, 8, 8), np.float64))
-    check_errors(recorded, ethos_hil, "run net.py:net --inputs", ["shape.npz", "dtype.npz"], lowers=True)
-
-
-def test_a_program_that_is_none_or_for_another_npu(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
+def test_a_model_or_program_or_input_that_cannot_be_used(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     program = (DATA / "add.pte").read_bytes()
     contents = {"empty": b"", "cut": program[:1000], "random": np.random.default_rng(0).bytes(5000), "text": b"hello\n"}
     for name, content in {**contents, "right": program}.items():
         (here / f"{name}.pte").write_bytes(content)
     check_errors(recorded, ethos_hil, "run", [
-        "empty.pte", "cut.pte", "random.pte", "text.pte", "right.pte --npu ethos-u55-64",
+        "absent.py:net", "nett.py:net", "net.py", "absent.pte", "absent.pt2", "no.such.package:net", "net.py:nett",
+        "net.py:nothing", "net.py:not_a_module", "net.py:wrong_inputs", "net.py:broken", "net.py:untraceable",
+        *(f"{name}.pte" for name in contents), "right.pte --npu ethos-u55-64",
     ], lowers=True)  # fmt: skip
+    np.savez(here / "shape.npz", np.zeros((1, 2, 8, 7), np.float32))
+    np.savez(here / "dtype.npz", np.zeros((1, 2, 8, 8), np.float64))
+    check_errors(recorded, ethos_hil, "run net.py:net --inputs", ["shape.npz", "dtype.npz"], lowers=True)
+
+
+def test_what_a_run_cannot_use_is_told_before_the_model_is_loaded(
+    ethos_hil: Run, here: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of the model is never run: it would write one."""
+    (here / "net.py").write_text("open(__file__ + '.loaded', 'w')\n")
+    check_errors(recorded, ethos_hil, "run net.py:net", [
+        "--target nowhere", "--inputs x.npz", "--json no/such/file", "--json .", "--json x --outputs x",
+        "--outputs net.py",
+    ])  # fmt: skip
+    check_errors(recorded, ethos_hil, "preflight net.py:net", ["--json net.py"])
+    (here / "text.elf").write_bytes(b"text")
+    (here / "other.elf").write_bytes(find_firmware("corstone-320"))
+    for name in ("text.elf", "other.elf", "missing.elf"):
+        monkeypatch.setenv("ETHOS_HIL_FIRMWARE", name)
+        check_errors(recorded, ethos_hil, f"run net.py:net --json {name}.json", [""])
 
 
 def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(
@@ -85,11 +89,6 @@ def test_what_cannot_be_used_or_is_not_there(
     for command in ("run", "preflight"):
         ended = ethos_hil(command, "net.py:net", "--target", "corstone-300")
         assert_one_clear_line(ended, 3, "FVP_Corstone_SSE-300_Ethos-U55", "fvp-launchers")
-
-
-def test_debug_shows_the_traceback(ethos_hil: Run) -> None:
-    assert "Traceback" in ethos_hil("run", "absent.py:net", "--debug").err
-    assert "Traceback" not in ethos_hil("run", "absent.py:net").err
 
 
 def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(ethos_hil: Run, here: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ethos_hil.base.files import write_into
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.cli.destinations import check_distinct, check_folder, listed_files
-from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.command import Run
 from ethos_hil.lowering.output.export_files import MANIFEST
 
 
@@ -84,14 +84,3 @@ def test_a_link_to_the_folder_stays_a_link(ethos_hil: Run, here: Path) -> None:
         assert (here / name).is_symlink()
         assert (here / name / "model.pte").is_file()
     assert not [path.name for path in here.iterdir() if path.name.startswith(".")], "nothing is left over"
-
-
-def test_the_command_refuses_before_it_lowers(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
-    (here / "out").mkdir()
-    model = (here / "net.py").read_text()
-    check_errors(recorded, ethos_hil, "lower net.py:net", [
-        "-o out --artifacts out", "--json out/x --artifacts out", "-o x --json x", "-o net.py",
-    ])  # fmt: skip
-    check_errors(recorded, ethos_hil, "run net.py:net", ["--json x --outputs x", "--outputs net.py"])
-    check_errors(recorded, ethos_hil, "preflight net.py:net", ["--json net.py"])
-    assert (here / "net.py").read_text() == model

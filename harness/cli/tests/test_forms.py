@@ -1,10 +1,10 @@
-"""Forms of models: modules that are quantised already, and outputs that have names."""
+"""Forms of models: quantised already, with outputs that have names, with control flow, of several methods."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from ethos_hil.lowering.formats.array_archive import packed_arrays
 from ethos_hil.lowering.formats.pte_model import archive_names
 from ethos_hil.lowering.upstream.export import output_names
 
+MODELS = Path(__file__).resolve().parents[3] / "lowering" / "tests" / "known_model.py"
 MODULE = "ethos_hil.harness.cli.tests.upstream_programs"
 FACTORY, FLOAT = f"{MODULE}:quantised", f"{MODULE}:two_heads"
 
@@ -97,3 +98,59 @@ def test_names_of_outputs_and_of_arrays_in_an_archive(recorded: Recorded, tmp_pa
         assert list(np.load(tmp_path / "o.npz")) == stored
         lines.append(f"{names}: {stored}")
     recorded.check("\n".join(lines), "in an archive")
+
+
+# --- Control flow and several methods: every path through a program runs and is verified. ---
+
+
+def run(ethos_hil: Run, here: Path, *arguments: object) -> tuple[set[str], list[str], dict[str, Any]]:
+    """Return the delegate calls that a run that must be verified compared, what is on the CPU, and the record."""
+    result = ethos_hil("run", *arguments, "--json", "r.json")
+    assert result.status == 0, result.err
+    record: dict[str, Any] = json.loads((here / "r.json").read_text())
+    assert record["verdict"] == "verified"
+    assert all(output["mismatches"] == 0 and output["compared"] for output in record["outputs"])
+    compared = {output["name"].rpartition(" output ")[0] for output in record["outputs"]} - {""}
+    return compared, [name.partition("::")[2] for name in record["artifact"]["cpu_ops"]], record
+
+
+def both_ways(here: Path, shape: tuple[int, ...]) -> str:
+    """Return a file with two input sets; the models choose by the signs of their sums, which are opposite."""
+    x = np.random.default_rng(0).random(shape, np.float32)
+    np.savez(here / "both.npz", x=np.stack([x, -x]))
+    return "both.npz"
+
+
+@pytest.mark.slow
+def test_an_ethos_u55_has_a_delegate_for_each_way_and_the_cpu_jumps(ethos_hil: Run, here: Path) -> None:
+    inputs = both_ways(here, (1, 2, 6, 6))
+    np.savez(here / "bright.npz", x=np.load(inputs)["x"][:1])
+    bright, _, _ = run(ethos_hil, here, f"{MODELS}:branching", "--inputs", "bright.npz")
+    both, on_cpu, _ = run(ethos_hil, here, f"{MODELS}:branching", "--inputs", inputs)
+    assert (len(bright), len(both)) == (3, 4), "stem, one way and head; then the other way as well"
+    assert bright < both
+    assert "gt.Tensor_out" in on_cpu
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["branching", pytest.param("nested", marks=pytest.mark.proof)])
+def test_an_ethos_u85_branches_inside_of_its_delegate(ethos_hil: Run, here: Path, name: str) -> None:
+    inputs = both_ways(here, (1, 2, 6, 6) if name == "branching" else (1, 2, 4, 4))
+    compared, on_cpu, _ = run(ethos_hil, here, f"{MODELS}:{name}", "--npu", "ethos-u85-256", "--inputs", inputs)
+    assert compared == {"delegate call 1"}
+    assert on_cpu == ["quantize_per_tensor.out", "dequantize_per_tensor.out"]
+
+
+@pytest.mark.slow
+def test_an_ethos_u85_loops_as_often_as_the_values_say(ethos_hil: Run, here: Path) -> None:
+    x = np.random.default_rng(0).random((1, 2, 6, 6), np.float32)
+    np.savez(here / "loops.npz", x=np.stack([0.1 * x, x, 4 * x]))
+    compared, _, record = run(ethos_hil, here, f"{MODELS}:looping", "--npu", "ethos-u85-256", "--inputs", "loops.npz")
+    assert (compared, record["executions"]) == ({"delegate call 1"}, 3)
+
+
+@pytest.mark.slow
+def test_a_whole_method_of_several_is_verified(ethos_hil: Run, here: Path) -> None:
+    assert ethos_hil("lower", f"{MODELS}:methods", "--whole", "-o", "whole.pte").status == 0
+    _, on_cpu, _ = run(ethos_hil, here, "whole.pte", "--method", "score")
+    assert on_cpu == []

@@ -82,14 +82,17 @@ def test_our_folder_is_replaced_and_no_other(ethos_hil: Run, here: Path, recorde
     assert (here / "mine/model.pte").read_text() == "years of work"
 
 
-def test_arguments_that_cannot_be_used(ethos_hil: Run, recorded: Recorded) -> None:
+def test_arguments_that_cannot_be_used(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     """What can be told at once is told before the model is lowered."""
+    (here / "out").mkdir()
     check_errors(recorded, ethos_hil, "lower net.py:net", [
         "--to vella", "--to tosa --tosa TOSA-1.1+INT", "--to tosa --npu ethos-u55-128",
         "--to tosa --memory-mode Sram_Only", "--tosa TOSA-1.0+INT", "--artifacts net.py", "-o no/such/folder/net.pte",
         "--json no/made.json", "-o net.py/", "-o build --artifacts build/look", "-o build --json build/made.json",
-        "--artifacts net.py/look",
+        "--artifacts net.py/look", "-o out --artifacts out", "--json out/x --artifacts out", "-o x --json x",
+        "-o net.py",
     ])  # fmt: skip
+    assert "class Net" in (here / "net.py").read_text()
     assert_one_clear_line(ethos_hil("lower", "net.py:net", "-o", "n" * 300), 2, "File name too long")
 
 
