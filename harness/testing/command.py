@@ -28,13 +28,7 @@ from ethos_hil.base.testing.recorded import Recorded, plain
 
 
 class Ended(NamedTuple):
-    """How a command ended.
-
-    Attributes:
-        status: its exit status.
-        out: all that it printed on stdout.
-        err: all that it printed on stderr.
-    """
+    """How a command ended: its exit status, and all that it printed on stdout and stderr."""
 
     status: int
     out: str

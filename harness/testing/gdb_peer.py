@@ -1,12 +1,9 @@
 """The other side of GDB's remote protocol, for tests and the laboratory: a server that does as its script says.
 
 `PacketServer` finds packets, acknowledges them, and sends the answers. Its code for packets is its own, so that it does
-not share the client's mistakes.
-
-`GdbPeer` is one that is as different servers are, honest or not. It has a Cortex-M of 64 KiB that does nothing, and
-knows at the end what really is in its memory and registers. A script sees each answer before it is sent, and may
-change, cut, repeat or delay it, leave it out, or end the connection. The bench board has another server on top of
-`PacketServer` (suites/lab/bench/gdb_port.py).
+not share the client's mistakes. `GdbPeer` is one that is as different servers are, honest or not. It has a Cortex-M of
+64 KiB that does nothing, and knows at the end what really is in its memory and registers. A script sees each answer
+before it is sent, and may change, cut, repeat or delay it, leave it out, or end the connection.
 """
 
 from __future__ import annotations
@@ -28,17 +25,11 @@ _SEND_TIME = struct.pack("ll", 0, 200_000)
 
 
 class PacketServer:
-    """A server with one client at a time.
+    """A server with one client at a time."""
 
-    Attributes:
-        stream: the connection with it, which blocks; None where there is no client.
-        acknowledges: whether both sides acknowledge packets.
-        refused: packets with a wrong checksum that came.
-    """
-
-    stream: socket.socket | None = None
-    acknowledges = True
-    refused = 0
+    stream: socket.socket | None = None  # the connection with it, which blocks
+    acknowledges = True  # both sides acknowledge packets
+    refused = 0  # packets with a wrong checksum that came
     _buffer = _last = b""
 
     def attach(self, stream: socket.socket) -> None:
@@ -116,27 +107,16 @@ class PacketServer:
 
 @dataclass(frozen=True)
 class PeerTraits:
-    """How the server differs from others.
+    """How the server differs from others."""
 
-    Attributes:
-        no_ack: it offers to do without acknowledgements.
-        binary: it knows `X`.
-        packet_size: it states this PacketSize; None: none.
-        files: of how many files its description consists; 0: it has none.
-        xpsr: its number of this register.
-        run_length: it abbreviates repetitions in its answers.
-        most: bytes of memory that it sends at most, whatever it is asked for.
-        greeting: packets that it sends before it is asked anything.
-    """
-
-    no_ack: bool = True
-    binary: bool = True
-    packet_size: int | None = 0x800
-    files: int = 1
-    xpsr: int = 25
-    run_length: bool = False
-    most: int = 1 << 16
-    greeting: tuple[bytes, ...] = ()
+    no_ack: bool = True  # it offers to do without acknowledgements
+    binary: bool = True  # it knows `X`
+    packet_size: int | None = 0x800  # the PacketSize that it states
+    files: int = 1  # of which its description consists; 0: it has none
+    xpsr: int = 25  # its number of this register
+    run_length: bool = False  # it abbreviates repetitions in its answers
+    most: int = 1 << 16  # bytes of memory that it sends at most, whatever it is asked for
+    greeting: tuple[bytes, ...] = ()  # packets that it sends before it is asked anything
 
 
 Hook = Callable[["GdbPeer", bytes, list[bytes]], "list[bytes] | None"]
@@ -145,31 +125,17 @@ Hook = Callable[["GdbPeer", bytes, list[bytes]], "list[bytes] | None"]
 
 @dataclass
 class PeerState:
-    """What really is there.
+    """What really is there."""
 
-    Attributes:
-        memory: from BASE on.
-        words: what was written to the processor's own registers.
-        registers: by name.
-        running: whether it was told to go on.
-        writes: commands that wrote memory.
-    """
-
-    memory: bytearray = field(default_factory=lambda: bytearray(SIZE))
-    words: dict[int, int] = field(default_factory=dict)
+    memory: bytearray = field(default_factory=lambda: bytearray(SIZE))  # from BASE on
+    words: dict[int, int] = field(default_factory=dict)  # what was written to the processor's own registers
     registers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NAMES, 0))
-    running: bool = False
-    writes: int = 0
+    running: bool = False  # it was told to go on
+    writes: int = 0  # commands that wrote memory
 
 
 class GdbPeer(PacketServer, threading.Thread):
-    """A server at the other end of `client`, until that is closed. A context manager.
-
-    Attributes:
-        client: the client's end.
-        state: what really is there.
-        commands: all that came, in turn.
-    """
+    """A server at the other end of `client`, until that is closed. `commands` has all that came, in turn."""
 
     def __init__(self, traits: PeerTraits | None = None, hook: Hook | None = None) -> None:
         super().__init__(daemon=True)

@@ -14,12 +14,16 @@ import torch
 from torch import Tensor, nn
 
 import ethos_hil
+import ethos_hil.lowering.lower as lowering
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import OracleError, UsageError
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.api import OpenTarget
+from ethos_hil.harness.image.firmware_manifest import firmware_path
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module
+from ethos_hil.lowering.upstream import pytorch_answers
+from ethos_hil.lowering.upstream import quantizers as quantising
 from ethos_hil.lowering.upstream.state import LiftedState
 
 X = torch.tensor([[0.1, 0.2, 0.3, 0.4]])
@@ -70,22 +74,14 @@ SRAM_POOL = 0x3100_0000
 """Where the Corstone-300's pool of SRAM starts; firmware/boards/armv8m/board.ld."""
 
 
-class Counter(nn.Module):
-    """Adds the number of calls, which it keeps in a buffer, or in Python."""
+class Attribute(nn.Module):
+    """Adds the number of calls, which it keeps in Python."""
 
-    n: Tensor
-
-    def __init__(self, in_python: bool = False) -> None:
-        super().__init__()
-        self.register_buffer("n", torch.zeros(1, 4))
-        self.calls, self.in_python = 0, in_python
+    calls = 0
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.in_python:
-            self.calls += 1
-            return x + self.calls
-        self.n.add_(1.0)
-        return x + self.n
+        self.calls += 1
+        return x + self.calls
 
 
 class Sum(nn.Module):
@@ -116,12 +112,6 @@ def failure(result: ethos_hil.Result, kind: FailureKind = FailureKind.ACCURACY) 
     return result.failure.message
 
 
-def test_nan_and_infinity_are_not_answered_by_a_number(board: OpenTarget) -> None:
-    """Which numbers are told from which, harness/verdict/tests/test_against_pytorch.py says."""
-    message = failure(board.run(Of(lambda x: (x + 1, torch.exp(x * 300))), X))
-    assert "output 1: PyTorch answers inf at [0, 2]" in message
-
-
 def test_an_integer_that_does_not_fit_is_an_overflow(board: OpenTarget) -> None:
     wide = torch.tensor([[2**40, 2**33 + 7, 3, 4]])
     message = failure(board.run(Of(lambda x: x + 1), wide), FailureKind.OVERFLOW)
@@ -138,8 +128,6 @@ def test_outputs_that_are_swapped_while_lowering_are_seen(
     board: OpenTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, depth: int
 ) -> None:
     """What is compiled is exact, and exactly wrong: only PyTorch says so."""
-    import ethos_hil.lowering.lower as lowering
-
     model = Heads(depth).eval()
     x = torch.rand(1, 1, 8, 8, generator=torch.Generator().manual_seed(1))
     by_partitioner = lowering.by_partitioner
@@ -163,8 +151,6 @@ def test_outputs_that_are_swapped_while_lowering_are_seen(
 @pytest.mark.usefixtures("own_cache")
 def test_something_else_that_was_compiled_is_seen(board: OpenTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     """The quantised program is that of another function."""
-    import ethos_hil.lowering.upstream.quantizers as quantising
-
     quantise = quantising.quantise
 
     def other(floating: Any, *rest: Any) -> Any:
@@ -191,15 +177,15 @@ def test_the_least_sqnr_that_the_user_accepts(board: OpenTarget) -> None:
 @pytest.mark.usefixtures("own_cache")
 def test_state_that_upstream_lost_is_not_green(board: OpenTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LiftedState, "of", lambda *_: None)
-    result = board.run(Counter(), X)
+    result = board.run(Sum(), X)
     assert failure(result, FailureKind.STATE) == (
         "the program does not keep the model's state: output 0 depends on buffer n in the model, not in the program"
     )
-    np.testing.assert_allclose(result.outputs[0], X.numpy() + 1, atol=0.01)
+    np.testing.assert_allclose(result.outputs[0], 2 * X.numpy(), atol=0.01)
 
 
 def test_state_of_python_is_a_note_for_one_call_and_a_failure_for_more(board: OpenTarget) -> None:
-    model = from_module(Counter(in_python=True), (X,))
+    model = from_module(Attribute(), (X,))
     once = board.run(model)
     assert once.verified
     text = "the model changes its attribute calls when it is called; the program answers like its first call"
@@ -211,10 +197,13 @@ def test_state_of_python_is_a_note_for_one_call_and_a_failure_for_more(board: Op
 
 def test_a_program_that_keeps_its_state_is_compared_step_by_step(board: OpenTarget) -> None:
     eager = Sum()
-    result = board.run(on_cpu(Sum(), X), [(X,), (X * 3,)], repeat=2)
+    result = board.run(on_cpu(Sum(), X), [X, (X * 3,)], repeat=2)
     assert result.verified, result.failure
     for number, x in enumerate((X, X, X * 3, X * 3)):
         np.testing.assert_array_equal(result.outputs_of(number // 2, number % 2)[0], eager(x).numpy())
+    assert (len(result.references), result.record.executions) == (2, 4)
+    with pytest.raises(IndexError, match="input set 2, repeat 0: 4 executions were made"):
+        result.outputs_of(2)
     # A board that stays up starts the next program with zeros as well.
     again = board.run(on_cpu(Sum(), X))
     np.testing.assert_array_equal(again.outputs[0], 2 * X.numpy())
@@ -235,8 +224,6 @@ def test_state_begins_at_zero_whatever_the_memory_held(monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("own_cache")
 def test_a_step_that_differs_from_the_models_is_seen(board: OpenTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program adds up something else from the second call on."""
-    import ethos_hil.lowering.upstream.pytorch_answers as pytorch_answers
-
     in_turn = pytorch_answers.evaluate_in_turn
 
     def other(module: nn.Module, sets: Any, **options: Any) -> Any:
@@ -247,13 +234,14 @@ def test_a_step_that_differs_from_the_models_is_seen(board: OpenTarget, monkeypa
 
 
 def test_a_runner_cannot_keep_state() -> None:
-    from ethos_hil.harness.image.firmware_manifest import firmware_path
-
     with pytest.raises(UsageError, match="keeps state, and a runner boots for each of the 2 executions"):
         ethos_hil.run(on_cpu(Sum(), X), repeat=2, runner=firmware_path("corstone-300"))
 
 
-def test_a_user_s_own_inputs_are_held_against_pytorch_too(board: OpenTarget) -> None:
+def test_nan_and_infinity_are_not_answered_by_a_number_whoever_s_inputs_they_are_of(board: OpenTarget) -> None:
+    """Which numbers are told from which, harness/verdict/tests/test_against_pytorch.py says."""
+    message = failure(board.run(Of(lambda x: (x + 1, torch.exp(x * 300))), X))
+    assert "output 1: PyTorch answers inf at [0, 2]" in message
     model = from_module(Of(lambda x: x * 2), (X,))
     assert board.run(model, [(X,), (X / 2,)]).verified
     odd = torch.tensor([[0.1, math.nan, 0.2, 0.3]])

@@ -16,14 +16,12 @@ import pytest
 from ethos_hil.harness.cli import main
 from ethos_hil.harness.testing.command import Ended, run_command
 
-ENDS = [("runs", "--json"), ("run", "absent.py:net"), ("run", "net.py:net", "--npu"), ("--no-such-option",)]
 
-
-@pytest.mark.parametrize("arguments", ENDS, ids=" ".join)
-def test_it_ends_as_in_a_process_of_its_own(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", *arguments]
+@pytest.mark.parametrize("line", ["runs --json", "run absent.py:net", "run net.py:net --npu", "--no-such-option"])
+def test_it_ends_as_in_a_process_of_its_own(line: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", *line.split()]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    ended = run_command(*arguments, cwd=tmp_path)
+    ended = run_command(*line.split(), cwd=tmp_path)
     usage = done.stderr.replace("python -m ethos_hil.harness.cli.main", "ethos-hil")
     assert ended == Ended(done.returncode, done.stdout, usage)
 

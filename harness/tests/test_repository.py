@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.testing.recorded import Recorded
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src/ethos_hil"
 ROOMS = ("base", "harness", "lowering", "results", "suites")
@@ -78,27 +80,16 @@ def foreign_imports(graph: Mapping[str, Iterable[str]]) -> list[str]:
     ]
 
 
-def test_imports_follow_the_flow_of_data() -> None:
+def test_imports_follow_the_flow_of_data_and_one_against_it_is_found(recorded: Recorded) -> None:
     assert len(NAMES) > 450
     assert foreign_imports({name: imported(path) for name, path in NAMES.items()}) == []
-
-
-def test_an_import_against_the_flow_is_found() -> None:
-    graph = {
+    recorded.check(foreign_imports({
         "ethos_hil.base.record": ["ethos_hil.base.verdict", "json", "ethos_hil.results.store"],
         "ethos_hil.results.store": ["ethos_hil.base.record", "json", "ethos_hil.harness.api", "torch.nn"],
         "ethos_hil.lowering.lower": ["torch", "ethos_hil.base.files", "ethos_hil.suites"],
         "ethos_hil.harness": ["ethos_hil.lowering.lower", "ethos_hil_labgrid.place"],
         "ethos_hil_labgrid.place": ["ethos_hil.base.errors", "ethos_hil.harness.boards", "ethos_hil.suites.lab"],
-    }
-    assert foreign_imports(graph) == [
-        "ethos_hil.base.record imports ethos_hil.results.store",
-        "ethos_hil.results.store imports ethos_hil.harness.api",
-        "ethos_hil.results.store imports torch.nn",
-        "ethos_hil.lowering.lower imports ethos_hil.suites",
-        "ethos_hil.harness imports ethos_hil_labgrid.place",
-        "ethos_hil_labgrid.place imports ethos_hil.suites.lab",
-    ]
+    }))  # fmt: skip
 
 
 def importing(files: Iterable[Path], *banned: str) -> list[str]:
@@ -138,19 +129,13 @@ def folder_of(name: str) -> str:
     return name if parent.count(".") == 1 or parent in ("ethos_hil.harness.npu", "ethos_hil.suites.lab") else parent
 
 
-def test_no_files_import_one_another_in_a_circle() -> None:
+def test_neither_files_nor_folders_import_one_another_in_a_circle_and_one_is_found() -> None:
     """Late imports and those for types count too: a circle that is hidden in a function is one."""
-    assert circle({name: imported(path) & set(NAMES) for name, path in NAMES.items()}) == []
-
-
-def test_no_folders_import_one_another_in_a_circle() -> None:
-    graph: dict[str, set[str]] = {}
-    for name, path in NAMES.items():
-        graph.setdefault(folder_of(name), set()).update(map(folder_of, imported(path) & set(NAMES)))
-    assert circle(graph) == []
-
-
-def test_a_circle_is_found() -> None:
+    files = {name: imported(path) & set(NAMES) for name, path in NAMES.items()}
+    folders: dict[str, set[str]] = {}
+    for name, others in files.items():
+        folders.setdefault(folder_of(name), set()).update(map(folder_of, others))
+    assert (circle(files), circle(folders)) == ([], [])
     assert set(circle({"a": ["a", "b"], "b": ["c"], "c": ["d"], "d": ["b"], "e": ["a"]})) == {"b", "c", "d"}
 
 
@@ -223,28 +208,22 @@ LONGEST_FUNCTION = 80
 """Lines, its docstring apart: more does not fit a screen, and is more than one thing."""
 LARGEST_MODULE = 600
 """Lines. A module is as long as its noun needs; beyond this it has two."""
+LIST_OF_PROGRAMS = "ethos_hil.suites.lab.damage.seed_programs: seeds"
+"""One statement, which may be as long as it is."""
 
 
-def lengths(path: Path) -> dict[str, int]:
-    """The lines of each function of a file, without docstrings. A list of data may be as long as it is."""
-    lines = {}
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            parts = (node, node.body[0])
-            whole, first = ((part.end_lineno or 0) - part.lineno + 1 for part in parts)
-            lines[node.name] = whole - (first if ast.get_docstring(node) is not None else 0)
-    return lines
-
-
-def test_functions_fit_a_screen() -> None:
-    allowed = {("ethos_hil.suites.lab.damage.seed_programs", "seeds")}  # one statement: a list of programs
-    sizes = {(name, function): size for name, path in NAMES.items() for function, size in lengths(path).items()}
-    assert not {where: size for where, size in sizes.items() if size > LONGEST_FUNCTION and where not in allowed}
-
-
-def test_modules_are_about_one_thing() -> None:
-    sizes = {name: len(path.read_text().splitlines()) for name, path in NAMES.items()}
-    assert not {name: size for name, size in sizes.items() if size > LARGEST_MODULE}
+def test_functions_fit_a_screen_and_modules_are_about_one_thing() -> None:
+    wrong = {}
+    for name, path in NAMES.items():
+        text = path.read_text()
+        sizes = {name: text.count("\n")} if text.count("\n") > LARGEST_MODULE else {}
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                whole, first = ((part.end_lineno or 0) - part.lineno + 1 for part in (node, node.body[0]))
+                lines = whole - (first if ast.get_docstring(node) is not None else 0)
+                sizes |= {f"{name}: {node.name}": lines} if lines > LONGEST_FUNCTION else {}
+        wrong |= sizes
+    assert wrong.keys() == {LIST_OF_PROGRAMS}
 
 
 JUDGE = "ethos_hil.base.judge"
@@ -322,34 +301,29 @@ def beside_the_judge(tree: ast.AST) -> list[str]:
 
 def test_one_function_makes_records_and_one_chooses_verdicts() -> None:
     """docs/decisions/0034-one-judge.md."""
-    places = {name: beside_the_judge(tree) for name, tree in trees().items()}
-    assert places.pop(JUDGE), "the judge itself is seen"
-    assert not {name: where for name, where in places.items() if where}
+    places = {name: where for name, tree in trees().items() if (where := beside_the_judge(tree))}
+    assert places.keys() == {JUDGE}, "the judge itself is seen"
 
 
-@pytest.mark.parametrize(
-    "sabotage",
-    [
-        "made = Record(Verdict('failed'), model='m', npu='', target=target)",
-        "findings = Findings(facts, Evidence()), Decision(verdict)",
-        "def of(record: Record, note: str): return replace(record, notes=(note,))",
-        "def of(kept: Record | None): return dataclasses.replace(kept, text='')",
-        "def run(report): return replace(report, record=dataclasses.replace(report.record, metrics=()))",
-        "made = refused(point, grid, error).record\nlater = replace(made, created='')",
-        "later = replace(Record.from_json(data), run=None)",
-        "later = replace(kept_record(path), npu='')",
-        "all = [replace(each, test=None) for each in results.records]",
-        "object.__setattr__(record, 'failure', None)",
-        "version = CompiledVersion('5.1', answer=Verdict.VERIFIED)",
-        "def verdict(wrong): return Verdict.FAILED if wrong else other",
-        "verdict = Verdict.SKIPPED if impossible else Verdict.FAILED",
-    ],
-)
-def test_what_judges_beside_the_judge_is_seen(sabotage: str) -> None:
-    assert beside_the_judge(ast.parse(sabotage))
+SABOTAGES = [
+    "made = Record(Verdict('failed'), model='m', npu='', target=target)",
+    "findings = Findings(facts, Evidence()), Decision(verdict)",
+    "def of(record: Record, note: str): return replace(record, notes=(note,))",
+    "def of(kept: Record | None): return dataclasses.replace(kept, text='')",
+    "def run(report): return replace(report, record=dataclasses.replace(report.record, metrics=()))",
+    "made = refused(point, grid, error).record\nlater = replace(made, created='')",
+    "later = replace(Record.from_json(data), run=None)",
+    "later = replace(kept_record(path), npu='')",
+    "all = [replace(each, test=None) for each in results.records]",
+    "object.__setattr__(record, 'failure', None)",
+    "version = CompiledVersion('5.1', answer=Verdict.VERIFIED)",
+    "def verdict(wrong): return Verdict.FAILED if wrong else other",
+    "verdict = Verdict.SKIPPED if impossible else Verdict.FAILED",
+]
 
 
-def test_reading_a_verdict_is_not_judging() -> None:
+def test_what_judges_beside_the_judge_is_seen_and_reading_a_verdict_is_not_judging() -> None:
+    assert [text for text in SABOTAGES if not beside_the_judge(ast.parse(text))] == []
     read = "red = record.verdict in (Verdict.FAILED, Verdict.UNVERIFIED) or total[Verdict.FAILED] > 0"
     facts = "facts = replace(findings.facts, notes=())\nreport = replace(report, answer=None)"
     assert not beside_the_judge(ast.parse(f"{read}\n{facts}"))

@@ -60,8 +60,8 @@ def test_an_explanation_has_each_value_with_its_source(folder: Path, recorded: R
     check_session(recorded, run_command, [f"boards explain {name} {shown}" for name in ("alif-e8-he", "bench")])
 
 
-def test_what_is_no_board_is_one_line(folder: Path, command_line: Run, recorded: Recorded) -> None:
-    check_errors(recorded, command_line, "boards", ["explain alif-e8", "check gone.toml"])
+def test_what_is_no_board_is_one_line(folder: Path, ethos_hil: Run, recorded: Recorded) -> None:
+    check_errors(recorded, ethos_hil, "boards", ["explain alif-e8", "check gone.toml"])
 
 
 def test_the_help_teaches() -> None:

@@ -24,12 +24,12 @@ SLOWER = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), ra
 
 
 @pytest.fixture
-def ethos_hil(command_line: Run) -> Run:
+def ethos_hil(ethos_hil: Run) -> Run:
     """Runs the command line in a folder with two nights, monday and tuesday."""
     for name, records in (("monday", NIGHT), ("tuesday", SLOWER)):
         folder = RunFolder(Path("runs"), name=name)
         (folder.path / "records-1.jsonl").write_text("".join(record.dumps() + "\n" for record in records))
-    return command_line
+    return ethos_hil
 
 
 def test_two_runs_are_compared(ethos_hil: Run, recorded: Recorded) -> None:

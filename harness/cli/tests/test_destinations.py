@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,21 +29,16 @@ def test_of_what_is_in_our_folder_only_ours_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", ['{"mine": 1}', "[]", "no JSON", "[" * 100_000, '{"files": ["thesis.txt"]}'])
-def test_a_manifest_of_another_program_is_not_ours(tmp_path: Path, manifest: str) -> None:
+def test_what_is_the_users_is_not_lost_nor_is_a_manifest_of_another_program_ours(tmp_path: Path, manifest: str) -> None:
     (tmp_path / MANIFEST).write_text(manifest)
     (tmp_path / "thesis.txt").write_text("years of work")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
     assert listed_files(tmp_path) == frozenset()
-    with pytest.raises(FileExistsError, match="was not written by ethos-hil"):
-        write_into(tmp_path, {"model.pte": b"", MANIFEST: b""}, listed_files(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "thesis.txt"]
-
-
-@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda place: place.symlink_to("nowhere")])
-def test_a_file_of_the_users_is_not_lost(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    make(tmp_path / "model.pte")
-    with pytest.raises(FileExistsError, match="was not written by ethos-hil"):
-        write_into(tmp_path, {"listing.txt": b"", "model.pte": b""}, ())
-    assert [path.name for path in tmp_path.iterdir()] == ["model.pte"]
+    for name in (MANIFEST, "folder", "link"):
+        with pytest.raises(FileExistsError, match="was not written by ethos-hil"):
+            write_into(tmp_path, {"model.pte": b"", name: b""}, listed_files(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link", MANIFEST, "thesis.txt"]
 
 
 def test_no_other_file_is_written_into_the_folder_and_two_names_of_one_file_are_the_same(

@@ -24,28 +24,10 @@ from ethos_hil.base.errors import unforeseen
 from ethos_hil.base.testing.processes import alive, name_of, wait_for_full_pipe, wait_until
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.cli import main
-from ethos_hil.harness.cli.tests.guests import ENDS_WITH_3, FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest
 from ethos_hil.harness.fvp_stand_in.tests.conftest import children
-from ethos_hil.harness.testing.command import Ended, assert_one_clear_line
+from ethos_hil.harness.testing.command import Ended, assert_one_clear_line, run_command
+from ethos_hil.harness.testing.small_model import MODEL
 
-MODEL = """
-import sys
-import torch
-
-class Net(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x) + x
-
-class Quits(torch.nn.Module):
-    def forward(self, x):
-        sys.exit(0)
-
-def net():
-    return Net(), (torch.linspace(-1, 1, 8).reshape(1, 8),)
-
-def quits():
-    return Quits(), (torch.zeros(1, 8),)
-"""
 _SOURCES = str(Path(main.__file__).parents[3])
 
 
@@ -54,16 +36,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The .pte of a model. To run it takes a second, because it needs no torch."""
     folder = tmp_path_factory.mktemp("program")
     (folder / "net.py").write_text(MODEL)
-    from ethos_hil.base.npu.ethos_u import EthosU
-    from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model.torch_model import load_model
-
-    return lower(load_model(str(folder / "net.py") + ":net"), EthosU.parse("ethos-u55-128")).pte
+    assert run_command("lower", "net.py:net", cwd=folder).status == 0
+    return (folder / "net.pte").read_bytes()
 
 
 @pytest.fixture
 def here(tmp_path: Path, program: bytes) -> Path:
-    (tmp_path / "net.py").write_text(MODEL)
     (tmp_path / "net.pte").write_bytes(program)
     (tmp_path / "tmp").mkdir()
     return tmp_path
@@ -93,6 +71,65 @@ def shell(here: Path, line: str, changes: Mapping[str, str] | None = None) -> su
 
 def shown(here: Path, done: subprocess.CompletedProcess[bytes]) -> str:
     return Ended(done.returncode, "", done.stderr.decode()).shown(here)
+
+
+# --- Small programs for a Corstone-300 that talk by semihosting, as hostile runners. ---
+
+_SOURCE = """
+.syntax unified
+.thumb
+.word 0x30001000
+.word reset
+.thumb_func
+.type reset, %function
+reset:
+{body}
+.size reset, . - reset
+.balign 4
+text: .asciz "{text}"
+"""
+_WRITE0 = " movs r0, #4\n ldr r1, =text\n bkpt 0xab\n"
+_EXIT = " movs r0, #0x18\n ldr r1, =0x20026\n bkpt 0xab\n b .\n .ltorg\n"
+SAYS = _WRITE0 + _EXIT
+"""Print the text and end well."""
+ENDS_WITH_3 = " movs r0, #0x20\n ldr r1, =block\n bkpt 0xab\n b .\n .balign 4\nblock: .word 0x20026, 3\n .ltorg\n"
+"""End with the status 3."""
+FOR_EVER = "again:\n" + _WRITE0 + " b again\n .ltorg\n"
+"""Print the text for ever."""
+HANGS = _WRITE0 + " b .\n .ltorg\n"
+"""Print the text and wait for ever."""
+UART_FOR_EVER = """
+ ldr r0, =0x49303000
+ movs r1, #16
+ str r1, [r0, #16]
+ movs r1, #1
+ str r1, [r0, #8]
+ movs r1, #120
+again:
+ ldr r2, [r0, #4]
+ lsls r2, r2, #31
+ bne again
+ str r1, [r0]
+ b again
+ .ltorg
+"""
+"""Send the letter x to UART0 for ever. Registers: Arm's CMSDK UART (DDI 0479), CTRL at 8, STATE at 4, BAUDDIV at 16."""
+
+
+def guest(folder: Path, body: str, text: str = "") -> Path:
+    """Build an ELF.
+
+    Args:
+        folder: where to.
+        body: its instructions.
+        text: what it prints, as the assembler writes it: `\\\\033` is ESC, `\\\\n` a line feed.
+    """
+    (folder / "guest.s").write_text(_SOURCE.format(body=body, text=text))
+    command = (
+        "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -g -nostdlib -Wl,-Ttext=0x10000000 -Wl,-e,reset guest.s -o guest"
+    )
+    subprocess.run(command.split(), cwd=folder, check=True, timeout=60, capture_output=True)
+    return folder / "guest"
 
 
 # --- stdout and stderr, folders, encodings. ---
@@ -180,14 +217,12 @@ def test_a_shortage_is_no_defect(recorded: Recorded, capsys: pytest.CaptureFixtu
     recorded.check("\n".join(lines))
 
 
-@pytest.mark.parametrize("status", [0, 1, None])
-def test_what_a_plugin_or_a_model_exits_with_is_not_how_a_command_ended(
-    status: int | None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_plugin_or_a_model_exits_with_is_not_how_a_command_ended(capsys: pytest.CaptureFixture[str]) -> None:
     """A red night would be green, were an exporter to end it so."""
-    code = compile(f"import sys; sys.exit({status})", "plugin.py", "exec")
-    assert guarded(lambda: exec(code, {"__name__": "plugin"})) == 2
-    assert f"ended the program with status {status}" in capsys.readouterr().err
+    for status in (0, 1, None):
+        code = compile(f"import sys; sys.exit({status})", "plugin.py", "exec")
+        assert guarded(lambda code=code: exec(code, {"__name__": "plugin"})) == 2
+        assert f"ended the program with status {status}" in capsys.readouterr().err
 
 
 def test_a_machine_without_proc_is_named(here: Path) -> None:
@@ -224,7 +259,7 @@ def at_default() -> None:
 
 
 def inherits(handler: signal.Handlers, masked: bool) -> None:
-    """Be a parent that is careless with signals."""
+    """Be a careless parent."""
     at_default()
     signal.signal(signal.SIGCHLD, handler)
     if masked:
@@ -342,17 +377,12 @@ def test_a_name_is_no_markup_and_no_escape_sequence_on_a_terminal(here: Path, na
     (here / "net.pte").rename(here / name)
     status, printed = on_a_terminal(here, "run", name)
     assert status == 0, printed
-    shown = name.replace("\x1b", r"\x1b").replace("\x07", r"\x07").replace("\u202e", r"\u202e")
-    assert shown in printed
-    assert "\x1b]0;" not in printed
-    assert "\u202e" not in printed
-
-
-HOSTILE = "\\033]0;owned\\007\\033[2J\\nE: bad \\033]52;c;AAAA\\007\\n"
+    assert ascii(name)[1:-1] in printed
+    assert not [text for text in ("\x1b]0;", "\u202e") if text in printed]
 
 
 def test_a_runner_cannot_write_escape_sequences_to_the_terminal(here: Path, recorded: Recorded) -> None:
-    guest(here, SAYS, HOSTILE)
+    guest(here, SAYS, "\\033]0;owned\\007\\033[2J\\nE: bad \\033]52;c;AAAA\\007\\n")
     done = shell(here, "E run net.pte --runner guest --json r.json")
     recorded.check(shown(here, done))
     record = json.loads((here / "r.json").read_text())

@@ -30,11 +30,11 @@ RECORD = Record(
 
 
 @pytest.fixture
-def ethos_hil(command_line: Run) -> Run:
+def ethos_hil(ethos_hil: Run) -> Run:
     """Runs the command line in a folder with a record in a file and one in a store."""
     Path("record.json").write_text(record_json.write(RECORD))
     RunFolder(Path("runs")).append(RECORD)
-    return command_line
+    return ethos_hil
 
 
 @pytest.mark.parametrize("source", ["record.json", "runs"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,27 +18,23 @@ from ethos_hil.lowering.formats.pte_reader import BundledProgram
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """Files that ExecuTorch alone made, and what the quantised module answers to three input sets."""
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that ExecuTorch alone made, and three input sets; floats.bpte expects a float module's answers."""
     folder = tmp_path_factory.mktemp("made")
     module, example = upstream_programs.quantised()
     program = upstream_programs.compiled(module, example)
     (folder / "up.pte").write_bytes(program.buffer)
     sets = upstream_programs.inputs(3)
     np.savez(folder / "x.npz", np.concatenate([entry[0].numpy() for entry in sets])[:, None])
-    float_module = upstream_programs.two_heads()[0].eval()
-    return SimpleNamespace(
-        pte=folder / "up.pte",
-        x=folder / "x.npz",
-        bpte=upstream_programs.bundled(program, module, sets, folder / "up.bpte"),
-        of_floats=upstream_programs.bundled(program, float_module, sets, folder / "floats.bpte"),
-    )
+    upstream_programs.bundled(program, module, sets, folder / "up.bpte")
+    upstream_programs.bundled(program, upstream_programs.two_heads()[0].eval(), sets, folder / "floats.bpte")
+    return folder
 
 
 @pytest.fixture
-def here(here: Path, files: SimpleNamespace) -> Path:
+def here(here: Path, files: Path) -> Path:
     """Be in a folder that has net.py and all of these files."""
-    for path in (files.pte, files.x, files.bpte, files.of_floats):
+    for path in files.iterdir():
         (here / path.name).symlink_to(path)
     return here
 
@@ -85,25 +80,22 @@ def test_a_bundled_program_says_what_is_right(ethos_hil: Run, here: Path, record
     assert "--atol" in failed
 
 
-def test_the_api_says_the_same(files: SimpleNamespace, tmp_path: Path) -> None:
-    result = api.run(files.pte)
-    assert result.verdict is Verdict.UNVERIFIED
-    assert not result.verified
-    assert result.references == ()
+def test_the_api_says_the_same(here: Path) -> None:
+    result = api.run(here / "up.pte")
+    assert (result.verdict, result.verified, result.references) == (Verdict.UNVERIFIED, False, ())
     assert list(result.named_outputs()) == [f"output {index}" for index in range(4)]
     with pytest.raises(api.NotVerified, match="was not lowered here"):
         result.assert_verified()
     assert "#1a7f37" not in result._repr_html_(), "not green"
-    assert api.run(files.pte, expected=result.outputs).verified
-    assert api.run(files.pte, expected=[result.outputs]).verified
-    assert api.run(files.pte, expected=result.save_outputs(tmp_path / "y.npz")).verified
+    for expected in (result.outputs, [result.outputs], result.save_outputs(here / "y.npz")):
+        assert api.run(here / "up.pte", expected=expected).verified
     off = tuple(array + np.float32(1) for array in result.outputs)
-    assert api.run(files.pte, expected=off).verdict is Verdict.FAILED
-    assert api.run(files.pte, expected=off, atol=1.5).verified
+    assert api.run(here / "up.pte", expected=off).verdict is Verdict.FAILED
+    assert api.run(here / "up.pte", expected=off, atol=1.5).verified
     with pytest.raises(UsageError, match="expected\\[0\\] has 1 outputs, the program has 4"):
-        api.run(files.pte, expected=result.outputs[0])
+        api.run(here / "up.pte", expected=result.outputs[0])
     with pytest.raises(UsageError, match="expected\\[0\\] has a str"):
-        api.run(files.pte, expected=(("a", "b")))
+        api.run(here / "up.pte", expected=(("a", "b")))
 
 
 def test_what_is_said_of_expected_outputs_that_do_not_fit(ethos_hil: Run, here: Path, recorded: Recorded) -> None:

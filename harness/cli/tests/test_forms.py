@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ from ethos_hil.lowering.formats.array_archive import packed_arrays
 from ethos_hil.lowering.formats.pte_model import archive_names
 from ethos_hil.lowering.upstream.export import output_names
 
-MODELS = Path(__file__).resolve().parents[3] / "lowering" / "tests" / "known_model.py"
 MODULE = "ethos_hil.harness.cli.tests.upstream_programs"
 FACTORY, FLOAT = f"{MODULE}:quantised", f"{MODULE}:two_heads"
 
@@ -35,9 +34,10 @@ def test_a_quantised_module_is_not_quantised_again(ethos_hil: Run, here: Path, p
     check_session(recorded, ethos_hil, [
         line for model in (FACTORY, "q.pt2")
         for line in (f"run {model} --json r.json | verified",
-                     "json r.json notes artifact.scheme ops.npu_op ops.module ops.source ops.aten_ops")
+                     "json r.json notes artifact.scheme ops.npu_op ops.module ops.aten_ops")
     ])  # fmt: skip
     record = json.loads((here / "r.json").read_text())
+    assert {op["source"].partition(":")[0] for op in record["ops"]} == {"upstream_programs.py"}
     module, example = upstream_programs.quantised()
     answer = api.run(module, example)
     assert answer.verified
@@ -100,57 +100,32 @@ def test_names_of_outputs_and_of_arrays_in_an_archive(recorded: Recorded, tmp_pa
     recorded.check("\n".join(lines), "in an archive")
 
 
-# --- Control flow and several methods: every path through a program runs and is verified. ---
-
-
-def run(ethos_hil: Run, here: Path, *arguments: object) -> tuple[set[str], list[str], dict[str, Any]]:
-    """Return the delegate calls that a run that must be verified compared, what is on the CPU, and the record."""
-    result = ethos_hil("run", *arguments, "--json", "r.json")
-    assert result.status == 0, result.err
-    record: dict[str, Any] = json.loads((here / "r.json").read_text())
-    assert record["verdict"] == "verified"
-    assert all(output["mismatches"] == 0 and output["compared"] for output in record["outputs"])
-    compared = {output["name"].rpartition(" output ")[0] for output in record["outputs"]} - {""}
-    return compared, [name.partition("::")[2] for name in record["artifact"]["cpu_ops"]], record
-
-
-def both_ways(here: Path, shape: tuple[int, ...]) -> str:
-    """Return a file with two input sets; the models choose by the signs of their sums, which are opposite."""
-    x = np.random.default_rng(0).random(shape, np.float32)
-    np.savez(here / "both.npz", x=np.stack([x, -x]))
-    return "both.npz"
+KNOWN = "ethos_hil.lowering.tests.known_model"
+PATHS = {
+    "a delegate for each way, and the CPU jumps": [
+        f"{KNOWN}:branching --inputs {name}.npz" for name in ("one", "both")
+    ],
+    "a branch inside of the delegate": [f"{KNOWN}:branching --inputs both.npz --npu ethos-u85-256"],
+    "a branch inside of a branch": [f"{KNOWN}:nested --inputs small.npz --npu ethos-u85-256"],
+    "as many loops as the values say": [f"{KNOWN}:looping --inputs loops.npz --npu ethos-u85-256"],
+    "a whole method of several": ["whole.pte --method score"],
+}
 
 
 @pytest.mark.slow
-def test_an_ethos_u55_has_a_delegate_for_each_way_and_the_cpu_jumps(ethos_hil: Run, here: Path) -> None:
-    inputs = both_ways(here, (1, 2, 6, 6))
-    np.savez(here / "bright.npz", x=np.load(inputs)["x"][:1])
-    bright, _, _ = run(ethos_hil, here, f"{MODELS}:branching", "--inputs", "bright.npz")
-    both, on_cpu, _ = run(ethos_hil, here, f"{MODELS}:branching", "--inputs", inputs)
-    assert (len(bright), len(both)) == (3, 4), "stem, one way and head; then the other way as well"
-    assert bright < both
-    assert "gt.Tensor_out" in on_cpu
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["branching", pytest.param("nested", marks=pytest.mark.proof)])
-def test_an_ethos_u85_branches_inside_of_its_delegate(ethos_hil: Run, here: Path, name: str) -> None:
-    inputs = both_ways(here, (1, 2, 6, 6) if name == "branching" else (1, 2, 4, 4))
-    compared, on_cpu, _ = run(ethos_hil, here, f"{MODELS}:{name}", "--npu", "ethos-u85-256", "--inputs", inputs)
-    assert compared == {"delegate call 1"}
-    assert on_cpu == ["quantize_per_tensor.out", "dequantize_per_tensor.out"]
-
-
-@pytest.mark.slow
-def test_an_ethos_u85_loops_as_often_as_the_values_say(ethos_hil: Run, here: Path) -> None:
-    x = np.random.default_rng(0).random((1, 2, 6, 6), np.float32)
-    np.savez(here / "loops.npz", x=np.stack([0.1 * x, x, 4 * x]))
-    compared, _, record = run(ethos_hil, here, f"{MODELS}:looping", "--npu", "ethos-u85-256", "--inputs", "loops.npz")
-    assert (compared, record["executions"]) == ({"delegate call 1"}, 3)
-
-
-@pytest.mark.slow
-def test_a_whole_method_of_several_is_verified(ethos_hil: Run, here: Path) -> None:
-    assert ethos_hil("lower", f"{MODELS}:methods", "--whole", "-o", "whole.pte").status == 0
-    _, on_cpu, _ = run(ethos_hil, here, "whole.pte", "--method", "score")
-    assert on_cpu == []
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.proof] if "of a branch" in name else []) for name in PATHS]
+)
+def test_every_path_through_a_program_runs_and_is_verified(
+    ethos_hil: Run, here: Path, name: str, recorded: Recorded
+) -> None:
+    """The models choose by the signs of the inputs' sums, which are opposite."""
+    x, small = (np.random.default_rng(0).random((1, 2, size, size), np.float32) for size in (6, 4))
+    sets = {"one": [x], "both": [x, -x], "small": [small, -small], "loops": [0.1 * x, x, 4 * x]}
+    for file, arrays in sets.items():
+        np.savez(here / f"{file}.npz", x=np.stack(arrays))
+    if "method" in name:
+        assert ethos_hil("lower", f"{KNOWN}:methods", "--whole", "-o", "whole.pte").status == 0
+    facts = "json r.json outputs.name outputs.mismatches artifact.cpu_ops executions"
+    runs = [f"run {arguments} --json r.json | verified" for arguments in PATHS[name]]
+    check_session(recorded, ethos_hil, [line for run in runs for line in (run, facts)])

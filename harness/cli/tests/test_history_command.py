@@ -28,11 +28,11 @@ NET = Record(
 
 
 @pytest.fixture
-def ethos_hil(command_line: Run) -> Run:
+def ethos_hil(ethos_hil: Run) -> Run:
     """Runs `ethos-hil history`, in a folder with three runs of a network."""
     for day, cycles in enumerate((100, 100, 90), start=1):
         add(f"night{day}", night(day, cycles))
-    return partial(command_line, "history")
+    return partial(ethos_hil, "history")
 
 
 def night(day: int, cycles: int, **other: Any) -> Record:
@@ -44,12 +44,6 @@ def add(name: str, record: Record) -> None:
     """Add a record to a run, in a file of its own."""
     folder = RunFolder(Path("results/runs"), name=name).path
     (folder / f"records-{len(list(folder.glob('*.jsonl'))) + 1}.jsonl").write_text(record.dumps() + "\n")
-
-
-def rows(answer: tuple[int, str, str]) -> list[dict[str, object]]:
-    status, out, _ = answer
-    assert status == 0, answer
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def test_runs_are_added_once_and_asked_about(ethos_hil: Run, recorded: Recorded) -> None:
@@ -73,10 +67,9 @@ def test_two_of_one_name_are_told_apart(ethos_hil: Run, other: dict[str, Any], r
     ethos_hil("add")
     recorded.check(plain("\n".join(sorted(ethos_hil("changes").out.splitlines()))), "changes")
     check_session(recorded, ethos_hil, ["show net"])
-    subjects = [
-        {row["subject"] for row in rows(ethos_hil(*words, "--json"))} for words in (["changes"], ["show", "net"])
-    ]
-    assert subjects[0] == subjects[1]
+    tables = [ethos_hil(*words, "--json").out.splitlines() for words in (["changes"], ["show", "net"])]
+    changed, shown = ({json.loads(line)["subject"] for line in lines} for lines in tables)
+    assert changed == shown
 
 
 def test_a_run_that_cannot_be_added_does_not_keep_the_others_out(ethos_hil: Run, recorded: Recorded) -> None:
@@ -101,29 +94,22 @@ def as_anybody(path: Path, mode: int, *arguments: str) -> subprocess.CompletedPr
         path.chmod(0o755)
 
 
-def test_a_run_that_may_not_be_read_is_no_run_that_is_not_there(ethos_hil: Run) -> None:
+def test_what_may_not_be_read_or_written_is_named(ethos_hil: Run) -> None:
+    """A run that may not be read is no run that is not there."""
     done = as_anybody(Path("results/runs/night2"), 0o000, "add", "--json")
     assert (done.returncode, len(done.stdout.splitlines())) == (2, 2)
     assert "results/runs/night2 has no record: no usable manifest.json: [Errno 13]" in done.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("mode", "where", "arguments", "words"),
-    [
+    ethos_hil("--history", "h", "add", "results/runs/night1")
+    before = sorted(Path("h").iterdir())
+    for mode, where, arguments, words in (
         (0o000, "h/night1.parquet", (), "h/night1.parquet cannot be read or written: Permission denied"),
         (0o555, "h", ("add",), "h/night2.parquet cannot be read or written: Permission denied"),
         (0o000, "h", (), "path 'h' is not readable"),
-    ],
-)
-def test_what_may_not_be_read_or_written_is_named(
-    ethos_hil: Run, mode: int, where: str, arguments: tuple[str, ...], words: str
-) -> None:
-    ethos_hil("--history", "h", "add", "results/runs/night1")
-    before = sorted(Path("h").iterdir())
-    done = as_anybody(Path(where), mode, "--history", "h", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr.splitlines()[-1]
-    assert sorted(Path("h").iterdir()) == before
+    ):
+        done = as_anybody(Path(where), mode, "--history", "h", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert words in done.stderr.splitlines()[-1]
+        assert sorted(Path("h").iterdir()) == before
 
 
 def test_a_full_disk_is_one_line_and_nothing_is_half_written(ethos_hil: Run) -> None:

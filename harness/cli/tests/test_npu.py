@@ -23,9 +23,9 @@ NPU = EthosU.parse("ethos-u55-128")
 
 
 @pytest.fixture
-def ethos_hil(command_line: Run) -> Run:
+def ethos_hil(ethos_hil: Run) -> Run:
     """Runs `ethos-hil npu` in an empty folder."""
-    return partial(command_line, "npu")
+    return partial(ethos_hil, "npu")
 
 
 def maximum(*, and_a_round: bool = False) -> bytes:

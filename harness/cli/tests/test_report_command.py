@@ -29,13 +29,13 @@ def slower(record: Record) -> Record:
 
 
 @pytest.fixture
-def ethos_hil(command_line: Run) -> Run:
+def ethos_hil(ethos_hil: Run) -> Run:
     """Runs the command line in a folder with two runs, of which the second has a slower test."""
     for name in ("monday", "tuesday"):
         folder = RunFolder(Path("runs"), name=name)
         for at, record in enumerate(records()):
             folder.append(slower(record) if name == "tuesday" and at == 2 else record)
-    return command_line
+    return ethos_hil
 
 
 def test_a_run_becomes_one_file(ethos_hil: Run, recorded: Recorded) -> None:
@@ -45,7 +45,7 @@ def test_a_run_becomes_one_file(ethos_hil: Run, recorded: Recorded) -> None:
     assert "6 verified." in page
     check_session(recorded, ethos_hil, ["report runs/monday -o again.html", "report runs -o - | <!doctype"])
     assert Path("again.html").read_text() == page
-    assert sorted(path.name for path in Path().iterdir()) == ["again.html", "report.html", "runs"]
+    assert sorted(path.name for path in Path().iterdir()) == ["again.html", "net.py", "report.html", "runs"]
 
 
 def test_against_a_run_a_baseline_and_a_run_of_the_history(ethos_hil: Run) -> None:
@@ -114,4 +114,4 @@ def test_a_full_disk_leaves_the_old_report(ethos_hil: Run) -> None:
         ended = ethos_hil("report", "runs/monday")
     assert_one_clear_line(ended, 2, "cannot write report.html: File too large")
     assert Path("report.html").read_text() == "of yesterday"
-    assert sorted(path.name for path in Path().iterdir()) == ["report.html", "runs"]
+    assert sorted(path.name for path in Path().iterdir()) == ["net.py", "report.html", "runs"]

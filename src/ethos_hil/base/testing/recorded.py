@@ -91,15 +91,10 @@ def _folded(line: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """The recorded answers of one test.
+    """The recorded answers of one test."""
 
-    Attributes:
-        file: where they are.
-        test: its name, with the parameters.
-    """
-
-    file: Path
-    test: str
+    file: Path  # where they are
+    test: str  # its name, with the parameters
 
     def check(self, value: object, name: str = "") -> None:
         """Fail, with the differences, if a value is not as recorded.
@@ -128,14 +123,9 @@ class Recorded:
         self, rows: Iterable[object], act: Callable[[Any], object], error: type[Exception] = EthosHilError,
         *, name: str = "", folders: Iterable[Path] = (),
     ) -> None:  # fmt: skip
-        """Fail if a row is not refused, or with another error, message or hint than is recorded.
+        """Fail if `act` takes one of the rows, or refuses it with another error, message or hint than is recorded.
 
-        Args:
-            rows: what is not to be taken, each as it is shown.
-            act: takes one.
-            error: what it raises.
-            name: which of several answers of the test.
-            folders: their paths are shown by their numbers.
+        `name` and `folders` are those of `check` and of `plain`.
         """
         lines = []
         for row in rows:

@@ -54,9 +54,8 @@ def test_a_file_counts_by_its_content_and_folders_of_a_machine_do_not(tmp_path: 
 
 
 def test_values_in_memory_are_kept_by_digest_and_no_command_asks_them() -> None:
-    zeros, ones = ((np.zeros(3, np.float32),),), ((np.ones(3, np.float32),),)
-    question = ask(inputs=zeros)
-    assert question.digest == ask(inputs=((np.zeros(3, np.float32),),)).digest != ask(inputs=ones).digest
+    question, same, other = (ask(inputs=((np.full(3, value, np.float32),),)) for value in (0, 0, 1))
+    assert question.digest == same.digest != other.digest
     copy = Question.from_json(question.to_json())
     assert (copy.inputs, copy.in_memory, copy.digest) == (None, ("inputs",), question.digest)
     assert again(copy) == ""
@@ -87,21 +86,13 @@ def test_json_of_another_type_is_refused(name: str, value: object) -> None:
     assert setting == DEFAULTS[name] or isinstance(setting, float if kind is float else kind)
 
 
-def test_a_command_names_what_is_not_its_default() -> None:
+def test_a_command_names_what_is_not_its_default_and_a_test_is_asked_again_by_pytest(recorded: Recorded) -> None:
+    name = "suites/ops/test_add.py::test_add_same"
+    recorded.check("\n".join(map(again, (
+        ask(), ask(scheme="a16w8", leave=("aten.add",), timeout=60.0),
+        ask(profile=True, found_by="prefix", timeout=600.0, method="encode"),
+        Question(f"{name}_U55_BI", target="corstone-300", strict=True), Question(f"{name}_BI", npu=""),
+    ))))  # fmt: skip
     assert words(ask(), RUN) == ("net.py:net", "--npu", "ethos-u55-128")
-    assert again(ask(scheme="a16w8", leave=("aten.add",), timeout=60.0)) == (
-        "ethos-hil run net.py:net --scheme a16w8 --leave=aten.add --npu ethos-u55-128 --timeout 60"
-    )
-    assert again(ask(profile=True, found_by="prefix", timeout=600.0, method="encode")) == (
-        "ethos-hil profile net.py:net --program-method encode --npu ethos-u55-128 --method prefix"
-    )
     assert PROFILE.default("timeout") == 600
-
-
-def test_a_test_is_asked_again_by_pytest() -> None:
-    name = "suites/ops/test_add.py::test_add_same_U55_BI"
-    assert again(Question(name, target="corstone-300", strict=True)) == (
-        f"pytest {name} --npu ethos-u55-128 --target corstone-300 --strict-waits"
-    )
-    assert again(Question(name.replace("U55_BI", "BI"), npu="")) == f"pytest {name.replace('U55_BI', 'BI')}"
     assert TESTING.fields == ("npu", "memory_mode", "target", "strict", "strict_board")

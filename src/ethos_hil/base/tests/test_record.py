@@ -20,9 +20,7 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 RECORD = Record(
-    verdict=Verdict.FAILED,
-    model="model.py:build",
-    npu="ethos-u55-128",
+    verdict=Verdict.FAILED, model="model.py:build", npu="ethos-u55-128",
     target=record.TargetInfo("virtual", "virtual", "corstone-300", ("bus", "uart")),
     failure=Failure(FailureKind.MISMATCH, "3 of 10 elements differ", "look"),
     divergence=record.Divergence(
@@ -39,32 +37,22 @@ RECORD = Record(
         "ab" * 32, 4096, 1, ("quantized_decomposed::quantize_per_tensor.out",), question="12" * 32,
         delegates=(record.DelegateInfo(1, "34" * 32, "56" * 32, "78" * 32),), lowering="ef" * 8, key="fe" * 32,
     ),
-    versions={"torch": "2.13.0"},
-    executions=1,
-    notes=("a table was moved",),
-    memory_mode="Shared_Sram",
+    versions={"torch": "2.13.0"}, executions=1, notes=("a table was moved",), memory_mode="Shared_Sram",
     runner=record.RunnerInfo("arm_executor_runner", "cd" * 32),
     preflight=(record.Check("scratch", "9 bytes", "8 bytes of SRAM", "fail", "a smaller input"),),
     test=record.SuiteTest("suites/ops/test_a.py::test_add_same_BI", "add", "same", "BI", "suites/ops/test_a.py:13"),
     profile=figures.InferenceProfile(
-        clock_hz=500e6,
-        macs_per_cycle=128,
-        timeline_from="modelled",
+        clock_hz=500e6, macs_per_cycle=128, timeline_from="modelled",
         costs={"npu0": figures.OpCost(
             macs=9, port_cycles=(1, 2), traffic=(figures.Traffic("Sram", 0, "ifm", 4, 0),), ifm=(1, 2, 3)
         )},
         cpu=(figures.CpuRow("cpu00001.kernel", 1, "kernel", "aten::sort.values", 20, "instructions", "instructions"),),
         timeline=(figures.Slice("npu", "Conv2D", 0, 7, "npu0", 5, (1, 2), (3, 4)),),
-        buffers=(figures.Buffer(1, "Sram", "conv", "npu0", 16, 0, 1),),
-        edges=(figures.Edge("input 0", "npu0", 16),),
+        buffers=(figures.Buffer(1, "Sram", "conv", "npu0", 16, 0, 1),), edges=(figures.Edge("input 0", "npu0", 16),),
         memories={"Sram": figures.MemoryBehind(8.0, 4048)},
     ),
-    created="2026-11-24T09:30:00+00:00",
-    clock_hz=500e6,
-    firmware_sha256="9a" * 32,
-    timing_model="bc" * 8,
-    inputs_sha256="de" * 32,
-    timing_adapters="reset",
+    created="2026-11-24T09:30:00+00:00", clock_hz=500e6,
+    firmware_sha256="9a" * 32, timing_model="bc" * 8, inputs_sha256="de" * 32, timing_adapters="reset",
     run=record.RunInfo("20261124T093000Z-123456", "f0" * 20, True, "2/4"),
     bench=record.BenchInfo("default", "conv3x3_56x56x64", "conv3x3", ("long",), "grid.toml:12"),
     clock=StatedClock(400e6, "Alif Ensemble E8, HP", 400e6),
@@ -151,7 +139,7 @@ def test_a_field_that_was_added_later_may_be_missing_and_no_other(recorded: Reco
         for name in names:
             del (data[part] if part == "artifact" else data[part][0])[name]
         older = getattr(Record.from_json(data), part)
-        recorded.check(repr(older if part == "artifact" else older[0]), part)
+        recorded.check(older, part)
 
 
 def test_a_kind_of_a_later_version_is_not_lost() -> None:

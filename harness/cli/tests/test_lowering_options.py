@@ -1,4 +1,4 @@
-"""How a model is quantised, from the command line: calibration, bits, and a quantiser of the user's."""
+"""How a model is lowered, from the command line: calibration, bits, a quantiser of the user's, a system of his."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import load_model
+from ethos_hil.lowering.vela.ini import VelaIni
 
 MODEL = """
 import torch
@@ -47,29 +48,21 @@ def blocks():
     return Blocks(), (torch.rand(1, 4, 6, 6),)
 
 def declared():
-    module, inputs = blocks()
-    return Method(module, inputs, int16=("head",))
+    return Method(*blocks(), int16=("head",))
 
 def with_quantizer():
-    module, inputs = blocks()
-    return Method(module, inputs, quantizer=wide_linears)
+    return Method(*blocks(), quantizer=wide_linears)
 
 def on_cpu():
-    module, inputs = blocks()
-    return Method(module, inputs, on_cpu=True)
+    return Method(*blocks(), on_cpu=True)
 
 def data():
     generator = torch.Generator().manual_seed(3)
     return [(2 * torch.rand(1, 4, 6, 6, generator=generator),) for _ in range(4)]
 
-def raises():
-    raise ValueError("no data set here")
-
-def nothing():
-    return []
-
-def other_shapes():
-    return [(torch.rand(2, 4, 6, 6),)]
+raises = lambda: 1 / 0
+nothing = lambda: []
+other_shapes = lambda: [(torch.rand(2, 4, 6, 6),)]
 
 def wide_linears(spec):
     from executorch.backends.arm.quantizer import (
@@ -77,13 +70,11 @@ def wide_linears(spec):
     quantizer = EthosUQuantizer(spec).set_global(get_symmetric_quantization_config(is_per_channel=False))
     return quantizer.set_module_type(nn.Linear, get_symmetric_a16w8_quantization_config())
 
-def no_quantizer(spec):
-    return 7
-
-def broken_quantizer(spec):
-    raise RuntimeError("not today")
+no_quantizer = lambda spec: 7
+broken_quantizer = lambda spec: 1 / 0
 """
 
+CYCLES = ("npu_cycles", "modelled")
 CALIBRATED = ("--calibrate", "blocks.py:data")
 
 
@@ -93,12 +84,13 @@ def _model(here: Path) -> None:
 
 
 def run(ethos_hil: Run, here: Path, *options: object, model: str = "blocks.py:blocks") -> dict[str, Any]:
-    """Return the record of a run, with the digest of its program, and the names of types of the delegate's outputs."""
+    """Return the record of a run and its artifact's facts, with cycles, and the types of the delegate's outputs."""
     result = ethos_hil("run", model, *options, "--json", "r.json")
     assert result.status == 0, result
     record: dict[str, Any] = json.loads((here / "r.json").read_text())
     types = sorted(output["dtype"] for output in record["outputs"] if output["name"].startswith("delegate"))
-    return {**record, "sha256": record["artifact"]["sha256"], "scheme": record["artifact"]["scheme"], "types": types}
+    (cycles,) = (row["value"] for row in record["metrics"] if (row["name"], row["provenance"]) == CYCLES)
+    return {**record, **record["artifact"], "types": types, "cycles": cycles}
 
 
 def sqnr(record: dict[str, Any], name: str) -> float:
@@ -166,3 +158,48 @@ def test_options_that_say_nothing(ethos_hil: Run, here: Path, recorded: Recorded
         lower(load_model("blocks.py:with_quantizer"), TosaSpec.parse("TOSA-1.0+FP"))
     result = ethos_hil("lower", "blocks.py:blocks", "--to", "tosa", "--int16", "head", "--json", "-")
     assert json.loads(result.out)["target"] == "TOSA-1.0+INT+int16"
+
+
+# --- What a user asks of Vela reaches it, is in the record, and decides the modelled cycles. ---
+
+SLOW = "[System_Config.Slow]" + VelaIni.shipped().text.partition("[System_Config.Ethos_U55_High_End_Embedded]")[2]
+SLOW = SLOW.replace("OffChipFlash_clock_scale=0.125", "OffChipFlash_clock_scale=0.0125")
+
+
+@pytest.mark.slow
+def test_a_users_system_is_compiled_for_and_timed(
+    ethos_hil: Run, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "my.ini").write_text(SLOW)
+    default = run(ethos_hil, here, model="net.py:net")
+    assert default["system_config"] == "Ethos_U55_High_End_Embedded"
+    options = ("--vela-ini", "my.ini", "--system-config", "Slow", "--vela-flag=--disable-cascading")
+    own = run(ethos_hil, here, *options, model="net.py:net")
+    assert own["system_config"] == "Slow"
+    assert {"--config=my.ini", "--system-config=Slow", "--disable-cascading"} <= set(own["artifact"]["vela_flags"])
+    assert own["cycles"] > 1.5 * default["cycles"]
+    assert not [note for note in own["notes"] if "memories" in note]
+
+    # The file is not needed any more, neither for the cached model nor for the program that was made with it.
+    assert ethos_hil("lower", "net.py:net", *options).status == 0
+    (here / "my.ini").unlink()
+    assert run(ethos_hil, here, model="net.pte")["cycles"] == own["cycles"]
+
+    # Where nobody knows the file, the cycles are the default system's, and the record says so. The program is one of
+    # unknown origin then, which has no reference; what is said of its cycles is known before.
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "another"))
+    unknown = ethos_hil("run", "net.pte")
+    assert unknown.status == 1
+
+
+def test_one_clear_line_before_anything_is_lowered(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
+    (here / "my.ini").write_text(SLOW.replace("core_clock=500e6", "core_clock=quick", 1))
+    variants = [
+        "--vela-ini my.ini --system-config Slow", "--vela-ini absent.ini", "--system-config Ethos_U85_SYS_DRAM_Mid",
+        "--arena-cache-size much", "--vela-flag=--config=x",
+    ]  # fmt: skip
+    for command in ("run", "preflight", "lower"):
+        check_errors(recorded, ethos_hil, f"{command} net.py:net", variants)
+    check_errors(recorded, ethos_hil, "lower net.py:net --to tosa", ["--optimise Size"])
+    assert ethos_hil("lower", "net.py:net").status == 0
+    check_errors(recorded, ethos_hil, "run net.pte", ["--optimise Size"], lowers=True)
