@@ -114,7 +114,7 @@ def test_lower_and_preflight_do_not_run(net: Net, x: torch.Tensor, monkeypatch: 
 
 
 BAD: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-    *(((nn.ReLU(), *inputs), {}) for inputs in ((), ([],), ("gone.npz",), ("x",), (("x",),))),
+    ((nn.ReLU(),), {}), ((nn.ReLU(), []), {}), ((nn.ReLU(), "gone.npz"), {}), ((nn.ReLU(), ("x",)), {}),
     ((3,), {}), ((nn.Conv2d(3, 3, 1), torch.zeros(1, 4, 2, 2)), {}), (("nowhere.py:net",), {}),
     *(((nn.ReLU(), torch.zeros(1)), options) for options in (
         {"npu": "ethos-u99"}, {"target": "corstone-3000"}, {"memory_mode": "Dedicated_Sram"}, {"repeat": 0},

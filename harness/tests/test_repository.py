@@ -213,7 +213,7 @@ LIST_OF_PROGRAMS = "ethos_hil.suites.lab.damage.seed_programs: seeds"
 
 
 def test_functions_fit_a_screen_and_modules_are_about_one_thing() -> None:
-    wrong = {}
+    wrong: dict[str, int] = {}
     for name, path in NAMES.items():
         text = path.read_text()
         sizes = {name: text.count("\n")} if text.count("\n") > LARGEST_MODULE else {}

@@ -15,6 +15,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -221,7 +222,7 @@ def test_what_a_plugin_or_a_model_exits_with_is_not_how_a_command_ended(capsys: 
     """A red night would be green, were an exporter to end it so."""
     for status in (0, 1, None):
         code = compile(f"import sys; sys.exit({status})", "plugin.py", "exec")
-        assert guarded(lambda code=code: exec(code, {"__name__": "plugin"})) == 2
+        assert guarded(partial(exec, code, {"__name__": "plugin"})) == 2
         assert f"ended the program with status {status}" in capsys.readouterr().err
 
 
