@@ -7,6 +7,7 @@ closed streams, limits, and what is imported.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import resource
@@ -15,10 +16,10 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 from unittest import mock
 
 import pytest
@@ -27,13 +28,7 @@ from ethos_hil.base.testing.recorded import Recorded, plain
 
 
 class Ended(NamedTuple):
-    """How a command ended.
-
-    Attributes:
-        status: its exit status.
-        out: all that it printed on stdout.
-        err: all that it printed on stderr.
-    """
+    """How a command ended: its exit status, and all that it printed on stdout and stderr."""
 
     status: int
     out: str
@@ -121,8 +116,41 @@ def check_errors(recorded: Recorded, run: Run, command: str, variants: Iterable[
 
 
 def check_session(recorded: Recorded, run: Run, commands: Iterable[str], name: str = "") -> None:
-    """Check all that commands answer, one after the other, as is recorded."""
-    recorded.check("\n".join(f"$ {line}\n{run(*shlex.split(line)).shown()}" for line in commands), name)
+    """Check all that commands answer, one after the other, as is recorded.
+
+    Args:
+        recorded: has each line with its answer.
+        run: runs `ethos-hil`.
+        commands: its arguments, and with ` | WORD WORD` how the lines of stdout begin that count; or `ls [FOLDER]`, the
+            files there; or `json FILE FIELD...`, a line for each field, such as `failure.kind` or `outputs.dtype`,
+            which is one of each output.
+        name: which of several sessions of the test.
+    """
+    recorded.check("\n".join(f"$ {line}\n{_answer(run, line)}" for line in commands), name)
+
+
+def _answer(run: Run, line: str) -> str:
+    command, _, beginnings = line.partition(" | ")
+    words = shlex.split(command)
+    if words[:1] == ["json"]:
+        return _fields(*words[1:])
+    if words[:1] == ["ls"]:
+        paths = (path for path in Path(*words[1:]).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return plain("\n".join(sorted(map(str, paths))))
+    ended = run(*words)
+    lines = (text for text in ended.out.splitlines(keepends=True) if text.startswith(tuple(shlex.split(beginnings))))
+    return (ended._replace(out="".join(lines)) if beginnings else ended).shown()
+
+
+def _fields(file: str, *fields: str) -> str:
+    document = json.loads(Path(file).read_text())
+    return plain("\n".join(f"{field}: {json.dumps(_field(document, field.split('.')))}" for field in fields))
+
+
+def _field(value: Any, names: Sequence[str]) -> Any:
+    if isinstance(value, list) and names and not names[0].isdigit():
+        return [_field(each, names) for each in value]
+    return _field(value[int(names[0]) if isinstance(value, list) else names[0]], names[1:]) if names else value
 
 
 def _files() -> list[tuple[Path, int, int]]:

@@ -21,31 +21,18 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """What Vela made of a graph: everything a run needs. Tests replace parts of it.
+    """What Vela made of a graph: everything a run needs. Tests replace parts of it."""
 
-    Attributes:
-        npu: the configuration it was compiled for.
-        mode: the memory mode.
-        stream: the register command stream, without driver actions.
-        weights: region 0.
-        scratch_bytes: size of region 1.
-        inputs: in the graph's order, all in region 1; they may share memory with outputs.
-        outputs: the same for outputs.
-        listing: what Vela printed, with --verbose-register-command-stream its disassembly.
-        fast_bytes: size of region 2, zero when there is none.
-        database: Vela's debug database, with --enable-debug-db.
-    """
-
-    npu: str
-    mode: str
-    stream: bytes
-    weights: npt.NDArray[np.uint8]
-    scratch_bytes: int
-    inputs: tuple[VelaIo, ...]
+    npu: str  # the configuration it was compiled for
+    mode: str  # the memory mode
+    stream: bytes  # the register command stream, without driver actions
+    weights: npt.NDArray[np.uint8]  # region 0
+    scratch_bytes: int  # size of region 1
+    inputs: tuple[VelaIo, ...]  # in the graph's order, all in region 1; they may share memory with outputs
     outputs: tuple[VelaIo, ...]
-    listing: str
-    fast_bytes: int = 0
-    database: str = ""
+    listing: str  # what Vela printed, with --verbose-register-command-stream its disassembly
+    fast_bytes: int = 0  # size of region 2, zero when there is none
+    database: str = ""  # Vela's debug database, with --enable-debug-db
 
     def program(self) -> NpuProgram:
         """The decoded stream."""
@@ -87,14 +74,6 @@ def compile_graph(tosa: bytes, npu: str, *more: str, mode: str | None = None) ->
     blob = output.parsed
     assert {place.region for place in (*blob.inputs, *blob.outputs)} == {SCRATCH}, blob
     return CompiledGraph(
-        npu,
-        chosen.name,
-        blob.command_stream,
-        np.frombuffer(blob.weights, np.uint8),
-        blob.scratch_size,
-        blob.inputs,
-        blob.outputs,
-        output.listing,
-        output.fast_bytes,
-        output.database,
-    )
+        npu, chosen.name, blob.command_stream, np.frombuffer(blob.weights, np.uint8), blob.scratch_size,
+        blob.inputs, blob.outputs, output.listing, output.fast_bytes, output.database,
+    )  # fmt: skip

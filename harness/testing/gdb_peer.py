@@ -1,12 +1,9 @@
 """The other side of GDB's remote protocol, for tests and the laboratory: a server that does as its script says.
 
 `PacketServer` finds packets, acknowledges them, and sends the answers. Its code for packets is its own, so that it does
-not share the client's mistakes.
-
-`GdbPeer` is one that is as different servers are, honest or not. It has a Cortex-M of 64 KiB that does nothing, and
-knows at the end what really is in its memory and registers. A script sees each answer before it is sent, and may
-change, cut, repeat or delay it, leave it out, or end the connection. The bench board has another server on top of
-`PacketServer` (suites/lab/bench/gdb_port.py).
+not share the client's mistakes. `GdbPeer` is one that is as different servers are, honest or not. It has a Cortex-M of
+64 KiB that does nothing, and knows at the end what really is in its memory and registers. A script sees each answer
+before it is sent, and may change, cut, repeat or delay it, leave it out, or end the connection.
 """
 
 from __future__ import annotations
@@ -14,31 +11,25 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 
 BASE, SIZE = 0x10000000, 1 << 16
 _PPB = range(0xE0000000, 0xE0100000)
 _NAMES = (*(f"r{number}" for number in range(13)), "sp", "lr", "pc", "xpsr")
 _START, _AGAIN, _INTERRUPT = ord("$"), ord("-"), 0x03
-_SEND_SECONDS = 0.2
-"""Within which a client takes what it is sent."""
+_SEND_TIME = struct.pack("ll", 0, 200_000)
+"""Within which a client takes what it is sent: seconds and microseconds."""
 
 
 class PacketServer:
-    """A server with one client at a time.
+    """A server with one client at a time."""
 
-    Attributes:
-        stream: the connection with it, which blocks; None where there is no client.
-        acknowledges: whether both sides acknowledge packets.
-        refused: packets with a wrong checksum that came.
-    """
-
-    stream: socket.socket | None = None
-    acknowledges = True
-    refused = 0
+    stream: socket.socket | None = None  # the connection with it, which blocks
+    acknowledges = True  # both sides acknowledge packets
+    refused = 0  # packets with a wrong checksum that came
     _buffer = _last = b""
 
     def attach(self, stream: socket.socket) -> None:
@@ -116,27 +107,16 @@ class PacketServer:
 
 @dataclass(frozen=True)
 class PeerTraits:
-    """How the server differs from others.
+    """How the server differs from others."""
 
-    Attributes:
-        no_ack: it offers to do without acknowledgements.
-        binary: it knows `X`.
-        packet_size: it states this PacketSize; None: none.
-        files: of how many files its description consists; 0: it has none.
-        xpsr: its number of this register.
-        run_length: it abbreviates repetitions in its answers.
-        most: bytes of memory that it sends at most, whatever it is asked for.
-        greeting: packets that it sends before it is asked anything.
-    """
-
-    no_ack: bool = True
-    binary: bool = True
-    packet_size: int | None = 0x800
-    files: int = 1
-    xpsr: int = 25
-    run_length: bool = False
-    most: int = 1 << 16
-    greeting: tuple[bytes, ...] = ()
+    no_ack: bool = True  # it offers to do without acknowledgements
+    binary: bool = True  # it knows `X`
+    packet_size: int | None = 0x800  # the PacketSize that it states
+    files: int = 1  # of which its description consists; 0: it has none
+    xpsr: int = 25  # its number of this register
+    run_length: bool = False  # it abbreviates repetitions in its answers
+    most: int = 1 << 16  # bytes of memory that it sends at most, whatever it is asked for
+    greeting: tuple[bytes, ...] = ()  # packets that it sends before it is asked anything
 
 
 Hook = Callable[["GdbPeer", bytes, list[bytes]], "list[bytes] | None"]
@@ -145,31 +125,17 @@ Hook = Callable[["GdbPeer", bytes, list[bytes]], "list[bytes] | None"]
 
 @dataclass
 class PeerState:
-    """What really is there.
+    """What really is there."""
 
-    Attributes:
-        memory: from BASE on.
-        words: what was written to the processor's own registers.
-        registers: by name.
-        running: whether it was told to go on.
-        writes: commands that wrote memory.
-    """
-
-    memory: bytearray = field(default_factory=lambda: bytearray(SIZE))
-    words: dict[int, int] = field(default_factory=dict)
+    memory: bytearray = field(default_factory=lambda: bytearray(SIZE))  # from BASE on
+    words: dict[int, int] = field(default_factory=dict)  # what was written to the processor's own registers
     registers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NAMES, 0))
-    running: bool = False
-    writes: int = 0
+    running: bool = False  # it was told to go on
+    writes: int = 0  # commands that wrote memory
 
 
 class GdbPeer(PacketServer, threading.Thread):
-    """A server at the other end of `client`, until that is closed. A context manager.
-
-    Attributes:
-        client: the client's end.
-        state: what really is there.
-        commands: all that came, in turn.
-    """
+    """A server at the other end of `client`, until that is closed. `commands` has all that came, in turn."""
 
     def __init__(self, traits: PeerTraits | None = None, hook: Hook | None = None) -> None:
         super().__init__(daemon=True)
@@ -177,17 +143,15 @@ class GdbPeer(PacketServer, threading.Thread):
         self.state = PeerState()
         self.commands: list[bytes] = []
         self._hook = hook
-        self.client, stream = socket.socketpair()
-        stream.settimeout(_SEND_SECONDS)
-        self.attach(stream)
+        self.client, self._end = socket.socketpair()
+        self._end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_TIME)
+        self.attach(self._end)
 
     def __enter__(self) -> GdbPeer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.client.close()
         self._shut_down()
         self.join(10)
@@ -198,20 +162,13 @@ class GdbPeer(PacketServer, threading.Thread):
         with contextlib.suppress(OSError):
             for content in self.traits.greeting:
                 self.send(packet(content))
-            while data := self._receive():
+            while data := self._end.recv(1 << 16):
                 self.feed(data)
         self._shut_down()
 
-    def _receive(self) -> bytes:
-        assert self.stream is not None
-        while True:
-            with contextlib.suppress(TimeoutError):
-                return self.stream.recv(1 << 16)
-
     def _shut_down(self) -> None:
-        assert self.stream is not None
         with contextlib.suppress(OSError):
-            self.stream.shutdown(socket.SHUT_RDWR)
+            self._end.shutdown(socket.SHUT_RDWR)
 
     def script(self, command: bytes, packets: list[bytes]) -> list[bytes] | None:
         """Have the hook change what is sent."""
@@ -231,46 +188,36 @@ class GdbPeer(PacketServer, threading.Thread):
         return [_abbreviated(content) for content in contents] if self.traits.run_length else contents
 
     def _contents(self, command: bytes) -> list[bytes]:
-        if command.startswith(b"qSupported:"):
-            features = [b"qXfer:features:read+"] if self.traits.files else []
-            features += [b"QStartNoAckMode+"] if self.traits.no_ack else []
-            features += [b"PacketSize=%x" % self.traits.packet_size] if self.traits.packet_size is not None else []
-            return [b";".join(features)]
-        if command == b"QStartNoAckMode":
-            return [b"OK" if self.traits.no_ack else b""]
-        if command.startswith(b"qXfer:features:read:"):
-            return [self._description(command)]
-        if command == b"?":
-            return [b"T05thread:1;"]
-        if command.startswith(b"qRcmd,"):
-            return [b"O" + b"done\n".hex().encode(), b"OK"]
+        traits = self.traits
         if command == b"c":
             self.state.running = True
             return []
-        if command == b"D":
-            return [b"OK"]
+        if command.startswith(b"qSupported:"):
+            features = [b"qXfer:features:read+"] * (traits.files > 0) + [b"QStartNoAckMode+"] * traits.no_ack
+            features += [] if traits.packet_size is None else [b"PacketSize=%x" % traits.packet_size]
+            return [b";".join(features)]
+        if command.startswith(b"qXfer:features:read:"):
+            return [self._description(command)]
+        if command.startswith(b"qRcmd,"):
+            return [b"O" + b"done\n".hex().encode(), b"OK"]
         if command[:1] in (b"m", b"M", b"X"):
             return [self._memory(command)]
         if command[:1] in (b"p", b"P"):
             return [self._registers(command)]
-        return [b""]
+        known = {b"?": b"T05thread:1;", b"D": b"OK", b"QStartNoAckMode": b"OK" if traits.no_ack else b""}
+        return [known.get(command, b"")]
 
     def _description(self, command: bytes) -> bytes:
-        match = re.fullmatch(rb"qXfer:features:read:([^:]*):([0-9a-f]+),([0-9a-f]+)", command)
-        if match is None or not self.traits.files:
+        match = re.fullmatch(rb"qXfer:features:read:[a-z]*([0-9]*)\.xml:([0-9a-f]+),([0-9a-f]+)", command)
+        if match is None or int(b"0" + match[1]) >= self.traits.files:
             return b"E00"
-        name, begin, length = match[1].decode(), int(match[2], 16), int(match[3], 16)
-        number = 0 if name == "target.xml" else int("0" + "".join(filter(str.isdigit, name)))
-        if number >= self.traits.files:
-            return b"E00"
-        first, last = number == 0, number == self.traits.files - 1
-        registers = "".join(
-            f'<reg name="{name}" bitsize="32"{f" regnum=`{self.traits.xpsr}`" if name == "xpsr" else ""}/>'
-            for name in _NAMES
-        ).replace("`", '"')
-        inner = registers if last else f'<xi:include href="part{number + 1}.xml"/>'
+        number, begin, length = int(b"0" + match[1]), int(match[2], 16), int(match[3], 16)
+        inner = f'<xi:include href="part{number + 1}.xml"/>'
+        if number == self.traits.files - 1:
+            extra = {"xpsr": f' regnum="{self.traits.xpsr}"'}
+            inner = "".join(f'<reg name="{name}" bitsize="32"{extra.get(name, "")}/>' for name in _NAMES)
         text = '<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd">'
-        text += f"<target>{inner}</target>" if first else f'<feature name="a}}*#$b">{inner}</feature>'
+        text += f'<feature name="a}}*#$b">{inner}</feature>' if number else f"<target>{inner}</target>"
         part = text.encode()[begin : begin + length]
         return (b"l" if begin + length >= len(text) else b"m") + escaped(part)
 
@@ -278,41 +225,35 @@ class GdbPeer(PacketServer, threading.Thread):
         match = re.fullmatch(rb"(.)([0-9a-f]+),([0-9a-f]+)(?::(.*))?", command, re.DOTALL)
         if match is None:
             return b"E16"
-        kind, address, length = match[1], int(match[2], 16), int(match[3], 16)
+        kind, address, length, state = match[1], int(match[2], 16), int(match[3], 16), self.state
         if kind == b"X" and not self.traits.binary:
             return b""
+        data = unescaped(match[4] or b"") if kind == b"X" else bytes.fromhex((match[4] or b"").decode())
         if address in _PPB:
-            return self._processor(kind, address, length, match[4])
-        if address < BASE or address + length > BASE + SIZE:
-            return b"E14"
+            if kind == b"m":
+                return state.words.get(address, 0).to_bytes(4, "little")[:length].hex().encode()
+            state.words[address] = int.from_bytes(data[:4], "little")
+            return b"OK"
         at = address - BASE
+        if at < 0 or at + length > SIZE:
+            return b"E14"
         if kind == b"m":
-            return bytes(self.state.memory[at : at + min(length, self.traits.most)]).hex().encode()
-        data = unescaped(match[4]) if kind == b"X" else bytes.fromhex(match[4].decode())
+            return bytes(state.memory[at : at + min(length, self.traits.most)]).hex().encode()
         if len(data) != length:
             return b"E16"
-        self.state.writes += 1
-        self.state.memory[at : at + length] = data
-        return b"OK"
-
-    def _processor(self, kind: bytes, address: int, length: int, data: bytes | None) -> bytes:
-        """Return the answer for the processor's own registers, which hold what was written."""
-        if kind == b"m":
-            return self.state.words.get(address, 0).to_bytes(4, "little")[:length].hex().encode()
-        content = unescaped(data or b"") if kind == b"X" else bytes.fromhex((data or b"").decode())
-        self.state.words[address] = int.from_bytes(content[:4], "little")
+        state.writes += 1
+        state.memory[at : at + length] = data
         return b"OK"
 
     def _registers(self, command: bytes) -> bytes:
-        numbers = {**dict(enumerate(_NAMES[:-1])), self.traits.xpsr: "xpsr"}
-        state = self.state.registers
+        names = {**dict(enumerate(_NAMES[:-1])), self.traits.xpsr: "xpsr"}
         match = re.fullmatch(rb"[pP]([0-9a-f]+)(?:=([0-9a-f]{8}))?", command)
-        if match is None or int(match[1], 16) not in numbers:
+        if match is None or int(match[1], 16) not in names:
             return b"E01"
-        name = numbers[int(match[1], 16)]
+        name = names[int(match[1], 16)]
         if match[2] is None:
-            return state[name].to_bytes(4, "little").hex().encode()
-        state[name] = int.from_bytes(bytes.fromhex(match[2].decode()), "little")
+            return self.state.registers[name].to_bytes(4, "little").hex().encode()
+        self.state.registers[name] = int.from_bytes(bytes.fromhex(match[2].decode()), "little")
         return b"OK"
 
 
@@ -332,21 +273,11 @@ def unescaped(data: bytes) -> bytes:
 
 
 def _abbreviated(content: bytes) -> bytes:
-    """Return content with repetitions of more than three bytes abbreviated: `*` and their number and 29.
+    """Return content with repetitions abbreviated: `*!` stands for four more, `*~` for 97 (the character less 29).
 
-    The number must not look like `#`, `$`, `+` or `-`, and is at most 97.
+    The number must not look like `#`, `$`, `+` or `-`.
     """
-
-    def short(match: re.Match[bytes]) -> bytes:
-        out, left = match[1], len(match[0]) - 1
-        while left:
-            count = min(left, 97)
-            while count > 3 and bytes([count + 29]) in b"#$+-":
-                count -= 1
-            out += b"*" + bytes([count + 29]) if count > 2 else match[1] * count
-            left -= count
-        return out
-
     if b"}" in content or b"*" in content:
         return content
-    return re.sub(rb"(.)\1{3,}", short, content, flags=re.DOTALL)
+    content = re.sub(rb"(.)\1{97}", rb"\1*~", content, flags=re.DOTALL)
+    return re.sub(rb"([^*~])\1{4}", rb"\1*!", content, flags=re.DOTALL)

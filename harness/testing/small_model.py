@@ -33,11 +33,4 @@ def wrong_inputs():
 
 def broken():
     raise RuntimeError("the weights file is missing")
-
-class Huge(torch.nn.Module):
-    def forward(self, x):
-        return x + 1.0
-
-def huge():
-    return Huge(), (torch.zeros(1, 64, 1024, 1024),)
 """

@@ -6,7 +6,7 @@ The functions of the API take the fields of a question as `**options`, so their 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,34 +37,27 @@ def home_of(name: str) -> str: ...
 
 
 def stub() -> str:
-    """Return the text of the file."""
-    imports, functions = _parts()
-    return "".join((_HEAD.replace("\n\n__all__", f"\n{imports}\n__all__"), functions))
-
-
-def _parts() -> tuple[str, str]:
-    """Return the imports of what is as it is written, and the functions that ask a question."""
-    imports, functions = [], []
+    """Return the text of the file: imports of what is as it is written, and the functions that ask a question."""
+    imports = functions = ""
     for name in ethos_hil.__all__:
-        value = getattr(ethos_hil, name)
         if name in ASKING:
-            functions.append("".join(_function(value)))
+            functions += _function(getattr(ethos_hil, name))
         else:
-            imports.append(f"from {ethos_hil.home_of(name)} import {name} as {name}\n")
-    return "".join(imports), "".join(functions)
+            imports += f"from {ethos_hil.home_of(name)} import {name} as {name}\n"
+    return _HEAD.replace("\n\n__all__", f"\n{imports}\n__all__") + functions
 
 
-def _function(function: Callable[..., Any]) -> Iterator[str]:
+class _Unquoted(str):
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _function(function: Callable[..., Any]) -> str:
+    """Return a line, which a formatter divides; annotations are texts, and shown without quotes."""
     signature = inspect.signature(function)
-    yield f"def {function.__name__}(\n"
-    positional = True
-    for parameter in signature.parameters.values():
-        if positional and parameter.kind is parameter.KEYWORD_ONLY:
-            positional = False
-            yield "    *,\n"
-        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-        yield f"    {parameter.name}: {parameter.annotation}{default},\n"
-    yield f") -> {signature.return_annotation}: ...\n"
+    typed = [each.replace(annotation=_Unquoted(each.annotation)) for each in signature.parameters.values()]
+    whole = signature.replace(parameters=typed, return_annotation=_Unquoted(signature.return_annotation))
+    return f"def {function.__name__}{whole}: ...\n"
 
 
 if __name__ == "__main__":

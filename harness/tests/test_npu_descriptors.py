@@ -16,6 +16,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu import ethos_u
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.npu.family import Family
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.profile.options import event_sets
 from ethos_hil.harness.socs.soc import NpuChoice
@@ -47,22 +48,21 @@ def names_an_npu(node: ast.expr | None) -> bool:
 def choices_by_name(source: str, *, lists: bool = True) -> Iterator[int]:
     """Yield the lines that compare with an NPU or family, look one up, or list several."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Compare):
-            choice = any(map(names_an_npu, (node.left, *node.comparators)))
-        elif isinstance(node, ast.Dict):
-            choice = any(map(names_an_npu, node.keys))
-        elif isinstance(node, ast.Subscript):
-            choice = names_an_npu(node.slice)
-        elif isinstance(node, ast.MatchValue):
-            choice = names_an_npu(node.value)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
-            choice = any(map(names_an_npu, node.args))
-        else:
-            choice = (
-                lists and isinstance(node, ast.Tuple | ast.List | ast.Set) and sum(map(names_an_npu, node.elts)) > 1
-            )
-        if choice:
-            yield node.lineno  # type: ignore[attr-defined]  # the node of a pattern has one, too
+        match node:
+            case ast.Compare():
+                names = [node.left, *node.comparators]
+            case ast.Dict():
+                names = [key for key in node.keys if key is not None]
+            case ast.Subscript(slice=name) | ast.MatchValue(value=name):
+                names = [name]
+            case ast.Call(func=ast.Attribute(attr=method)) if method in METHODS:
+                names = node.args
+            case ast.Tuple() | ast.List() | ast.Set() if lists and sum(map(names_an_npu, node.elts)) > 1:
+                names = node.elts
+            case _:
+                continue
+        if any(map(names_an_npu, names)):
+            yield node.lineno
 
 
 def test_nothing_chooses_by_the_name_of_an_npu() -> None:
@@ -107,10 +107,24 @@ def test_families_are_in_the_order_of_their_products_and_sizes_in_theirs() -> No
         assert family.system.name in family.clocks
 
 
-def test_an_npu_is_pickled_by_its_name() -> None:
+def test_names_of_npus_are_read_and_an_invalid_one_lists_them(recorded: Recorded) -> None:
+    assert [str(EthosU.parse(name)) for name in EthosU.names()] == list(EthosU.names())
+    assert EthosU.parse(" Ethos-U55-128 ") == EthosU.parse("ethos-u55-128")
+    names = ["ethos-u55-512", "u55", "", "ethos-u55-12 8", "ethos-u65-128", "cortex-m55"]
+    recorded.check_refusals(names, EthosU.parse)
+
+
+def test_config_words_name_the_npu() -> None:
+    # 0x1807 and 0x20000118 are in streams that Vela made for these two.
+    assert EthosU.from_config_word(0x1807) == EthosU.parse("ethos-u55-128")
+    assert EthosU.from_config_word(0x20000118) == EthosU.parse("ethos-u85-256")
+    matching = [name for name in EthosU.names() if EthosU.parse(name).matches(0x1807)]
+    assert matching == ["ethos-u55-128"]
+    with pytest.raises(UsageError, match="0x70000007"):
+        EthosU.from_config_word(0x70000007)
     npu = EthosU.parse("ethos-u85-256")
     assert pickle.loads(pickle.dumps(npu)).size is npu.size
-    assert len(pickle.dumps(npu)) < 200
+    assert len(pickle.dumps(npu)) < 200, "it is pickled by its name"
 
 
 STOP = 0xFFFF0000

@@ -8,19 +8,22 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from ethos_hil.base.testing.recorded import Recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src/ethos_hil"
 ROOMS = ("base", "harness", "lowering", "results", "suites")
 EXTRAS = {"ethos_hil_labgrid": ROOT / "extra/labgrid/src"}
 """Packages of distributions of their own, by name, and where they are imported from."""
+FILES = {path for room in ROOMS for path in (PACKAGE / room).rglob("*.py")}
 MODULES = sorted(
     path
-    for folder in (*(PACKAGE / room for room in ROOMS), *(root / name for name, root in EXTRAS.items()))
-    for path in folder.rglob("*.py")
+    for path in (*FILES, *(path for name, root in EXTRAS.items() for path in (root / name).rglob("*.py")))
     if not {"tests", "testing"} & set(path.relative_to(ROOT).parts)
 )
 # What each room may import: itself, and those below it.
@@ -32,12 +35,7 @@ ALLOWED = {
     "suites": set(ROOMS),
     **{name: {"base", "harness", name} for name in EXTRAS},
 }
-LABORATORY = (
-    "ethos_hil.suites.lab",
-    "ethos_hil.base.testing",
-    "ethos_hil.lowering.testing",
-    "ethos_hil.harness.testing",
-)
+LABORATORY = ("ethos_hil.suites.lab", *(f"ethos_hil.{room}.testing" for room in ("base", "lowering", "harness")))
 LIGHT = ("base", "results")
 """Rooms that need neither a model nor a board."""
 HEAVY = ("torch", "executorch", "torchao", "ethosu.vela", "pandas", "sklearn")
@@ -82,80 +80,44 @@ def foreign_imports(graph: Mapping[str, Iterable[str]]) -> list[str]:
     ]
 
 
-def test_imports_follow_the_flow_of_data() -> None:
+def test_imports_follow_the_flow_of_data_and_one_against_it_is_found(recorded: Recorded) -> None:
     assert len(NAMES) > 450
     assert foreign_imports({name: imported(path) for name, path in NAMES.items()}) == []
-
-
-def test_an_import_against_the_flow_is_found() -> None:
-    graph = {
+    recorded.check(foreign_imports({
         "ethos_hil.base.record": ["ethos_hil.base.verdict", "json", "ethos_hil.results.store"],
         "ethos_hil.results.store": ["ethos_hil.base.record", "json", "ethos_hil.harness.api", "torch.nn"],
         "ethos_hil.lowering.lower": ["torch", "ethos_hil.base.files", "ethos_hil.suites"],
         "ethos_hil.harness": ["ethos_hil.lowering.lower", "ethos_hil_labgrid.place"],
         "ethos_hil_labgrid.place": ["ethos_hil.base.errors", "ethos_hil.harness.boards", "ethos_hil.suites.lab"],
-    }
-    assert foreign_imports(graph) == [
-        "ethos_hil.base.record imports ethos_hil.results.store",
-        "ethos_hil.results.store imports ethos_hil.harness.api",
-        "ethos_hil.results.store imports torch.nn",
-        "ethos_hil.lowering.lower imports ethos_hil.suites",
-        "ethos_hil.harness imports ethos_hil_labgrid.place",
-        "ethos_hil_labgrid.place imports ethos_hil.suites.lab",
-    ]
+    }))  # fmt: skip
 
 
-def test_the_product_does_not_need_its_laboratory() -> None:
-    """It is not in the wheel."""
-    wrong = [
-        f"{name} imports {other}"
-        for name, path in NAMES.items()
-        if not name.startswith(LABORATORY)
-        for other in imported(path)
-        if other.startswith(LABORATORY)
-    ]
-    assert not wrong
+def importing(files: Iterable[Path], *banned: str) -> list[str]:
+    """Return a line for each import of a banned module, or of one in a banned package."""
+    beginnings = tuple(f"{name}." for name in banned)
+    return [f"{file} imports {name}" for file in files for name in imported(file) if f"{name}.".startswith(beginnings)]
 
 
-def test_unit_tests_do_not_need_the_laboratory() -> None:
-    """What they share with it is in the folders called testing."""
-    wrong = [
-        f"{name_of(path)} imports {other}"
-        for room in ROOMS
-        for path in (PACKAGE / room).rglob("*.py")
-        if {"tests", "testing"} & set(path.relative_to(PACKAGE).parts) and "lab" not in path.relative_to(PACKAGE).parts
-        for other in imported(path)
-        if other.startswith("ethos_hil.suites.lab")
-    ]
-    assert not wrong
+def test_neither_the_product_nor_a_unit_test_needs_the_laboratory() -> None:
+    """It is not in the wheel. What unit tests share with it is in the folders called testing."""
+    assert not importing((path for name, path in NAMES.items() if not name.startswith(LABORATORY)), *LABORATORY)
+    outside = {path for path in FILES if "lab" not in path.relative_to(PACKAGE).parts}
+    assert not importing(outside, LABORATORY[0])
+    assert importing(FILES - outside, LABORATORY[0]), "the laboratory itself is seen"
 
 
-def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """The groups of nodes that reach one another: strongly connected components of more than one node (Tarjan)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    groups: list[list[str]] = []
+def test_nothing_is_imported_by_a_folders_name() -> None:
+    """pytest puts the repository on the path, where `harness` would be a second copy of `ethos_hil.harness`."""
+    assert not importing([*FILES, ROOT / "conftest.py"], *ROOMS, "firmware")
 
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for other in graph.get(node, ()):
-            if other not in index:
-                visit(other)
-                low[node] = min(low[node], low[other])
-            elif other in stack:
-                low[node] = min(low[node], index[other])
-        if low[node] == index[node]:
-            group = stack[stack.index(node) :]
-            del stack[stack.index(node) :]
-            if len(group) > 1:
-                groups.append(sorted(group))
 
-    for node in graph:
-        if node not in index:
-            visit(node)
-    return groups
+def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return nodes of which each leads to the next, and the last is the first; none if there are no such."""
+    try:
+        TopologicalSorter({node: set(others) - {node} for node, others in graph.items()}).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def folder_of(name: str) -> str:
@@ -167,21 +129,14 @@ def folder_of(name: str) -> str:
     return name if parent.count(".") == 1 or parent in ("ethos_hil.harness.npu", "ethos_hil.suites.lab") else parent
 
 
-def test_no_files_import_one_another_in_a_circle() -> None:
+def test_neither_files_nor_folders_import_one_another_in_a_circle_and_one_is_found() -> None:
     """Late imports and those for types count too: a circle that is hidden in a function is one."""
-    assert circles({name: sorted(imported(path) & set(NAMES)) for name, path in NAMES.items()}) == []
-
-
-def test_no_folders_import_one_another_in_a_circle() -> None:
-    graph: dict[str, set[str]] = {}
-    for name, path in NAMES.items():
-        here = graph.setdefault(folder_of(name), set())
-        here |= {folder_of(other) for other in imported(path) & set(NAMES)} - {folder_of(name)}
-    assert circles(graph) == []
-
-
-def test_circles_are_found() -> None:
-    assert circles({"a": ["b"], "b": ["c"], "c": ["d"], "d": ["b"], "e": ["a"]}) == [["b", "c", "d"]]
+    files = {name: imported(path) & set(NAMES) for name, path in NAMES.items()}
+    folders: dict[str, set[str]] = {}
+    for name, others in files.items():
+        folders.setdefault(folder_of(name), set()).update(map(folder_of, others))
+    assert (circle(files), circle(folders)) == ([], [])
+    assert set(circle({"a": ["a", "b"], "b": ["c"], "c": ["d"], "d": ["b"], "e": ["a"]})) == {"b", "c", "d"}
 
 
 def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str, ...] = ()) -> str:
@@ -193,15 +148,9 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
     return done.stdout + (done.stderr if done.returncode else "")
 
 
-_DECLARED = ("modules",)
-MODELS = [
-    name
-    for name in NAMES
-    if name.startswith("ethos_hil.suites.models.")
-    or name == "ethos_hil.suites.trial.build"
-    or name in [f"ethos_hil.harness.declared.{part}" for part in _DECLARED]
-    or name == "ethos_hil.suites.lab.prove.random_models.networks"
-]
+MODELS = [name for name in NAMES if name.startswith("ethos_hil.suites.models.")]
+MODELS += ["ethos_hil.suites.trial.build", "ethos_hil.harness.declared.modules"]
+MODELS += ["ethos_hil.suites.lab.prove.random_models.networks"]
 """A model is also what `suites.trial.build` and `harness.declared` make of a declaration, and what is drawn."""
 
 
@@ -229,13 +178,6 @@ def test_what_cannot_be_imported_or_imports_too_much_is_seen() -> None:
     assert "DeprecationWarning" in lines[3]
 
 
-def test_nothing_is_imported_by_a_folders_name() -> None:
-    """pytest puts the repository on the path, where `harness` would be a second copy of `ethos_hil.harness`."""
-    files = [path for name in ROOMS for path in (PACKAGE / name).rglob("*.py")] + [ROOT / "conftest.py"]
-    wrong = {str(path) for path in files for name in imported(path) if name.split(".")[0] in (*ROOMS, "firmware")}
-    assert not wrong
-
-
 def test_no_two_classes_have_one_name() -> None:
     """A name means one thing: who reads it need not look where it was imported from."""
     homes: dict[str, list[str]] = {}
@@ -246,54 +188,42 @@ def test_no_two_classes_have_one_name() -> None:
     assert not {name: where for name, where in homes.items() if len(where) > 1}
 
 
-FACES = {
-    "harness": {"__init__.py", "api.py", "exporting.py", "run.py"},
-    "lowering": {"__init__.py", "artifact.py", "lower.py"},
-}
+FACES = {"ethos_hil.harness": {"api", "exporting", "run"}, "ethos_hil.lowering": {"artifact", "lower"}}
 """What is at the root of a room: where one looks first. All else is in a folder (docs/decisions/0033)."""
 
 
-def loose_files(root: Path, face: set[str]) -> list[str]:
-    return sorted(path.name for path in root.glob("*.py") if path.name not in face)
+def loose_files(names: Iterable[str]) -> list[str]:
+    parts = [name.rpartition(".") for name in names if name not in PACKAGES]
+    return [f"{room}.{file}" for room, _, file in parts if file not in FACES.get(room, {file})]
 
 
 def test_rooms_have_no_loose_files() -> None:
-    assert [file for room, face in FACES.items() for file in loose_files(PACKAGE / room, face)] == []
-
-
-def test_a_loose_file_is_seen(tmp_path: Path) -> None:
-    for name in ("__init__.py", "clock.py"):
-        (tmp_path / name).touch()
-    assert loose_files(tmp_path, {"__init__.py"}) == ["clock.py"]
+    assert loose_files(NAMES) == []
+    assert loose_files(["ethos_hil.harness.clock", "ethos_hil.harness.api", "ethos_hil.base.clock"]) == [
+        "ethos_hil.harness.clock"
+    ]
 
 
 LONGEST_FUNCTION = 80
 """Lines, its docstring apart: more does not fit a screen, and is more than one thing."""
 LARGEST_MODULE = 600
 """Lines. A module is as long as its noun needs; beyond this it has two."""
+LIST_OF_PROGRAMS = "ethos_hil.suites.lab.damage.seed_programs: seeds"
+"""One statement, which may be as long as it is."""
 
 
-def lengths(path: Path) -> dict[str, int]:
-    """The lines of each function of a file, without docstrings. A list of data may be as long as it is."""
-    lines = {}
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0]
-            words = ast.get_docstring(node) is not None
-            documented = (first.end_lineno or 0) - first.lineno + 1 if words else 0
-            lines[node.name] = (node.end_lineno or 0) - node.lineno + 1 - documented
-    return lines
-
-
-def test_functions_fit_a_screen() -> None:
-    allowed = {("ethos_hil.suites.lab.damage.seed_programs", "seeds")}  # one statement: a list of programs
-    sizes = {(name, function): size for name, path in NAMES.items() for function, size in lengths(path).items()}
-    assert not {where: size for where, size in sizes.items() if size > LONGEST_FUNCTION and where not in allowed}
-
-
-def test_modules_are_about_one_thing() -> None:
-    sizes = {name: len(path.read_text().splitlines()) for name, path in NAMES.items()}
-    assert not {name: size for name, size in sizes.items() if size > LARGEST_MODULE}
+def test_functions_fit_a_screen_and_modules_are_about_one_thing() -> None:
+    wrong: dict[str, int] = {}
+    for name, path in NAMES.items():
+        text = path.read_text()
+        sizes = {name: text.count("\n")} if text.count("\n") > LARGEST_MODULE else {}
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                whole, first = ((part.end_lineno or 0) - part.lineno + 1 for part in (node, node.body[0]))
+                lines = whole - (first if ast.get_docstring(node) is not None else 0)
+                sizes |= {f"{name}: {node.name}": lines} if lines > LONGEST_FUNCTION else {}
+        wrong |= sizes
+    assert wrong.keys() == {LIST_OF_PROGRAMS}
 
 
 JUDGE = "ethos_hil.base.judge"
@@ -371,34 +301,29 @@ def beside_the_judge(tree: ast.AST) -> list[str]:
 
 def test_one_function_makes_records_and_one_chooses_verdicts() -> None:
     """docs/decisions/0034-one-judge.md."""
-    places = {name: beside_the_judge(tree) for name, tree in trees().items()}
-    assert places.pop(JUDGE), "the judge itself is seen"
-    assert not {name: where for name, where in places.items() if where}
+    places = {name: where for name, tree in trees().items() if (where := beside_the_judge(tree))}
+    assert places.keys() == {JUDGE}, "the judge itself is seen"
 
 
-@pytest.mark.parametrize(
-    "sabotage",
-    [
-        "made = Record(Verdict('failed'), model='m', npu='', target=target)",
-        "findings = Findings(facts, Evidence()), Decision(verdict)",
-        "def of(record: Record, note: str): return replace(record, notes=(note,))",
-        "def of(kept: Record | None): return dataclasses.replace(kept, text='')",
-        "def run(report): return replace(report, record=dataclasses.replace(report.record, metrics=()))",
-        "made = refused(point, grid, error).record\nlater = replace(made, created='')",
-        "later = replace(Record.from_json(data), run=None)",
-        "later = replace(kept_record(path), npu='')",
-        "all = [replace(each, test=None) for each in results.records]",
-        "object.__setattr__(record, 'failure', None)",
-        "version = CompiledVersion('5.1', answer=Verdict.VERIFIED)",
-        "def verdict(wrong): return Verdict.FAILED if wrong else other",
-        "verdict = Verdict.SKIPPED if impossible else Verdict.FAILED",
-    ],
-)
-def test_what_judges_beside_the_judge_is_seen(sabotage: str) -> None:
-    assert beside_the_judge(ast.parse(sabotage))
+SABOTAGES = [
+    "made = Record(Verdict('failed'), model='m', npu='', target=target)",
+    "findings = Findings(facts, Evidence()), Decision(verdict)",
+    "def of(record: Record, note: str): return replace(record, notes=(note,))",
+    "def of(kept: Record | None): return dataclasses.replace(kept, text='')",
+    "def run(report): return replace(report, record=dataclasses.replace(report.record, metrics=()))",
+    "made = refused(point, grid, error).record\nlater = replace(made, created='')",
+    "later = replace(Record.from_json(data), run=None)",
+    "later = replace(kept_record(path), npu='')",
+    "all = [replace(each, test=None) for each in results.records]",
+    "object.__setattr__(record, 'failure', None)",
+    "version = CompiledVersion('5.1', answer=Verdict.VERIFIED)",
+    "def verdict(wrong): return Verdict.FAILED if wrong else other",
+    "verdict = Verdict.SKIPPED if impossible else Verdict.FAILED",
+]
 
 
-def test_reading_a_verdict_is_not_judging() -> None:
+def test_what_judges_beside_the_judge_is_seen_and_reading_a_verdict_is_not_judging() -> None:
+    assert [text for text in SABOTAGES if not beside_the_judge(ast.parse(text))] == []
     read = "red = record.verdict in (Verdict.FAILED, Verdict.UNVERIFIED) or total[Verdict.FAILED] > 0"
     facts = "facts = replace(findings.facts, notes=())\nreport = replace(report, answer=None)"
     assert not beside_the_judge(ast.parse(f"{read}\n{facts}"))

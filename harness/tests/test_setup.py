@@ -5,7 +5,6 @@ The small tests run the Makefile's own recipes with locks of three small package
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import os
@@ -18,13 +17,16 @@ import tempfile
 import time
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from ethos_hil.base.testing.processes import alive
+from ethos_hil.harness.scan.tests.small_wheels import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
@@ -41,8 +43,6 @@ PIN = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.-]*)==(?P<version>[^\s\\]+)(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})*)\n"
 )
 set_up = pytest.mark.environment(contents=["firmware/CMake*", "firmware/cmake/*", "setup.py"])
-NOBODY = 65534
-"""The user id of nobody (Debian policy, 9.2.2)."""
 
 
 def pins(lock: Path) -> dict[str, re.Match[str]]:
@@ -86,37 +86,21 @@ def test_the_document_names_all_debian_packages() -> None:
     assert not missing
 
 
-def small_wheel(folder: Path, name: str, files: int = 1) -> str:
-    """Write the wheel of a package, its metadata first, and return its pin with the hash."""
-    info = f"{name}-1.0.dist-info"
-    contents = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{name}/__init__.py": "",
-        **{f"{name}/data{number}.txt": "data" for number in range(files)},
-    }
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for file, text in contents.items():
-            archive.writestr(file, text)
-        record = "".join(f"{file},sha256={_digest(text)},{len(text)}\n" for file, text in contents.items())
-        archive.writestr(f"{info}/RECORD", f"{record}{info}/RECORD,,\n")
-    return f"{name}==1.0 \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+def pin(path: Path) -> str:
+    """The line of a lock for a wheel."""
+    name, version = path.name.split("-")[:2]
+    return f"{name}=={version} \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
 
-def _digest(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-
-
-def setuptools_wheel(folder: Path) -> str:
-    """Write the installed setuptools as a wheel, and return its pin with the hash."""
+def setuptools_wheel(folder: Path) -> Path:
+    """Write the installed setuptools as a wheel."""
     distribution = metadata.distribution("setuptools")
     path = folder / f"setuptools-{distribution.version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in distribution.files or ():
             if ".." not in file.parts and file.suffix != ".pyc" and file.name not in ("INSTALLER", "REQUESTED"):
                 archive.write(str(distribution.locate_file(file)), str(file))
-    return f"setuptools=={distribution.version} \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+    return path
 
 
 @set_up
@@ -156,32 +140,28 @@ def small(tmp_path: Path) -> Path:
         '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
         '[project]\nname = "ethos-hil"\nversion = "1"\n[tool.setuptools.packages.find]\nwhere = ["src"]\n'
     )
-    (root / "requirements-build.lock").write_text(setuptools_wheel(wheels))
-    (root / "requirements.lock").write_text(small_wheel(wheels, "many", files=600))
-    (root / "requirements-torch.lock").write_text(small_wheel(wheels, "torch").partition(" ")[0] + "\n")
+    many = wheel(wheels, "many", "1.0", more={f"many/data{number}.txt": "data" for number in range(600)})
+    (root / "requirements-build.lock").write_text(pin(setuptools_wheel(wheels)))
+    (root / "requirements.lock").write_text(pin(many))
+    (root / "requirements-torch.lock").write_text(pin(wheel(wheels, "torch", "1.0")).partition(" ")[0] + "\n")
     return root
 
 
-def command(*goals: str) -> list[str]:
-    return ["make", f"PYTHON={sys.executable}", *goals]
+SETUP = ["make", f"PYTHON={sys.executable}", "setup"]
 
 
 def environment(root: Path) -> dict[str, str]:
     return {**QUIET, "PIP_FIND_LINKS": str(root.parent / "wheels")}
 
 
-def run(root: Path, *goals: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run make to its end, with what it says in one text."""
-    return subprocess.run(
-        command(*goals), cwd=root, env=environment(root) | more, capture_output=True, text=True, timeout=1500
-    )
+def set_up_there(root: Path) -> subprocess.CompletedProcess[str]:
+    """Run make to its end."""
+    return subprocess.run(SETUP, cwd=root, env=environment(root), capture_output=True, text=True, timeout=1500)
 
 
-def kill(root: Path, came: Callable[[], bool], prefix: Sequence[str] = (), goal: str = "setup") -> None:
+def kill(root: Path, came: Callable[[], bool]) -> None:
     """Start make and end all its processes with SIGKILL at a moment, which must come before make ends."""
-    started = subprocess.Popen(
-        [*prefix, *command(goal)], cwd=root, env=environment(root), start_new_session=True, stderr=subprocess.PIPE
-    )
+    started = subprocess.Popen(SETUP, cwd=root, env=environment(root), start_new_session=True, stderr=subprocess.PIPE)
     while not came():
         assert started.poll() is None, f"the moment never came: {started.communicate()}"
         time.sleep(0.005)
@@ -197,18 +177,15 @@ def kill(root: Path, came: Callable[[], bool], prefix: Sequence[str] = (), goal:
 
 def _session(leader: int) -> list[int]:
     processes = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it ended
-            continue
-        if int(fields[3]) == leader and fields[0] != "Z":
-            processes.append(int(path.parent.name))
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            if os.getsid(int(path.name)) == leader and alive(int(path.name)):
+                processes.append(int(path.name))
     return processes
 
 
 def whole(root: Path) -> bool:
-    return len(list((root / SITE / "many").glob("data*.txt"))) == 600 and (root / SITE / "torch").is_dir()
+    return len(list((root / SITE / "many").glob("data*.txt"))) == 600 and (root / SITE / "torch.py").is_file()
 
 
 @pytest.mark.slow
@@ -217,11 +194,11 @@ def whole(root: Path) -> bool:
 def test_an_environment_that_was_not_finished_is_made_anew(small: Path, half: str) -> None:
     kill(small, (small / ".venv" / half).exists)
     assert not whole(small)
-    done = run(small, "setup")
+    done = set_up_there(small)
     assert done.returncode == 0, done.stderr
     assert whole(small)
     assert done.stdout + done.stderr == "Setting up .venv (torch, executorch, Vela, tosa-tools ...)\n"
-    assert "Nothing to be done" in run(small, "setup").stdout
+    assert "Nothing to be done" in set_up_there(small).stdout
 
 
 @set_up
@@ -231,7 +208,7 @@ def test_a_file_with_another_hash_is_refused(small: Path) -> None:
     right = lock.read_text()
     digest = re.findall(r"sha256:(\w+)", right)[0]
     lock.write_text(right.replace(digest, digest[:-1] + ("0" if digest[-1] != "0" else "1")))
-    done = run(small, "setup")
+    done = set_up_there(small)
     assert done.returncode == 2
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in done.stderr
     assert not (small / SITE / "many").exists()
@@ -243,30 +220,24 @@ def test_a_link_in_place_of_the_environment_is_never_emptied(small: Path, tmp_pa
     other.mkdir()
     (other / "precious").touch()
     (small / ".venv").symlink_to(other)
-    done = run(small, "setup")
+    done = set_up_there(small)
     assert done.returncode == 2
     assert f".venv is a link to {other}, which make setup did not finish; remove the link" in done.stderr
     assert (other / "precious").exists()
 
 
-@pytest.fixture
-def foreign() -> Iterator[tuple[Path, list[str]]]:
-    """A folder that another user can read, not write, and the beginning of a command as that user."""
-    if os.getuid() != 0:
-        pytest.skip("needs root, to be another user")
-    with tempfile.TemporaryDirectory(prefix="ethos-hil-foreign-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name), ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-
-
 @set_up
-def test_another_users_checkout_that_is_not_set_up_says_so(foreign: tuple[Path, list[str]]) -> None:
-    root, other = foreign
-    shutil.copy(ROOT / "Makefile", root)
-    (root / "Makefile").chmod(0o644)
-    for file in ("requirements-build.lock", "requirements.lock", "requirements-torch.lock", "pyproject.toml"):
-        (root / file).touch()
-    done = subprocess.run([*other, "make", "setup"], cwd=root, capture_output=True, text=True, timeout=100)
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
+def test_another_users_checkout_that_is_not_set_up_says_so() -> None:
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-foreign-") as name:
+        root = Path(name)
+        root.chmod(0o755)  # another user can read it, not write
+        shutil.copy(ROOT / "Makefile", root)
+        (root / "Makefile").chmod(0o644)
+        for file in ("requirements-build.lock", "requirements.lock", "requirements-torch.lock", "pyproject.toml"):
+            (root / file).touch()
+        other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]  # nobody (Debian policy, 9.2.2)
+        done = subprocess.run([*other, "make", "setup"], cwd=root, capture_output=True, text=True, timeout=100)
     assert done.returncode == 2
     expected = f"the system is not set up, and nobody cannot write to {root}; let its owner run `make setup`"
     assert done.stderr.startswith(expected)

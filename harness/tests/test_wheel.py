@@ -20,26 +20,12 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.testing.small_model import MODEL
 from ethos_hil.harness.verdict.tool_state import tool_state
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 BOARDS = [soc.firmware.name for soc in SOCS]
-NET = """
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(2, 4, 3)
-
-    def forward(self, x):
-        return torch.relu(self.conv(x))
-
-def net():
-    torch.manual_seed(0)
-    return Net(), (torch.randn(1, 2, 8, 8),)
-"""
 SUITE = """
 from ethos_hil.suites.declare.case import Operator, case, f32
 
@@ -101,22 +87,16 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "bin/python"
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    """An empty folder."""
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    return folder
-
-
-def run(python: Path, here: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """A command of that environment, in a folder, with nothing of ours in the process's environment."""
+def run(python: Path, here: Path, *command: str | Path, status: int = 0) -> str:
+    """What a command of that environment prints, in a folder, with nothing of ours in the process's environment."""
     environment = {
         "PATH": os.pathsep.join([str(python.parent), "/usr/bin", "/bin"]),
         "HOME": str(here),
         "ETHOS_HIL_CACHE": str(python.parents[2] / "cache"),
     }
-    return subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_it_holds_the_product_and_neither_tests_nor_laboratory(wheel: Path) -> None:
@@ -129,9 +109,8 @@ def test_it_holds_the_product_and_neither_tests_nor_laboratory(wheel: Path) -> N
     locks = {f"ethos_hil/{path.name}" for path in LOCKS}
     assert {"ethos_hil/py.typed", "ethos_hil/suites/ops/test_elementwise.py", *locks} <= set(names)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    data = [
-        path for pattern in project["tool"]["setuptools"]["package-data"]["ethos_hil"] for path in ROOT.glob(pattern)
-    ]
+    patterns = project["tool"]["setuptools"]["package-data"]["ethos_hil"]
+    data = [path for pattern in patterns for path in ROOT.glob(pattern)]
     assert {path.suffix for path in data} >= {".c", ".json", ".html", ".css", ".js", ".toml"}
     for room in ("base", "harness", "lowering", "results", "suites"):
         product = {
@@ -191,32 +170,15 @@ def test_it_says_what_it_is_made_of(wheel: Path) -> None:
         assert any("newlib" in ref or ref.startswith("libc") for ref in needs[f"firmware-{board}"])
 
 
-def test_only_its_own_name_can_be_imported(python: Path, here: Path) -> None:
-    code = """
-import importlib.util as u, json, ethos_hil
-generic = ("base", "harness", "lowering", "results", "suites", "firmware", "conftest")
-lab = ("ethos_hil.suites.lab", "ethos_hil.harness.tests", "ethos_hil.lowering.testing")
-print(json.dumps([ethos_hil.__file__, [n for n in (*generic, *lab) if u.find_spec(n)]]))
-"""
-    done = run(python, here, python, "-c", code)
-    assert done.returncode == 0, done.stderr
-    file, modules = json.loads(done.stdout)
-    assert Path(file).is_relative_to(python.parents[1])
-    assert modules == []
-
-
-def test_it_is_of_the_same_state_as_the_checkout_it_was_built_from(python: Path, here: Path) -> None:
+def test_it_is_of_the_same_state_as_the_checkout_it_was_built_from(python: Path, tmp_path: Path) -> None:
     """A laptop's checkout and CI's wheel of one commit make shards of one night, and share a cache."""
     code = "import json; from ethos_hil.harness.verdict.tool_state import tool_state; print(json.dumps(tool_state()))"
-    done = run(python, here, python, "-c", code)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == tool_state()
+    assert json.loads(run(python, tmp_path, python, "-c", code)) == tool_state()
 
 
-def test_the_doctor_finds_it_well(python: Path, here: Path) -> None:
-    done = run(python, here, python.with_name("ethos-hil"), "doctor", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+def test_the_doctor_finds_it_well(python: Path, tmp_path: Path) -> None:
+    report = json.loads(run(python, tmp_path, python.with_name("ethos-hil"), "doctor", "--json"))
+    findings = {finding["name"]: finding for finding in report["findings"]}
     assert findings["ethos-hil"]["found"].endswith(
         f"installed in {python.parents[1]}/lib/python3.11/site-packages/ethos_hil"
     )
@@ -225,38 +187,40 @@ def test_the_doctor_finds_it_well(python: Path, here: Path) -> None:
         line = findings[f"firmware of {soc.name}"]
         assert line["status"] == "ok"
         assert line["found"].startswith("of the wheel, SHA-256 ")
-    assert list(here.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_firmware_that_was_damaged_is_seen(python: Path, here: Path) -> None:
+def test_a_firmware_that_was_damaged_is_seen(python: Path, tmp_path: Path) -> None:
     (path,) = python.parents[1].glob("lib/python*/site-packages/ethos_hil/firmware/corstone300/ethos-hil.elf")
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + b"?")
-    done = run(python, here, python.with_name("ethos-hil"), "doctor")
-    path.write_bytes(whole)
-    assert done.returncode == 3
-    assert "is not what its manifest describes [install the wheel again]" in done.stdout
+    try:
+        report = run(python, tmp_path, python.with_name("ethos-hil"), "doctor", status=3)
+    finally:
+        path.write_bytes(whole)
+    assert "is not what its manifest describes [install the wheel again]" in report
 
 
 @pytest.mark.proof
-def test_pytest_runs_a_users_own_suite(python: Path, here: Path) -> None:
-    (here / "test_double.py").write_text(SUITE)
-    done = run(python, here, python, "-m", "pytest", "-v", "--suffix", "BI", "--suffix", "U55_BI")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("VERIFIED") == 2
-    assert "2 verified, 0 compiled-only" in done.stdout
-    done = run(python, here, python.with_name("ethos-hil"), "report", "results/runs")
-    assert (done.returncode, done.stdout) == (0, "report.html\n"), done.stderr
-    assert "2 verified." in (here / "report.html").read_text()
+def test_pytest_runs_a_users_own_suite(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_double.py").write_text(SUITE)
+    printed = run(python, tmp_path, python, "-m", "pytest", "-v", "--suffix", "BI", "--suffix", "U55_BI")
+    assert printed.count("VERIFIED") == 2
+    assert "2 verified, 0 compiled-only" in printed
+    assert run(python, tmp_path, python.with_name("ethos-hil"), "report", "results/runs") == "report.html\n"
+    assert "2 verified." in (tmp_path / "report.html").read_text()
 
 
-def test_a_model_is_verified_in_an_empty_folder(python: Path, here: Path) -> None:
-    (here / "net.py").write_text(NET)
+def test_a_model_is_verified_in_an_empty_folder(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(MODEL)
     for npu in ("ethos-u55-128", "ethos-u85-256"):
-        done = run(python, here, python.with_name("ethos-hil"), "run", "net.py:net", "--npu", npu, "--json", "r.json")
-        assert done.returncode == 0, done.stderr
-        record = json.loads((here / "r.json").read_text())
+        run(python, tmp_path, python.with_name("ethos-hil"), "run", "net.py:net", "--npu", npu, "--json", "r.json")
+        record = json.loads((tmp_path / "r.json").read_text())
         assert record["verdict"] == "verified"
         assert record["ops"][0]["source"].startswith("net.py:")
         assert [note.partition(":")[0] for note in record["notes"]] == ["calibrated on its one example"]
-    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["net.py", "r.json", "results"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == [
+        "net.py",
+        "r.json",
+        "results",
+    ]

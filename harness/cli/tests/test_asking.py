@@ -18,11 +18,10 @@ import ethos_hil
 from ethos_hil.base.asking import PROFILE, RUN, Asking, again
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.record import Record, TargetInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.asking import asks
 from ethos_hil.harness.testing import stub
-
-FILES = ("calibration.npz", "vela.ini", "inputs.npz", "expected.npz", "arm_executor_runner")
 
 
 def asked_by(line: str) -> Question:
@@ -43,7 +42,7 @@ def asked_by(line: str) -> Question:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in FILES:
+    for name in ("calibration.npz", "vela.ini", "inputs.npz", "expected.npz", "arm_executor_runner"):
         (tmp_path / name).write_text(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -52,47 +51,29 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", [name for name in OPTIONS if name != "model"])
 @pytest.mark.usefixtures("here")
 def test_a_record_asks_its_question_again(name: str) -> None:
-    values: Mapping[str, Any] = {name: OPTIONS[name].example}
-    if name in ("found_by", "events"):
-        values = {**values, "profile": True}
+    values: Mapping[str, Any] = {name: OPTIONS[name].example, "profile": name in ("profile", "found_by", "events")}
     question = Question("net.py:net", **values)
     question.check()
-    record = Record(
-        verdict=Verdict.VERIFIED,
-        model="net.py:net",
-        npu=question.npu,
-        target=TargetInfo("virtual", "virtual", ""),
-        question=question.for_record(),
-    )
-    copy = Record.from_json(json.loads(record.dumps()))
-    assert asked_by(again(copy.asked)).digest == question.digest
-
-
-def test_what_a_record_would_lose_is_seen(here: Path) -> None:
-    """The test above compares what the files say: it fails where one is another."""
-    question = Question("net.py:net", inputs=Path("inputs.npz"))
-    line = again(question.for_record())
+    virtual = TargetInfo("virtual", "virtual", "")
+    record = Record(Verdict.VERIFIED, model="net.py:net", npu="", target=virtual, question=question.for_record())
+    line = again(Record.from_json(json.loads(record.dumps())).asked)
     assert asked_by(line).digest == question.digest
-    (here / "inputs.npz").write_text("another")
-    assert asked_by(line).digest != question.digest
+    if name == "inputs":  # what the files say is compared: it is another question where one is another
+        Path("inputs.npz").write_text("another")
+        assert asked_by(line).digest != question.digest
 
 
-ADDED = """
-    pad_to: int | None = option(None, help="Pad to this number.", kind=int, least=1, example=8)
-"""
-ASKS = ("run", "lower", "preflight", "image", "evaluate", "profile", "scan")
-
-
-def test_a_new_option_is_one_edit(tmp_path: Path) -> None:
+def test_a_new_option_is_one_edit(tmp_path: Path, recorded: Recorded) -> None:
     """With one field more: options of all commands about a model, keywords, JSON, digest, again, keys of artifacts."""
-    script = f"""
+    script = """
 import importlib.util, inspect, json, sys
 import ethos_hil
 spec = importlib.util.find_spec("ethos_hil.base.question")
 source = open(spec.origin).read()
 mark = "    as_upstream: bool = option("
 assert source.count(mark) == 1
-source = source.replace(mark, {ADDED!r} + mark)
+added = '    pad_to: int | None = option(None, help="Pad to this number.", kind=int, least=1, example=8)\\n'
+source = source.replace(mark, added + mark)
 module = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = module
 exec(compile(source, spec.origin, "exec"), vars(module))
@@ -113,21 +94,18 @@ except Exception as error:
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.upstream.toolchain import toolchain_for
 toolchains = [toolchain_for(EthosU.parse("ethos-u55-128"), question.but(pad_to=pad)) for pad in (None, 8, 9)]
-lowers = [toolchain.options.pad_to for toolchain in toolchains] == [None, 8, 9]
-keys = len({{toolchain.key for toolchain in toolchains}}) == len({{toolchain.wishes for toolchain in toolchains}}) == 3
-print(json.dumps([there, functions, kept == question, again(kept), question.digest != question.but(pad_to=9).digest,
-                  wrong, "pad_to: Pad to this number." in ethos_hil.run.__doc__,
-                  lowers, keys]))
+keys = len({toolchain.key for toolchain in toolchains}) == len({toolchain.wishes for toolchain in toolchains}) == 3
+print(json.dumps({
+    "commands": sorted(there), "functions": sorted(functions), "kept": kept == question, "again": again(kept),
+    "another digest": question.digest != question.but(pad_to=9).digest, "wrong": wrong,
+    "explained": "pad_to: Pad to this number." in ethos_hil.run.__doc__,
+    "reaches the code that lowers": [toolchain.options.pad_to for toolchain in toolchains],
+    "no older artifact is taken for it": keys,
+}))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    there, functions, same, line, moved, wrong, explained, lowers, keys = json.loads(done.stdout)
-    assert sorted(there) == sorted(ASKS)
-    assert sorted(functions) == ["Question", "evaluate", "lower", "preflight", "profile", "run"]
-    assert (same, moved, explained) == (True, True, True)
-    assert (lowers, keys) == (True, True)  # it reaches the code that lowers, and no older artifact is taken for it
-    assert line == "ethos-hil run net.py:net --npu ethos-u55-128 --pad-to 8"
-    assert wrong == "--pad-to is 0"
+    recorded.check(json.loads(done.stdout))
 
 
 def test_a_keyword_that_is_not_there_is_an_error() -> None:

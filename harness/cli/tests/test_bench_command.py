@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan
@@ -18,7 +16,7 @@ from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.points import BenchCase, BenchPoint, PointSettings, facts_of, refuse
 from ethos_hil.harness.campaign.place import OpenRun, RunPlace
 from ethos_hil.harness.cli.bench_run import status_of, status_of_gaps
-from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import RunFolder
 
@@ -47,97 +45,71 @@ def grid(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_files_and_exit_status(command_line: Run, grid: str) -> None:
+def test_files_and_exit_status(ethos_hil: Run, grid: str) -> None:
     command = ("bench", "--grid", grid, "--case", "linear*", "--jobs", "1")
-    status, out, error = command_line(
-        *command, "--json", "-", "--which", "cycles<=1M", "--clock", "100MHz",
-    )  # fmt: skip
+    status, out, error = ethos_hil(*command, "--json", "-", "--which", "cycles<=1M", "--clock", "100MHz")
     assert status == 0, error
     assert "1 point: 1 verified; records are in results/runs/" in error
     document = json.loads(out)
     (point,) = document["points"]
-    assert (point["label"], point["verdict"], point["npu"]) == ("linear_64_to_8", "verified", "ethos-u55-128")
-    assert point["clock_hz"] == 100e6
+    facts = [point[name] for name in ("label", "verdict", "npu", "clock_hz")]
+    assert facts == ["linear_64_to_8", "verified", "ethos-u55-128", 100e6]
     assert document["counts"] == {"verified": 1}
     assert document["which"]["places"][0]["meets"]
 
-    assert command_line("report", "results/runs", "-o", "bench.html")[0] == 0
+    assert ethos_hil("report", "results/runs", "-o", "bench.html")[0] == 0
     page = Path("bench.html").read_text()
     cells = f'<td class="n">{point["cycles"]:,}</td><td class="word tV">modelled, verified</td>'
     assert f'<th scope="row">u55-128 Sram_Only</th>{cells}' in page
     assert "100 MHz (stated with --clock 100MHz): u55-128" in page
 
-    status, out, error = command_line(*command, "--timeout", "0.001")
-    assert status == 1
-    assert "failed: linear_64_to_8 on ethos-u55-128 in Sram_Only, virtual:" in error
-
-    status, _, error = command_line("bench", "--grid", grid, "--jobs", "1", "--no-boot", "--top", "5")
-    assert status == 2
+    late = ethos_hil(*command, "--timeout", "0.001")
+    assert (late.status, "failed: linear_64_to_8 on ethos-u55-128 in Sram_Only, virtual:" in late.err) == (1, True)
+    status, _, error = ethos_hil("bench", "--grid", grid, "--jobs", "1", "--no-boot", "--top", "5")
+    assert (status, "2 points: 1 compiled and timed, 1 refused" in error) == (2, True)
     assert error.splitlines()[-1].startswith("ethos-hil: no NPU takes nothing: ")
     assert "mine.toml:13" in error
-    assert "2 points: 1 compiled and timed, 1 refused" in error
 
 
-CHEAP = ("bench", "--grid", "mine.toml", "--case", "linear*", "--no-boot", "--resume", "made")
-
-
-def write_run(grid: str, **changes: Any) -> None:
-    """A run of the grid's first case that has its one record, so that nothing has to be made."""
+def test_a_budget_that_nothing_meets_is_status_1(ethos_hil: Run, grid: str, recorded: Recorded) -> None:
+    """Of a run that has its one record, so that nothing has to be made."""
     plan = BenchOrder(grid=Path(grid), cases=("linear*",), settings=PointSettings(boot=False)).plan()
     with RunPlace(Path("results/runs"), "made").opened(plan.subject()) as run:
         assert run.campaign is not None
         (planned,) = plan.planned
-        row = replace(samples.point(**changes), **facts_of(planned.point, plan.settings))
+        row = replace(samples.point(), **facts_of(planned.point, plan.settings))
         run.campaign.run_folder.append(row, planned=planned.digest)
-
-
-@pytest.mark.parametrize(("budget", "status"), [("fps>=124k", 2), ("fps>=124000", 0), ("fps>=125001", 1)])
-def test_a_budget_that_nothing_meets_is_status_1(command_line: Run, grid: str, budget: str, status: int) -> None:
-    write_run(grid)
-    code, out, error = command_line(*CHEAP, "--which", budget, "--json", "-")
-    assert code == status, error
-    if status < 2:
-        (place,) = json.loads(out)["which"]["places"]
-        assert (place["meets"], place["within_error"]) == (not status, True)
-        assert place["margins"][0]["clock_hz"] == 500e6
-        assert place["margins"][0]["error"]["worst"] == 0.059
-    assert ("nothing meets fps>=125001" in error) is (status == 1)
+    cheap = f"bench --grid {grid} --case linear* --no-boot --resume made --json b.json --which"
+    places = " ".join(f"which.places.{name}" for name in ("meets", "within_error", "margins.clock_hz", "margins.error"))
+    check_session(recorded, ethos_hil, [
+        f"{cheap} 'fps>=124k' | points nothing", f"{cheap} 'fps>=124000' | points nothing", f"json b.json {places}",
+        f"{cheap} 'fps>=125001' | points nothing", f"json b.json {places}",
+    ])  # fmt: skip
 
 
 LATER = samples.point(verdict=Verdict.VERIFIED)
 FAILED = replace(LATER, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"))
 UNVERIFIED = replace(LATER, verdict=Verdict.UNVERIFIED, failure=Failure(FailureKind.NO_REFERENCE, "none"))
-MISSING = replace(samples.refused(), failure=Failure(FailureKind.NOT_AVAILABLE, "no FVP"))
+REFUSED = samples.refused()
+MISSING = replace(REFUSED, failure=Failure(FailureKind.NOT_AVAILABLE, "no FVP"))
 
 
-@pytest.mark.parametrize(
-    ("records", "status", "message"),
-    [
-        ([LATER, samples.refused()], 0, ""),
-        ([LATER, FAILED], 1, "failed: conv_56 on ethos-u55-128 in Shared_Sram, virtual: 3 of 8"),
-        ([LATER, UNVERIFIED], 1, "unverified: conv_56 on ethos-u55-128 in Shared_Sram, virtual: none"),
-        ([samples.refused(), samples.refused()], 1, "every point was refused, so nothing was measured"),
-        ([LATER, MISSING], 3, "not made, because of what is missing here: 1, such as conv_56 on ethos-u85-256"),
-        ([MISSING], 3, "not made, because of what is missing here: 1"),
-        ([MISSING, FAILED], 1, "failed: "),
-    ],
-)
-def test_the_status_says_whether_all_was_answered(
-    records: list[Record], status: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert status_of(records) == status
-    error = capsys.readouterr().err
-    assert message in error
-    assert bool(error) is bool(message)
+def test_the_status_says_whether_all_was_answered(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    nights = {
+        "some are refused": [LATER, REFUSED], "one failed": [LATER, FAILED], "one is unverified": [LATER, UNVERIFIED],
+        "all are refused": [REFUSED, REFUSED], "one needs what is missing": [LATER, MISSING], "missing": [MISSING],
+        "one failed, and one needs what is missing": [MISSING, FAILED],
+    }  # fmt: skip
+    recorded.check("\n".join(f"{night}: {status_of(nights[night])} {capsys.readouterr().err}" for night in nights))
 
 
-def test_bad_input_is_one_line_and_nothing_is_begun(command_line: Run, recorded: Recorded) -> None:
+def test_bad_input_is_one_line_and_nothing_is_begun(ethos_hil: Run, recorded: Recorded) -> None:
     Path("empty.toml").write_text("schema_version = 1\n")
-    check_errors(recorded, command_line, "bench", [
+    check_errors(recorded, ethos_hil, "bench", [
         "--grid missing.toml", "--grid empty.toml", "--case nothing*", "--tag none", "--npu ethos-u55-129",
         "--clock 0", "--repeat 0", "--jobs 0", "--scheme a4w4", "--which 'fps<=30'", "--by colour",
         "--json no/such/folder.json", "--resume nothing", "--resume one --run-name two", "--run-name ../two",
-        "net.pte", "net.py:net", "net.py:net --grid empty.toml",
+        "net.pte", "gone.py:net", "gone.py:net --grid empty.toml",
     ])  # fmt: skip
 
 

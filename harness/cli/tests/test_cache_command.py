@@ -25,29 +25,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_shows_what_there_is_and_clears(folder: Path, recorded: Recorded) -> None:
+def test_it_shows_what_there_is_and_clears(
+    folder: Path, ethos_hil: Run, monkeypatch: pytest.MonkeyPatch, recorded: Recorded
+) -> None:
+    """A limit that is none is one line, and removes nothing."""
     recorded.check(run_command("cache").shown(folder))
+    monkeypatch.setenv(LIMIT, "some")
+    check_errors(recorded, ethos_hil, "cache", ["", "clear"])
     recorded.check(run_command("cache", "clear", environment={LIMIT: "1GB"}).shown(folder), "clear")
 
 
-def test_a_limit_that_is_none_is_one_line_and_removes_nothing(
-    folder: Path, command_line: Run, monkeypatch: pytest.MonkeyPatch, recorded: Recorded
-) -> None:
-    monkeypatch.setenv(LIMIT, "some")
-    check_errors(recorded, command_line, "cache", ["", "clear"])
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("ethos-hil run net", []),
-        ("ethos-hil cache ", ["clear"]),
-        ("ethos-hil doc", ["doctor"]),
-    ],
-)
+@pytest.mark.parametrize(("line", "words"), [("run net", []), ("cache ", ["clear"]), ("doc", ["doctor"])])
 def test_the_shell_completes_what_is_one_of_a_few(line: str, words: list[str]) -> None:
     """What bash is given for a line that ends where the cursor is."""
-    number = str(len(line.split(" ")) - 1)
-    variables = {"COMP_WORDS": line, "COMP_CWORD": number, "_ETHOS_HIL_COMPLETE": "complete_bash"}
+    number = str(len(line.split(" ")))
+    variables = {"COMP_WORDS": f"ethos-hil {line}", "COMP_CWORD": number, "_ETHOS_HIL_COMPLETE": "complete_bash"}
     ended = run_command(environment=variables)
     assert (ended.out.split(), ended.err) == (words, "")

@@ -2,94 +2,73 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, full_disk
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session, full_disk
 from ethos_hil.harness.virtual.tests.programs import DATA
 
 
-def test_a_model_that_cannot_be_loaded(ethos_hil: Run, recorded: Recorded) -> None:
-    check_errors(recorded, ethos_hil, "run", [
-        "absent.py:net", "nett.py:net", "net.py", "absent.pte", "absent.pt2", "no.such.package:net", "net.py:nett",
-        "net.py:nothing", "net.py:not_a_module", "net.py:wrong_inputs", "net.py:broken", "net.py:untraceable",
-    ], lowers=True)  # fmt: skip
-
-
-def test_what_a_run_cannot_use_is_told_before_the_model_is_loaded(ethos_hil: Run, recorded: Recorded) -> None:
-    check_errors(recorded, ethos_hil, "run net.py:net", [
-        "--target nowhere", "--inputs x.npz", "--json no/such/file", "--json .",
-    ])  # fmt: skip
-
-
-def test_inputs_of_wrong_shape_or_dtype_say_expected_and_found(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
-    np.savez(here / "shape.npz", np.zeros((1, 2, 8, 7), np.float32))
-    np.savez(here / "dtype.npz", np.zeros((1, 2, 8, 8), np.float64))
-    check_errors(recorded, ethos_hil, "run net.py:net --inputs", ["shape.npz", "dtype.npz"], lowers=True)
-
-
-def test_a_program_that_is_none_or_for_another_npu(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
+def test_a_model_or_program_or_input_that_cannot_be_used(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     program = (DATA / "add.pte").read_bytes()
     contents = {"empty": b"", "cut": program[:1000], "random": np.random.default_rng(0).bytes(5000), "text": b"hello\n"}
     for name, content in {**contents, "right": program}.items():
         (here / f"{name}.pte").write_bytes(content)
     check_errors(recorded, ethos_hil, "run", [
-        "empty.pte", "cut.pte", "random.pte", "text.pte", "right.pte --npu ethos-u55-64",
+        "absent.py:net", "nett.py:net", "net.py", "absent.pte", "absent.pt2", "no.such.package:net", "net.py:nett",
+        "net.py:nothing", "net.py:not_a_module", "net.py:wrong_inputs", "net.py:broken", "net.py:untraceable",
+        *(f"{name}.pte" for name in contents), "right.pte --npu ethos-u55-64",
     ], lowers=True)  # fmt: skip
+    np.savez(here / "shape.npz", np.zeros((1, 2, 8, 7), np.float32))
+    np.savez(here / "dtype.npz", np.zeros((1, 2, 8, 8), np.float64))
+    check_errors(recorded, ethos_hil, "run net.py:net --inputs", ["shape.npz", "dtype.npz"], lowers=True)
 
 
-def pte(here: Path) -> bytes:
-    """The .pte of net.py:net, made by the product itself."""
-    from ethos_hil.base.npu.ethos_u import EthosU
-    from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model.torch_model import load_model
+def test_what_a_run_cannot_use_is_told_before_the_model_is_loaded(
+    ethos_hil: Run, here: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of the model is never run: it would write one."""
+    (here / "net.py").write_text("open(__file__ + '.loaded', 'w')\n")
+    check_errors(recorded, ethos_hil, "run net.py:net", [
+        "--target nowhere", "--inputs x.npz", "--json no/such/file", "--json .", "--json x --outputs x",
+        "--outputs net.py",
+    ])  # fmt: skip
+    check_errors(recorded, ethos_hil, "preflight net.py:net", ["--json net.py"])
+    (here / "text.elf").write_bytes(b"text")
+    (here / "other.elf").write_bytes(find_firmware("corstone-320"))
+    for name, status in (("text.elf", 3), ("other.elf", 1), ("missing.elf", 3)):
+        monkeypatch.setenv("ETHOS_HIL_FIRMWARE", name)
+        assert_one_clear_line(ethos_hil("run", "net.py:net"), status, "firmware")
+    assert not (here / "net.py.loaded").exists()
 
-    return lower(load_model(str(here / "net.py") + ":net"), EthosU.parse("ethos-u55-128")).pte
 
-
-def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(ethos_hil: Run, here: Path) -> None:
-    program = pte(here)
-    (here / "net.pte").write_bytes(program)
-    assert ethos_hil("run", "net.pte").status == 0
-    # Trailing bytes change nothing for the device, but nothing vouches for this file any more.
-    (here / "stranger.pte").write_bytes(program + bytes(16))
+def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(
+    ethos_hil: Run, here: Path, recorded: Recorded
+) -> None:
+    """Trailing bytes change nothing for the device, but nothing vouches for this file any more."""
+    assert ethos_hil("lower", "net.py:net").status == 0
+    (here / "stranger.pte").write_bytes((here / "net.pte").read_bytes() + bytes(16))
     np.savez(here / "x.npz", np.zeros((1, 2, 8, 8), np.float32))
-    result = ethos_hil("run", "stranger.pte", "--inputs", "x.npz", "--json", "r.json")
-    assert result.status == 1
-    assert result.out.startswith("unverified")
-    record = json.loads((here / "r.json").read_text())
-    assert (record["verdict"], record["failure"]["kind"]) == ("unverified", "no-reference")
+    check_session(recorded, ethos_hil, [
+        "run net.pte | verified", "run stranger.pte --inputs x.npz --json r.json | unverified",
+        "json r.json verdict failure.kind",
+    ])  # fmt: skip
 
 
-# --- Preflight. ---
-
-
-def test_preflight_shows_what_is_needed_and_available(ethos_hil: Run, here: Path) -> None:
-    result = ethos_hil("preflight", "net.py:net", "--json", "p.json")
-    assert result.status == 0, result.err
-    for word in ("check", "needed", "available", "scratch", "planned", "package", "stack", "kernels"):
-        assert word in result.out
-    document = json.loads((here / "p.json").read_text())
-    assert (document["schema_version"], document["verdict"], document["npu"]) == (1, "ok", "ethos-u55-128")
-    assert document["target"] == {"name": "virtual", "kind": "virtual", "soc": "corstone-300", "rules": []}
-    assert {"name", "needed", "available", "status", "fix"} == document["checks"][0].keys()
-
-
-def test_preflight_of_a_program_for_another_npu_and_memory_mode_shows_both(ethos_hil: Run, here: Path) -> None:
-    (here / "net.pte").write_bytes(pte(here))
-    arguments = ("preflight", "net.pte", "--npu", "ethos-u55-256", "--memory-mode", "Sram_Only")
-    result = ethos_hil(*arguments)
-    assert result.status == 1
-    assert result.out.count("fail") == 2
-    document = json.loads(ethos_hil(*arguments, "--json", "-").out)
-    assert document["verdict"] == "failed"
-    failed = {check["name"]: check["fix"] for check in document["checks"] if check["status"] == "fail"}
-    assert "--npu ethos-u55-128" in failed["npu"]
-    assert "--memory-mode Shared_Sram" in failed["memory mode"]
+def test_preflight_shows_what_is_needed_and_available(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
+    """Also of a program for another NPU and memory mode: it shows both."""
+    assert ethos_hil("lower", "net.py:net").status == 0
+    other = "preflight net.pte --npu ethos-u55-256 --memory-mode Sram_Only"
+    facts = "schema_version verdict npu target"
+    check_session(recorded, ethos_hil, [
+        "preflight net.py:net --json p.json | check scratch planned package stack kernels",
+        f"json p.json {facts} checks", f"{other} | check npu memory",
+        f"{other} --json p.json | check", f"json p.json {facts} checks.status checks.fix",
+    ])  # fmt: skip
 
 
 def test_what_cannot_be_used_or_is_not_there(
@@ -107,11 +86,6 @@ def test_what_cannot_be_used_or_is_not_there(
     for command in ("run", "preflight"):
         ended = ethos_hil(command, "net.py:net", "--target", "corstone-300")
         assert_one_clear_line(ended, 3, "FVP_Corstone_SSE-300_Ethos-U55", "fvp-launchers")
-
-
-def test_debug_shows_the_traceback(ethos_hil: Run) -> None:
-    assert "Traceback" in ethos_hil("run", "absent.py:net", "--debug").err
-    assert "Traceback" not in ethos_hil("run", "absent.py:net").err
 
 
 def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(ethos_hil: Run, here: Path) -> None:

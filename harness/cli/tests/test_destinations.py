@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import write_into, write_whole
+from ethos_hil.base.files import write_into
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.cli.destinations import check_distinct, check_folder, listed_files
-from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.command import Run
 from ethos_hil.lowering.output.export_files import MANIFEST
 
 
@@ -31,48 +30,35 @@ def test_of_what_is_in_our_folder_only_ours_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", ['{"mine": 1}', "[]", "no JSON", "[" * 100_000, '{"files": ["thesis.txt"]}'])
-def test_a_manifest_of_another_program_is_not_ours(tmp_path: Path, manifest: str) -> None:
+def test_what_is_the_users_is_not_lost_nor_is_a_manifest_of_another_program_ours(tmp_path: Path, manifest: str) -> None:
     (tmp_path / MANIFEST).write_text(manifest)
     (tmp_path / "thesis.txt").write_text("years of work")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
     assert listed_files(tmp_path) == frozenset()
-    with pytest.raises(FileExistsError, match="was not written by ethos-hil"):
-        write_into(tmp_path, {"model.pte": b"", MANIFEST: b""}, listed_files(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "thesis.txt"]
+    for name in (MANIFEST, "folder", "link"):
+        with pytest.raises(FileExistsError, match="was not written by ethos-hil"):
+            write_into(tmp_path, {"model.pte": b"", name: b""}, listed_files(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link", MANIFEST, "thesis.txt"]
 
 
-@pytest.mark.parametrize("what", ["file", "folder", "link"])
-def test_a_file_of_the_users_is_not_lost(tmp_path: Path, what: str) -> None:
-    place = tmp_path / "model.pte"
-    if what == "file":
-        place.write_text("years of work")
-    elif what == "link":
-        place.symlink_to("nowhere")
-    else:
-        place.mkdir()
-    with pytest.raises(FileExistsError, match="was not written by ethos-hil"):
-        write_into(tmp_path, {"listing.txt": b"", "model.pte": b""}, ())
-    assert [path.name for path in tmp_path.iterdir()] == ["model.pte"]
-
-
-@pytest.mark.parametrize("option", ["--output", "--json"])
-def test_no_other_file_is_written_into_the_folder(tmp_path: Path, option: str) -> None:
+def test_no_other_file_is_written_into_the_folder_and_two_names_of_one_file_are_the_same(
+    tmp_path: Path, recorded: Recorded
+) -> None:
     (tmp_path / "look").mkdir()
     (tmp_path / "link").symlink_to("look")
-    for folder in ("look", "link"):
-        with pytest.raises(UsageError, match=f"{option} .*lies in the folder --artifacts"):
-            check_folder(tmp_path / folder, {option: tmp_path / "look/net.pte"})
+    (tmp_path / "here").symlink_to(".")
+    into = [(option, folder) for option in ("--output", "--json") for folder in ("look", "link")]
+    recorded.check_refusals(
+        into, lambda row: check_folder(tmp_path / row[1], {row[0]: tmp_path / "look/net.pte"}), folders=[tmp_path]
+    )
     check_folder(tmp_path / "look", {"--json": Path("-"), "--output": tmp_path / "net.pte"})
     check_folder(tmp_path / "absent", {})
-
-
-@pytest.mark.parametrize("name", ["a", "./a", "sub/../a", "link/a"])
-def test_two_names_of_one_file_are_the_same(tmp_path: Path, name: str) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "link").symlink_to(".")
-    with pytest.raises(UsageError, match="--json and --outputs are the same file"):
-        check_distinct({"--outputs": tmp_path / "a", "--json": tmp_path / name}, {})
-    with pytest.raises(UsageError, match="--json and MODEL are the same file"):
-        check_distinct({"--json": tmp_path / name}, {"MODEL": tmp_path / "a"})
+    for name in ("a", "./a", "look/../a", "here/a"):
+        with pytest.raises(UsageError, match="--json and --outputs are the same file"):
+            check_distinct({"--outputs": tmp_path / "a", "--json": tmp_path / name}, {})
+        with pytest.raises(UsageError, match="--json and MODEL are the same file"):
+            check_distinct({"--json": tmp_path / name}, {"MODEL": tmp_path / "a"})
 
 
 def test_what_is_not_replaced_may_be_named_twice(tmp_path: Path) -> None:
@@ -92,24 +78,3 @@ def test_a_link_to_the_folder_stays_a_link(ethos_hil: Run, here: Path) -> None:
         assert (here / name).is_symlink()
         assert (here / name / "model.pte").is_file()
     assert not [path.name for path in here.iterdir() if path.name.startswith(".")], "nothing is left over"
-
-
-def test_the_command_refuses_before_it_lowers(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
-    (here / "out").mkdir()
-    model = (here / "net.py").read_text()
-    check_errors(recorded, ethos_hil, "lower net.py:net", [
-        "-o out --artifacts out", "--json out/x --artifacts out", "-o x --json x", "-o net.py",
-    ])  # fmt: skip
-    check_errors(recorded, ethos_hil, "run net.py:net", ["--json x --outputs x", "--outputs net.py"])
-    check_errors(recorded, ethos_hil, "preflight net.py:net", ["--json net.py"])
-    assert (here / "net.py").read_text() == model
-
-
-def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="a named pipe that no program reads"):
-        write_whole(tmp_path / "pipe", "text")
-    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    write_whole(tmp_path / "pipe", "text")
-    assert os.read(reader, 100) == b"text"
-    os.close(reader)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.record import Metric, Record, TargetInfo
-from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.testing.command import Run, check_errors, check_session, full_disk
 from ethos_hil.results.store import RunFolder
@@ -28,19 +28,22 @@ NET = Record(
 
 
 @pytest.fixture
-def ethos_hil(command_line: Run) -> Run:
+def ethos_hil(ethos_hil: Run) -> Run:
     """Runs `ethos-hil history`, in a folder with three runs of a network."""
     for day, cycles in enumerate((100, 100, 90), start=1):
-        metrics = (Metric("npu_cycles", cycles, "cycles", "modelled"),)
-        created = f"2026-01-0{day}T02:00:00+00:00"
-        RunFolder(Path("results/runs"), name=f"night{day}").append(replace(NET, metrics=metrics, created=created))
-    return partial(command_line, "history")
+        add(f"night{day}", night(day, cycles))
+    return partial(ethos_hil, "history")
 
 
-def rows(answer: tuple[int, str, str]) -> list[dict[str, object]]:
-    status, out, _ = answer
-    assert status == 0, answer
-    return [json.loads(line) for line in out.splitlines()]
+def night(day: int, cycles: int, **other: Any) -> Record:
+    metrics = (Metric("npu_cycles", cycles, "cycles", "modelled"),)
+    return replace(NET, metrics=metrics, created=f"2026-01-0{day}T02:00:00+00:00", **other)
+
+
+def add(name: str, record: Record) -> None:
+    """Add a record to a run, in a file of its own."""
+    folder = RunFolder(Path("results/runs"), name=name).path
+    (folder / f"records-{len(list(folder.glob('*.jsonl'))) + 1}.jsonl").write_text(record.dumps() + "\n")
 
 
 def test_runs_are_added_once_and_asked_about(ethos_hil: Run, recorded: Recorded) -> None:
@@ -53,60 +56,31 @@ def test_runs_are_added_once_and_asked_about(ethos_hil: Run, recorded: Recorded)
     ])  # fmt: skip
 
 
-@pytest.mark.parametrize(("column", "other"), [
-    ("method", {"method": "decode"}), ("system_config", {"system_config": "Deep"}),
-    ("target", {"target": TargetInfo("board:b", "virtual", "corstone-300")}),
-    ("soc", {"target": TargetInfo("virtual", "virtual", "corstone-310")}),
-])  # fmt: skip
-def test_two_of_one_name_are_told_apart(ethos_hil: Run, column: str, other: dict[str, Any]) -> None:
+@pytest.mark.parametrize("other", [
+    {"method": "decode"}, {"system_config": "Deep"}, {"target": TargetInfo("board:b", "virtual", "corstone-300")},
+    {"target": TargetInfo("virtual", "virtual", "corstone-310")},
+], ids=["method", "system_config", "target", "soc"])  # fmt: skip
+def test_two_of_one_name_are_told_apart(ethos_hil: Run, other: dict[str, Any], recorded: Recorded) -> None:
     """Each is a series of its own, and the table has a column for what they differ in, and no other one."""
     for day in (1, 2, 3):
-        created = f"2026-01-0{day}T02:00:00+00:00"
-        metrics = (Metric("npu_cycles", 700 + (day == 3), "cycles", "modelled"),)
-        record = replace(NET, metrics=metrics, created=created, **other)
-        RunFolder(Path("results/runs"), name=f"night{day}").append(record)
+        add(f"night{day}", night(day, 700 + (day == 3), **other))
     ethos_hil("add")
-    value = other[column] if isinstance(other.get(column), str) else other["target"].name
-    value = other["target"].soc if column == "soc" else value
-    for arguments in (("changes",), ("show", "net")):
-        _, out, _ = ethos_hil(*arguments)
-        head, *lines = out.splitlines()
-        assert column in head.split()
-        assert not {"method", "system_config", "soc", "runner"}.difference({column}).intersection(head.split())
-        assert any(value in line and "701" in line for line in lines)
-        assert not any(value in line and " 90" in line for line in lines)
-    assert len(ethos_hil("show", "net")[1].splitlines()) == 5
-    assert {row["subject"] for row in rows(ethos_hil("changes", "--json"))} == {
-        row["subject"] for row in rows(ethos_hil("show", "net", "--json"))
-    }
+    recorded.check(plain("\n".join(sorted(ethos_hil("changes").out.splitlines()))), "changes")
+    check_session(recorded, ethos_hil, ["show net"])
+    tables = [ethos_hil(*words, "--json").out.splitlines() for words in (["changes"], ["show", "net"])]
+    changed, shown = ({json.loads(line)["subject"] for line in lines} for lines in tables)
+    assert changed == shown
 
 
-def test_a_record_cut_short_is_told(ethos_hil: Run) -> None:
-    (path,) = Path("results/runs/night2").glob("*.jsonl")
-    path.write_bytes(path.read_bytes() + b'{"schema_version"')
-    status, _, err = ethos_hil("add", "--json")
-    assert status == 0
-    assert f"skipped {path}:2: not a complete record" in err
-
-
-def test_a_run_that_cannot_be_added_does_not_keep_the_others_out(ethos_hil: Run) -> None:
+def test_a_run_that_cannot_be_added_does_not_keep_the_others_out(ethos_hil: Run, recorded: Recorded) -> None:
+    """One without a record, one of the future; what is cut short in one is passed over."""
+    with Path("results/runs/night2/records-1.jsonl").open("a") as file:
+        file.write('{"schema_version"')
     RunFolder(Path("results/runs"), name="begun")
-    assert [row["run"] for row in rows(ethos_hil("add", "--json"))] == ["night1", "night2", "night3"]
-    status, out, err = ethos_hil("add", "results/runs/begun", "--json")
-    assert (status, out) == (2, "")
-    assert err.splitlines()[-1] == "ethos-hil: results/runs/begun has no record (nothing was added)"
+    check_session(recorded, ethos_hil, ["add --json", "add results/runs/begun --json"])
     for name in ("night0", "night9"):
-        RunFolder(Path("results/runs"), name=name).append(replace(NET, created="2999-01-01T00:00:00+00:00"))
-    status, out, err = ethos_hil("add", "--json")
-    assert (status, [json.loads(line)["run"] for line in out.splitlines()]) == (2, ["night1", "night2", "night3"])
-    *_, second, first = err.splitlines()
-    assert "skipped results/runs/begun has no record" in err.splitlines()
-    assert second.startswith("results/runs/night9 is of the future: a record in it was made at 2999-01-01 00:00:00,")
-    assert first.startswith("ethos-hil: results/runs/night0 is of the future")
-    assert first.endswith("(the others are added)")
-    assert sorted(path.name for path in Path("results/history").iterdir()) == [
-        "night1.parquet", "night2.parquet", "night3.parquet"
-    ]  # fmt: skip
+        add(name, replace(NET, created="2999-01-01T00:00:00+00:00"))
+    check_session(recorded, ethos_hil, ["add --json", "ls results/history"], "of the future")
 
 
 def as_anybody(path: Path, mode: int, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -120,29 +94,22 @@ def as_anybody(path: Path, mode: int, *arguments: str) -> subprocess.CompletedPr
         path.chmod(0o755)
 
 
-def test_a_run_that_may_not_be_read_is_no_run_that_is_not_there(ethos_hil: Run) -> None:
+def test_what_may_not_be_read_or_written_is_named(ethos_hil: Run) -> None:
+    """A run that may not be read is no run that is not there."""
     done = as_anybody(Path("results/runs/night2"), 0o000, "add", "--json")
     assert (done.returncode, len(done.stdout.splitlines())) == (2, 2)
     assert "results/runs/night2 has no record: no usable manifest.json: [Errno 13]" in done.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("mode", "where", "arguments", "words"),
-    [
+    ethos_hil("--history", "h", "add", "results/runs/night1")
+    before = sorted(Path("h").iterdir())
+    for mode, where, arguments, words in (
         (0o000, "h/night1.parquet", (), "h/night1.parquet cannot be read or written: Permission denied"),
         (0o555, "h", ("add",), "h/night2.parquet cannot be read or written: Permission denied"),
         (0o000, "h", (), "path 'h' is not readable"),
-    ],
-)
-def test_what_may_not_be_read_or_written_is_named(
-    ethos_hil: Run, mode: int, where: str, arguments: tuple[str, ...], words: str
-) -> None:
-    ethos_hil("--history", "h", "add", "results/runs/night1")
-    before = sorted(Path("h").iterdir())
-    done = as_anybody(Path(where), mode, "--history", "h", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr.splitlines()[-1]
-    assert sorted(Path("h").iterdir()) == before
+    ):
+        done = as_anybody(Path(where), mode, "--history", "h", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert words in done.stderr.splitlines()[-1]
+        assert sorted(Path("h").iterdir()) == before
 
 
 def test_a_full_disk_is_one_line_and_nothing_is_half_written(ethos_hil: Run) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.testing.command import Run, check_errors
+from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
@@ -23,9 +23,9 @@ NPU = EthosU.parse("ethos-u55-128")
 
 
 @pytest.fixture
-def ethos_hil(command_line: Run) -> Run:
+def ethos_hil(ethos_hil: Run) -> Run:
     """Runs `ethos-hil npu` in an empty folder."""
-    return partial(command_line, "npu")
+    return partial(ethos_hil, "npu")
 
 
 def maximum(*, and_a_round: bool = False) -> bytes:
@@ -64,28 +64,21 @@ def test_outputs_are_written_and_shown(ethos_hil: Run, generator: Generator) -> 
     assert "cycles (modelled)" in out
 
 
-def test_the_report_is_json(ethos_hil: Run) -> None:
+def test_the_report_is_json(ethos_hil: Run, recorded: Recorded) -> None:
     Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU))
     status, out, _ = ethos_hil("net.tflite", "--json", "-", "--memory-mode", "Sram_Only")
-    report = json.loads(out)
-    (network,) = report["networks"]
-    assert (status, report["outcome"], report["cpu_operators"]) == (0, "ran", 0)
-    assert (network["npu"], network["memory_mode"], network["provenance"]) == ("ethos-u55-128", "Sram_Only", "modelled")
-    assert [(row["name"], row["source"]) for row in network["inputs"]] == [("tensor0", "drawn"), ("tensor1", "drawn")]
-    assert sum(op["cycles"] for op in network["operations"]) == network["cycles"] > 0
+    assert status == 0
+    recorded.check(json.loads(out))
 
 
-def test_what_is_left_to_the_cpu_is_said_and_each_operator_runs_alone(ethos_hil: Run) -> None:
+def test_what_is_left_to_the_cpu_is_said_and_each_operator_runs_alone(ethos_hil: Run, recorded: Recorded) -> None:
     Path("net.tflite").write_bytes(compile_tflite(maximum(and_a_round=True), NPU))
     first, second = maps()
     np.savez("x.npz", tensor0=first, tensor1=second)
-    status, out, err = ethos_hil("net.tflite", "--inputs", "x.npz", "--outputs", "y.npz", "--json", "r.json")
-    assert (status, err) == (0, "")
-    assert "left to the CPU: 1 of 3 operators" in out
-    report = json.loads(Path("r.json").read_text())
-    sources = [{row["name"]: row["source"] for row in network["inputs"]} for network in report["networks"]]
-    assert sources[0] == {"tensor0": "given", "tensor1": "given"}
-    assert sorted(sources[1].values()) == ["drawn", "operator 0"]
+    check_session(recorded, ethos_hil, [
+        "net.tflite --inputs x.npz --outputs y.npz --json r.json",
+        "json r.json networks.inputs.name networks.inputs.source networks.outputs.name",
+    ])  # fmt: skip
     with np.load("y.npz") as arrays:
         assert np.array_equal(arrays["tensor2"], np.maximum(first, second))
 
@@ -102,37 +95,25 @@ def test_the_blob_that_lower_writes_runs(ethos_hil: Run) -> None:
         assert arrays["output0"].tobytes() == compile_graph(program.tosa, str(NPU)).run(inputs)[0][0]
 
 
-def test_another_file_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:
-    for name, content in {
-        "empty": b"",
-        "elf": b"\x7fELF....",
-        "npz": b"PK\x03\x04",
-        "tflite": b"\x1c\0\0\0TFL3",
-        "vela": b"vela_bin_stream\0",
-        "before": maximum(),
-    }.items():
+def test_files_that_are_others_or_do_not_fit_or_are_not_there_are_one_line(ethos_hil: Run, recorded: Recorded) -> None:
+    texts = {"empty": b"", "elf": b"\x7fELF", "npz": b"PK\x03\x04", "tflite": b"\x1c\0\0\0TFL3"}
+    texts["vela"] = b"vela_bin_stream\0"
+    for name, content in {**texts, "before": maximum(), "net": compile_tflite(maximum(), NPU)}.items():
         Path(name).write_bytes(content)
-    check_errors(recorded, ethos_hil, "", ["empty", "elf", "npz", "tflite", "vela", "before"])
-
-
-def test_files_that_do_not_fit_or_are_not_there_are_one_line(ethos_hil: Run, recorded: Recorded) -> None:
-    Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU))
     first, second = maps()
     np.savez("one.npz", a=first)
     np.savez("shape.npz", a=first, b=second[0])
     np.savez("misspelt.npz", tensor1=first, tensr0=second)
     np.savez("type.npz", a=first.astype(np.uint8), b=second)
-    check_errors(recorded, ethos_hil, "net.tflite", [
+    check_errors(recorded, ethos_hil, "", [*texts, "before", "none.npz"])
+    check_errors(recorded, ethos_hil, "net", [
         "--inputs one.npz", "--inputs shape.npz", "--inputs misspelt.npz", "--inputs type.npz", "--inputs none.npz",
-        "--outputs no/y.npz", "--outputs net.tflite",
+        "--outputs no/y.npz", "--outputs net",
     ])  # fmt: skip
-    check_errors(recorded, ethos_hil, "", ["none.npz"])
 
 
-def test_a_fault_of_the_npu_is_a_failure(ethos_hil: Run) -> None:
+def test_a_fault_of_the_npu_is_a_failure(ethos_hil: Run, recorded: Recorded) -> None:
     blob = run_vela(PROGRAMS["add"].tosa, flags(NPU, MemoryMode.default(NPU))).parsed
     stream = blob.command_data[: blob.stream_offset] + b"\xff" * blob.stream_size
     Path("net.vela").write_bytes(pack(stream, blob.weights, blob.scratch_size, blob.inputs, blob.outputs))
-    status, out, err = ethos_hil("net.vela")
-    assert (status, out) == (1, "")
-    assert "parse fault at 0x0" in err
+    check_session(recorded, ethos_hil, ["net.vela"])

@@ -62,7 +62,7 @@ def compiled(module: nn.Module, example: tuple[torch.Tensor, ...]) -> Any:
     return to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch()
 
 
-def bundled(program: Any, module: nn.Module, input_sets: list[tuple[torch.Tensor, ...]], path: Path) -> Path:
+def bundled(program: Any, module: nn.Module, input_sets: list[tuple[torch.Tensor, ...]], path: Path) -> None:
     """Write a .bpte whose test cases expect a module's outputs."""
     from executorch.devtools import BundledProgram
     from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
@@ -70,12 +70,8 @@ def bundled(program: Any, module: nn.Module, input_sets: list[tuple[torch.Tensor
     from torch.utils._pytree import tree_leaves
 
     with torch.no_grad():
-        cases = [
-            MethodTestCase(
-                inputs=list(entry), expected_outputs=[leaf.contiguous() for leaf in tree_leaves(module(*entry))]
-            )
-            for entry in input_sets
-        ]
+        answers = [[leaf.contiguous() for leaf in tree_leaves(module(*entry))] for entry in input_sets]
+    pairs = zip(input_sets, answers, strict=True)
+    cases = [MethodTestCase(inputs=list(entry), expected_outputs=answer) for entry, answer in pairs]
     suite = MethodTestSuite("forward", cases)
     path.write_bytes(serialize_from_bundled_program_to_flatbuffer(BundledProgram(program, [suite])))
-    return path

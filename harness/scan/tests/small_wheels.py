@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
-def wheel(folder: Path, name: str, version: str, requires: Sequence[str] = ()) -> Path:
-    """Write a wheel with one module, which has the package's name."""
+def wheel(
+    folder: Path, name: str, version: str, requires: Sequence[str] = (), more: Mapping[str, str] | None = None
+) -> Path:
+    """Write a wheel with one module, which has the package's name, and with more files at its end."""
     module = name.replace("-", "_")
     info = f"{module}-{version}.dist-info"
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", "Provides-Extra: ethos-u"]
@@ -17,6 +19,7 @@ def wheel(folder: Path, name: str, version: str, requires: Sequence[str] = ()) -
         f"{module}.py": f"version = {version!r}\n",
         f"{info}/METADATA": "\n".join([*lines, *(f"Requires-Dist: {requirement}" for requirement in requires), ""]),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        **(more or {}),
     }
     record = "".join(f"{member},,\n" for member in (*files, f"{info}/RECORD"))
     path = folder / f"{module}-{version}-py3-none-any.whl"

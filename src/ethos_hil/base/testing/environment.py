@@ -51,17 +51,14 @@ def _files(root: Path, pattern: str) -> list[str]:
 
 
 class EnvironmentTests:
-    """A plugin of pytest: chooses tests of the environment, and keeps what has passed.
+    """A plugin of pytest: chooses tests of the environment of a checkout, and keeps what has passed.
 
-    Attributes:
-        root: the checkout.
-        store: the folder of what has passed, a file for each file of tests.
-        only_changed: leave out what has not changed since.
+    With `only_changed` it leaves out what has not changed since.
     """
 
     def __init__(self, root: Path, only_changed: bool) -> None:
         self.root = root
-        self.store = root / "build/environment"
+        self.store = root / "build/environment"  # of what has passed, a file for each file of tests
         self.only_changed = only_changed
         self._digests: dict[str, str] = {}
         self._missing: dict[str, set[str]] = {}

@@ -14,11 +14,7 @@ from filelock import FileLock
 
 @dataclass(frozen=True)
 class Once:
-    """The folder that all workers of a session share, and what is in it.
-
-    Attributes:
-        root: the folder. pytest makes a new one for each session, and removes old ones.
-    """
+    """The folder that all workers of a session share. pytest makes a new one for each, and removes old ones."""
 
     root: Path
 

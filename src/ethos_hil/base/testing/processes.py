@@ -42,10 +42,17 @@ def wait_for_full_pipe(reading: int) -> None:
     wait_until(full, "the pipe is full")
 
 
+def _stat(pid: int) -> list[str]:
+    """Return the fields of proc(5)'s stat from the third on, which is the state; none where the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process and its threads so far: the 14th and 15th field of proc(5)'s stat."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Return the CPU time of a process and its threads so far."""
+    return sum(map(int, _stat(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_for_work(pid: int, seconds: float = 0.2) -> None:
@@ -56,10 +63,7 @@ def wait_for_work(pid: int, seconds: float = 0.2) -> None:
 
 def state_of(pid: int) -> str:
     """Return the letter of a process's state, as in proc(5): T where a signal has stopped it; "" where it has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return ""
+    return "".join(_stat(pid)[:1])
 
 
 def alive(pid: int) -> bool:
@@ -99,7 +103,4 @@ def processes_with(*texts: bytes, file: str = "cmdline") -> set[int]:
 
 def parent_of(pid: int) -> int:
     """Return the process that a process was started by; 0 where it has ended."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
+    return int("".join(_stat(pid)[1:2]) or 0)

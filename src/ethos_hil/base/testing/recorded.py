@@ -16,11 +16,14 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from ethos_hil.base.errors import EthosHilError
 
 WRITE = "ETHOS_HIL_SNAPSHOTS"
 _FILTERS = (
@@ -88,15 +91,10 @@ def _folded(line: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """The recorded answers of one test.
+    """The recorded answers of one test."""
 
-    Attributes:
-        file: where they are.
-        test: its name, with the parameters.
-    """
-
-    file: Path
-    test: str
+    file: Path  # where they are
+    test: str  # its name, with the parameters
 
     def check(self, value: object, name: str = "") -> None:
         """Fail, with the differences, if a value is not as recorded.
@@ -120,6 +118,22 @@ class Recorded:
         self.file.parent.mkdir(exist_ok=True)
         known[head] = answer
         self.file.write_text("".join(f"==== {key} ====\n{text}" for key, text in sorted(known.items())), "utf-8")
+
+    def check_refusals(
+        self, rows: Iterable[object], act: Callable[[Any], object], error: type[Exception] = EthosHilError,
+        *, name: str = "", folders: Iterable[Path] = (),
+    ) -> None:  # fmt: skip
+        """Fail if `act` takes one of the rows, or refuses it with another error, message or hint than is recorded.
+
+        `name` and `folders` are those of `check` and of `plain`.
+        """
+        lines = []
+        for row in rows:
+            with pytest.raises(error) as caught:
+                act(row)
+            hint = f" ({caught.value.hint})" if isinstance(caught.value, EthosHilError) else ""
+            lines.append(f"{row!r:.60}: {type(caught.value).__name__}: {caught.value}{hint}")
+        self.check(plain("\n".join(lines), folders), name)
 
 
 @pytest.fixture

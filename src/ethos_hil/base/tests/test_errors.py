@@ -23,10 +23,9 @@ ERRORS = [
     PreflightFailed(CHECKS),
     Fault(FailureKind.BUS, 24, "CONV", "IFM_BASE0", 1, "outside", region=2),
 ]
-NAMES = [type(error).__name__ for error in ERRORS]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=NAMES)
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("same", [copy.copy, lambda error: pickle.loads(pickle.dumps(error)), lambda e: e.replace()])
 def test_a_copy_has_every_field(error: EthosHilError, same: Any) -> None:
     other = same(error)
@@ -37,14 +36,8 @@ def test_a_copy_has_every_field(error: EthosHilError, same: Any) -> None:
 
 
 def test_another_error_keeps_the_cause_and_the_place() -> None:
-    def fail() -> None:
-        try:
-            raise OSError("the disk")
-        except OSError as cause:
-            raise TargetError("no end", kind=FailureKind.LINK) from cause
-
     with pytest.raises(TargetError) as raised:
-        fail()
+        raise TargetError("no end", kind=FailureKind.LINK) from OSError("the disk")
     error = raised.value
     other = error.replace(message="input set 1: no end", console=("last words",))
     assert other.__cause__ is error.__cause__ is not None

@@ -35,42 +35,34 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_after_two_seconds_the_holder_is_named(
+def test_after_two_seconds_the_holder_is_named_and_a_killed_one_frees_it(
     tmp_path: Path, holder: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    path = tmp_path / "x.lock"
+    with lock(path, wait=False) as mine:
+        assert not mine
     with pytest.raises(ToolError, match=f"waited 3 s for .*x.lock, which process {holder.pid} ") as caught:
-        lock(tmp_path / "x.lock", limit=3.0).__enter__()
+        lock(path, limit=3.0).__enter__()
     assert (caught.value.kind, caught.value.exit_status) == ("cache", 3)
     error = capsys.readouterr().err
     assert error.startswith(f"ethos-hil: waiting for process {holder.pid} (")
     assert f"`kill {holder.pid}`" in error
     assert error.count("\n") == 1
-
-
-def test_a_killed_holder_frees_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     holder.kill()
     started = time.monotonic()
-    with lock(tmp_path / "x.lock") as mine:
+    with lock(path) as mine:
         assert mine
-        owner = Holder.read(tmp_path / "x.lock")
+        owner = Holder.read(path)
         assert owner is not None
         assert (owner.pid, owner.is_here) == (os.getpid(), True)
     assert time.monotonic() - started < 2
-    assert (tmp_path / "x.lock").read_bytes() == b""
+    assert path.read_bytes() == b""
 
 
-def test_who_does_not_wait_is_told_at_once(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    with lock(tmp_path / "x.lock", wait=False) as mine:
-        assert not mine
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, "x", '{"pid": "no"}', '{"pid": 1}'])
-def test_a_note_that_is_no_note_names_nobody(tmp_path: Path, text: str) -> None:
-    (tmp_path / "x").write_text(text)
-    assert Holder.read(tmp_path / "x") is None
-
-
-def test_control_characters_in_a_note_are_shown_escaped(tmp_path: Path) -> None:
+def test_a_note_that_is_no_note_names_nobody_and_control_characters_are_shown_escaped(tmp_path: Path) -> None:
+    for text in ("", "[]", "{}", "[" * 100_000, "x", '{"pid": "no"}', '{"pid": 1}'):
+        (tmp_path / "x").write_text(text)
+        assert Holder.read(tmp_path / "x") is None
     note = {"pid": 1, "host": "\x1b[2J", "command": "\x1b]0;x\x07", "since": "\n"}
     (tmp_path / "x").write_text(json.dumps(note))
     assert str(Holder.read(tmp_path / "x")).isprintable()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.asking import PROFILE, RUN, TESTING, again, words
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import portable
 from ethos_hil.base.question import DEFAULTS, GROUPS, OPTIONS, Question
 from ethos_hil.base.testing.recorded import Recorded
@@ -36,16 +35,10 @@ def test_each_field_has_an_example_that_is_kept_and_moves_the_digest(name: str) 
     copy = Question.from_json(json.loads(json.dumps(question.to_json())))
     assert getattr(copy, name) == OTHER[name]
     assert copy.digest == question.digest != ask().digest
+    assert Question.from_json(ask(**OTHER).to_json()) == ask(**OTHER).for_record()
 
 
-def test_every_field_at_once_is_kept() -> None:
-    question = ask(**OTHER)
-    copy = Question.from_json(json.loads(json.dumps(question.to_json())))
-    assert copy == question.for_record()
-    assert copy.digest == question.digest
-
-
-def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
+def test_a_file_counts_by_its_content_and_folders_of_a_machine_do_not(tmp_path: Path) -> None:
     for folder, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.npz").write_bytes(content)
@@ -54,28 +47,18 @@ def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
     copy = Question.from_json(ask(inputs=tmp_path / "a/x.npz").to_json())
     (tmp_path / "a/x.npz").unlink()
     assert copy.digest == first
+    assert copy.but(inputs=None).digest == ask().digest
+    assert copy.but(repeat=3).digests == copy.digests
+    assert Question("/ci/build/net.py:net").digest == ask().digest
+    assert portable("board:/etc/boards/mine.toml") == "board:mine.toml"
 
 
 def test_values_in_memory_are_kept_by_digest_and_no_command_asks_them() -> None:
-    zeros, ones = ((np.zeros(3, np.float32),),), ((np.ones(3, np.float32),),)
-    question = ask(inputs=zeros)
-    assert question.digest == ask(inputs=((np.zeros(3, np.float32),),)).digest != ask(inputs=ones).digest
+    question, same, other = (ask(inputs=((np.full(3, value, np.float32),),)) for value in (0, 0, 1))
+    assert question.digest == same.digest != other.digest
     copy = Question.from_json(question.to_json())
     assert (copy.inputs, copy.in_memory, copy.digest) == (None, ("inputs",), question.digest)
     assert again(copy) == ""
-
-
-def test_another_value_takes_the_old_digest_away(tmp_path: Path) -> None:
-    path = tmp_path / "x.npz"
-    path.write_bytes(b"1")
-    copy = ask(inputs=path).for_record()
-    assert copy.but(inputs=None).digest == ask().digest
-    assert copy.but(repeat=3).digests == copy.digests
-
-
-def test_folders_of_a_machine_do_not_count() -> None:
-    assert Question("/ci/build/net.py:net").digest == Question("net.py:net").digest
-    assert portable("board:/etc/boards/mine.toml") == "board:mine.toml"
 
 
 WRONG: list[dict[str, Any]] = [
@@ -86,12 +69,7 @@ WRONG: list[dict[str, Any]] = [
 
 
 def test_what_is_wrong_names_field_value_and_remedy(recorded: Recorded) -> None:
-    lines = []
-    for values in WRONG:
-        with pytest.raises(UsageError) as caught:
-            ask(**values).check()
-        lines.append(f"{values}: {caught.value.message} ({caught.value.hint})")
-    recorded.check("\n".join(lines))
+    recorded.check_refusals(WRONG, lambda values: ask(**values).check())
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -108,21 +86,13 @@ def test_json_of_another_type_is_refused(name: str, value: object) -> None:
     assert setting == DEFAULTS[name] or isinstance(setting, float if kind is float else kind)
 
 
-def test_a_command_names_what_is_not_its_default() -> None:
+def test_a_command_names_what_is_not_its_default_and_a_test_is_asked_again_by_pytest(recorded: Recorded) -> None:
+    name = "suites/ops/test_add.py::test_add_same"
+    recorded.check("\n".join(map(again, (
+        ask(), ask(scheme="a16w8", leave=("aten.add",), timeout=60.0),
+        ask(profile=True, found_by="prefix", timeout=600.0, method="encode"),
+        Question(f"{name}_U55_BI", target="corstone-300", strict=True), Question(f"{name}_BI", npu=""),
+    ))))  # fmt: skip
     assert words(ask(), RUN) == ("net.py:net", "--npu", "ethos-u55-128")
-    assert again(ask(scheme="a16w8", leave=("aten.add",), timeout=60.0)) == (
-        "ethos-hil run net.py:net --scheme a16w8 --leave=aten.add --npu ethos-u55-128 --timeout 60"
-    )
-    assert again(ask(profile=True, found_by="prefix", timeout=600.0, method="encode")) == (
-        "ethos-hil profile net.py:net --program-method encode --npu ethos-u55-128 --method prefix"
-    )
     assert PROFILE.default("timeout") == 600
-
-
-def test_a_test_is_asked_again_by_pytest() -> None:
-    name = "suites/ops/test_add.py::test_add_same_U55_BI"
-    assert again(Question(name, target="corstone-300", strict=True)) == (
-        f"pytest {name} --npu ethos-u55-128 --target corstone-300 --strict-waits"
-    )
-    assert again(Question(name.replace("U55_BI", "BI"), npu="")) == f"pytest {name.replace('U55_BI', 'BI')}"
     assert TESTING.fields == ("npu", "memory_mode", "target", "strict", "strict_board")

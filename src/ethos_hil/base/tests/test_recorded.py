@@ -31,20 +31,21 @@ def point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     recorded.check({"at": [Point(1), b"\1\2", None, 1.5, True]})
     recorded.check("a\n\n  page", "b")
     monkeypatch.delenv(WRITE)
+    recorded.check({"at": [Point(1), b"\1\2", None, 1.5, True]})
+    recorded.check("a\n\n  page\n", "b")
     return recorded
 
 
-def test_what_is_recorded(point: Recorded) -> None:
-    point.check({"at": [Point(1), b"\1\2", None, 1.5, True]})
-    point.check("a\n\n  page\n", "b")
+def test_what_is_recorded_shows_all_of_it_and_another_answer_is_seen(point: Recorded) -> None:
     assert '"Point": {\n' in sections(point.file)["test_point[1]"]
     assert shown(bytes(range(17))) == "000000  00010203 04050607 08090a0b 0c0d0e0f\n000010  10"
 
-
-@pytest.mark.parametrize("other", [Point(2), Point(1, ()), b"\1\3", 1, 1.25, False, "None", [Point(1)]], ids=repr)
-def test_another_answer_is_seen(point: Recorded, other: object) -> None:
-    with pytest.raises(pytest.fail.Exception, match=r"test_it.txt: test_point\[1\] \(with ETHOS_HIL_SNAPSHOTS"):
-        point.check({"at": [other, b"\1\2", None, 1.5, True]})
+    for other in (Point(2), Point(1, ()), b"\1\3", 1, 1.25, False, "None", [Point(1)]):
+        with pytest.raises(pytest.fail.Exception, match=r"test_it.txt: test_point\[1\] \(with ETHOS_HIL_SNAPSHOTS"):
+            point.check({"at": [other, b"\1\2", None, 1.5, True]})
+    with pytest.raises(pytest.fail.Exception, match=r"\+a"):
+        point.check("a", "not recorded")
+    assert len(sections(point.file)) == 2
 
 
 def test_a_plain_text_is_the_same_in_the_next_run(tmp_path: Path) -> None:
@@ -55,10 +56,11 @@ def test_a_plain_text_is_the_same_in_the_next_run(tmp_path: Path) -> None:
     )
 
 
-def test_an_answer_that_is_not_recorded_is_seen(point: Recorded) -> None:
-    with pytest.raises(pytest.fail.Exception, match=r"\+a"):
-        point.check("a", "c")
-    assert len(sections(point.file)) == 2
+def test_what_is_not_refused_or_with_other_words_is_seen(point: Recorded) -> None:
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        point.check_refusals(["1"], int, ValueError)
+    with pytest.raises(pytest.fail.Exception, match=r"\+'a': ValueError: invalid literal for int"):
+        point.check_refusals(["a"], int, ValueError)
 
 
 def test_each_recorded_answer_is_of_a_test() -> None:
