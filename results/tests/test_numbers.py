@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -157,3 +158,12 @@ def test_samples_that_overlap_are_not_different_whatever_their_medians_are() -> 
     assert difference(low, [110.0], smallest=0.02, least=10) is SampleDifference.TOO_FEW
     assert difference([110.0], low[:10], smallest=0.02, least=10) is SampleDifference.TOO_FEW
     assert difference([100.0], [102.0], smallest=0.02, least=10) is SampleDifference.NONE, "not by enough"
+
+
+def test_equal_measurements_raise_no_alarm() -> None:
+    def noise(seed: int) -> list[float]:
+        chance = random.Random(seed)
+        return [round(chance.gauss(1e5, 1e3)) for _ in range(12)]
+
+    for seed in range(100):
+        assert difference(noise(seed), noise(seed + 1000), smallest=0.02, least=10) is SampleDifference.NONE

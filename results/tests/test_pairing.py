@@ -11,6 +11,7 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.observation import Observation, of_record
 from ethos_hil.results.gate.pairing import both_know, pair, place_cause
+from ethos_hil.results.subject import EARLY
 from ethos_hil.results.testing.synthetic_year import nights
 
 ONE, TWO = (of_record(item.record) for item in next(nights(1, count=1, tests=2)))
@@ -35,6 +36,8 @@ OLD, NEW = ([at(ONE, memory_mode=mode, npu=npu) for npu in ("one", "two")] for m
 SEVERAL = [at(ONE, memory_mode=mode) for mode in ("a", "b")]
 NEAR, FAR = at(ONE, memory_mode="a", soc="x"), at(ONE, memory_mode="b", soc="y")
 PLACED, OTHER = at(early(ONE), soc="x"), replace(NEAR, question="another")
+WHOLE = at(ONE, runner="x", system_config="x", scheme="x")
+OPEN = {name: at(WHOLE, **{name: "none" if name == "target" else ""}) for name in EARLY}
 Night = Sequence[Observation]
 PAIRS: dict[str, tuple[Night, Night, dict[str, str]]] = {
     "the same, whatever it says": ([ONE, TWO], [TWO, replace(ONE, verdict="failed: mismatch", question="another")], {}),
@@ -72,6 +75,11 @@ PAIRS: dict[str, tuple[Night, Night, dict[str, str]]] = {
     "early, the question before the place": ([replace(PLACED, question=ONE.question)], [OTHER, at(FAR, soc="x")], {}),
     "early, each its own": ([PLACED, at(early(ONE), soc="y")], [FAR, NEAR], {}),
     "early now, either of two": ([NEAR, FAR], [early(ONE)], {}),
+    **{f"{name} is not known of a right answer": ([side], [WHOLE], {}) for name, side in OPEN.items()},
+    **{f"{name} is not known of what failed early": ([replace(side, verdict="failed: compile")], [WHOLE], {})
+       for name, side in OPEN.items()},
+    **{f"{name} is not known of what fails early now": ([WHOLE], [replace(side, verdict="failed: compile")], {})
+       for name, side in OPEN.items()},
 }  # fmt: skip
 
 
