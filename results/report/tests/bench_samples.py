@@ -52,6 +52,18 @@ def point(
     )
 
 
+FRONT = (
+    point("a", "ethos-u55-32", "Sram_Only", 900, sram=1000),
+    point("a", "ethos-u55-64", "Sram_Only", 700, sram=1000),
+    point("a", "ethos-u55-128", "Sram_Only", 800, sram=2000),
+    point("a", "ethos-u55-256", "Sram_Only", 300, sram=4000),
+    point("a", "ethos-u55-256", "Shared_Sram", 650, sram=3000),
+    point("a", "ethos-u85-256", "Sram_Only", 700, sram=5000),
+    point("a", "ethos-u85-512", "Sram_Only", 600, sram=5000),
+)
+"""One case at several places, some of which are better than others."""
+
+
 def refused(record: Record, message: str, kind: FailureKind = FailureKind.UNSUPPORTED) -> Record:
     """The point, which nothing could be made for."""
     return replace(record, verdict=Verdict.SKIPPED, failure=Failure(kind, message), metrics=(), ops=(), profile=None)

@@ -19,13 +19,14 @@ from ethos_hil.results.report.tests import bench_samples, samples
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.testing.browser import MISSING, browser_path, started, visited
 from ethos_hil.results.testing.quarantine import in_quarantine
+from ethos_hil.results.tests.profiled import HOSTILE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 OPEN_ALL = "for (const each of document.querySelectorAll('details')) each.open = true"
 PAYLOAD = """<script>window.hit = 1</script><img src=x onerror="window.hit = 1"><svg onload='window.hit=1'></svg>
-</style></title></textarea><a href="javascript:window.hit=1">x</a>' autofocus onfocus=window.hit=1 x='"""
+</style></title></textarea><a href="javascript:window.hit=1">x</a>' autofocus onfocus=window.hit=1 x='{{ 7*7 }}"""
 
 
 @pytest.fixture(scope="module")
@@ -226,14 +227,16 @@ def test_without_a_script(browser: Browser, night: Path) -> None:
 def test_a_hostile_run_stays_text_with_and_without_the_policy(browser: Browser, folder: Path, guarded: bool) -> None:
     """Escaping alone must do; the policy is for the day on which it does not."""
     file = folder / "hostile.html"
-    file.write_bytes(report(samples.hostile(PAYLOAD)))
+    file.write_bytes(report(samples.hostile(PAYLOAD + HOSTILE)))
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e\u2028]", file.read_text("utf-8"))
     with opened(browser, file, bypass_csp=not guarded) as page:
         page.evaluate(OPEN_ALL)
         assert page.evaluate("window.hit") is None
         assert page.locator("script").count() == 1
         assert page.locator("img, iframe, object, [onerror], [onload], [onfocus], [autofocus]").count() == 0
         assert page.locator("a[href^='javascript:']").count() == 0
-        assert "<script>window.hit = 1</script>" in page.inner_text("#failures")
+        for text in ("<script>window.hit = 1</script>", "{{ 7*7 }}", r"\x1b[2J \u202e"):
+            assert text in page.inner_text("#failures")
 
 
 def test_the_policy_stops_what_escaping_would_miss(browser: Browser, night: Path, folder: Path) -> None:
