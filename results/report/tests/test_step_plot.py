@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +13,7 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.history import History
 from ethos_hil.results.report.tests import samples
-from ethos_hil.results.report.trend import NightScale, Trend, step_plot, trend
+from ethos_hil.results.report.trend import NightScale, step_plot, trend
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.testing.synthetic_year import keep
 
@@ -41,38 +40,22 @@ def test_steps_stand_where_they_were_in_time_with_gaps_where_nights_are_missing(
     recorded.check(str(plot).replace("><", ">\n<"))
 
 
-def trend_of(folder: Path, *nights: Sequence[Record]) -> Trend | None:
-    keep(folder, *nights, first=_FIRST)
-    return trend(History(folder))
+RECORD = samples.suite_of(1)[0]
+assert RECORD.artifact is not None
+CYCLES = tuple(replace(of, value=12345.0) if of.name == "npu_cycles" else of for of in RECORD.metrics)
+EDITED = replace(RECORD, artifact=replace(RECORD.artifact, question="e" * 64), metrics=CYCLES)
+"""The model after an edit. That its question is another one does not make its cycles stand still."""
 
 
-def edited(record: Record, cycles: float) -> Record:
-    """The model after an edit: another question, other cycles."""
-    assert record.artifact is not None
-    metrics = tuple(
-        replace(metric, value=cycles) if metric.name == "npu_cycles" else metric for metric in record.metrics
-    )
-    return replace(record, artifact=replace(record.artifact, question="e" * 64), metrics=metrics)
-
-
-def test_an_edited_model_moved(tmp_path: Path) -> None:
-    """Its question is another one; that does not make its cycles stand still."""
-    record = samples.suite_of(1)[0]
-    result = trend_of(tmp_path, [record], [edited(record, 12345.0)])
+@pytest.mark.parametrize("nights", [(RECORD, EDITED), (RECORD,)], ids=["edited", "one night"])
+def test_a_history_says_what_moved(tmp_path: Path, nights: tuple[Record, ...], recorded: Recorded) -> None:
+    keep(tmp_path, *([record] for record in nights), first=_FIRST)
+    result = trend(History(tmp_path))
     assert result is not None
-    assert result.moved
-    assert [plot.title for plot in result.plots] == [record.label]
-    assert result.plots[0].steps[0][2] == "12,345"
-    assert result.plots[0].steps[0][4] == "the model was edited"
-
-
-def test_one_night_has_no_trend(tmp_path: Path) -> None:
-    result = trend_of(tmp_path, samples.suite_of(3))
-    assert result is not None
-    assert (result.runs, result.plots) == ("one run so far", ())
+    steps = [f"{plot.title}: {plot.steps}" for plot in result.plots]
+    recorded.check("\n".join([f"{result.runs}, moved {result.moved}", *steps]))
 
 
 def test_a_history_without_times_has_no_trend(tmp_path: Path) -> None:
-    stored = [StoredRecord("n", "", replace(record, created="")) for record in samples.suite_of(1)]
-    compact_records(stored, tmp_path)
+    compact_records([StoredRecord("n", "", replace(RECORD, created=""))], tmp_path)
     assert trend(History(tmp_path)) is None
