@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
-import os
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ethos_hil.base.record import Op, Record, TargetInfo
+from ethos_hil.base.inference_profile import Edge, Slice
+from ethos_hil.base.record import JOB, Op, Record, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.export.exporter import EXPORTERS
+from ethos_hil.results.export import model_explorer
+from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
 from ethos_hil.results.export.operations_csv import COLUMNS
-from ethos_hil.results.store import RunFolder, find_record
 from ethos_hil.results.tests import profiled
 
 ATEN, SOURCES = ("aten.conv2d.default", "aten.relu.default"), ("net.py:3", "net.py:4")
@@ -50,27 +51,66 @@ def test_csv_has_every_field_of_every_operation_and_its_costs(of: Record, record
     recorded.check(text)
 
 
-def test_the_last_record_of_a_store_is_found(tmp_path: Path) -> None:
-    older, newer = RunFolder(tmp_path, name="20260101T000000Z-aaaaaa"), RunFolder(tmp_path, name="20260102T000000Z-bbb")
-    older.append(record("older"))
-    newer.append(record("newer"))
-    newer.append(record("newest"))
-    RunFolder(tmp_path, name="20260103T000000Z-ccc")  # of a run that kept none
-    (tmp_path / "notes.txt").write_text("not a run")
-    (file,) = newer.path.glob("records-*.jsonl")
-    with file.open("a") as stream:
-        stream.write('{"schema_version": 1, "verd')  # its writer died
-    assert find_record(tmp_path).model == "newest"
-    assert find_record(older.path).model == "older"
-    # Of several writers' files the one that was written last counts.
-    other = newer.path / "records-1.jsonl"
-    other.write_text(record("another writer's").dumps() + "\n")
-    os.utime(other, ns=(0, file.stat().st_mtime_ns + 1))
-    assert find_record(newer.path).model == "another writer's"
-    assert find_record(other).model == "another writer's"
+RECORDS = {"small": profiled.record(), "hostile": profiled.hostile(), "large": profiled.large(1500)}
 
 
-def test_a_record_in_a_file_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    path.write_text(text_of("json", record()))
-    assert find_record(path) == record()
+@pytest.mark.parametrize("name", EXPORTERS.names())
+def test_the_same_record_makes_the_same_bytes(name: str) -> None:
+    write = EXPORTERS.get(name).write
+    for what, of in RECORDS.items():
+        assert write(of) == write(of) == write(Record.from_json(json.loads(of.dumps()))), what
+
+
+SMALL = RECORDS["small"]
+LACKING = {
+    "a profile": dataclasses.replace(SMALL, profile=None),
+    "rows": dataclasses.replace(SMALL, ops=(), profile=None),
+    "a timeline": profiled.with_profile(SMALL, timeline=()),
+    **{
+        f"a slice that ends after its begin, from {begin} to {end}":
+            profiled.with_profile(SMALL, timeline=(Slice("npu", "x", begin, end),))
+        for begin, end in ((5, 4), (-1, 4), (0, 1 << 70))
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LACKING)
+def test_what_cannot_be_shown_is_said(what: str, recorded: Recorded) -> None:
+    lines = []
+    for name in EXPORTERS.names():
+        try:
+            EXPORTERS.get(name).write(LACKING[what])
+            lines.append(f"{name}: written")
+        except NotExportable as error:
+            lines.append(f"{name}: {error.message}; {error.hint}")
+    recorded.check("\n".join(lines))
+
+
+# The graph and overlays for Model Explorer.
+
+
+EDGES = (
+    Edge("input 0", "npu00000", 640), Edge("npu00000", "npu00002", 400), Edge("npu00002", "npu00003", 64),
+    Edge("npu00000", "npu00003", 336), Edge("npu00003", "output 0", 10),
+)  # fmt: skip
+GIVEN = profiled.with_profile(SMALL, edges=EDGES)
+
+
+def nodes(of: Record) -> dict[str, dict[str, Any]]:
+    (graph,) = json.loads(model_explorer.graph(of))["graphs"]
+    by_id = {node["id"]: node for node in graph["nodes"]}
+    assert len(by_id) == len(graph["nodes"])
+    return by_id
+
+
+def test_every_row_is_a_node_with_its_edges_and_its_cycles_in_the_overlay(recorded: Recorded) -> None:
+    assert {op.id for op in GIVEN.ops if op.id != JOB} < nodes(GIVEN).keys()
+    recorded.check(model_explorer.graph(GIVEN).replace("}, {", "},\n{"))
+    recorded.check(model_explorer.cycles(GIVEN).replace("}, ", "},\n"), "cycles")
+
+
+def test_names_cannot_break_out_of_their_boxes() -> None:
+    hostile = dataclasses.replace(GIVEN.ops[1], module=f"a/b.{profiled.HOSTILE}", npu_op=profiled.HOSTILE)
+    node = nodes(dataclasses.replace(GIVEN, model=profiled.HOSTILE, ops=(hostile, *GIVEN.ops[2:])))[hostile.id]
+    assert node["namespace"].startswith("a|b/")
+    assert "\x1b" not in node["label"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from ethos_hil.base.plain_text import valid
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.export import parquet
-from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.parquet import COLUMNS
 from ethos_hil.results.tests.profiled import hostile, large, op, record
 
@@ -99,16 +97,3 @@ def test_files_of_several_records_are_one_table(tmp_path: Path) -> None:
     ops = [op for of in RECORDS.values() for op in of.ops]
     cycles = sum(op.cycles or 0 for op in ops) + sum(row.count or 0 for row in cpu if row.unit == "cycles")
     assert count == (len(ops) + len(cpu), cycles)
-
-
-def test_a_record_without_rows_is_refused() -> None:
-    with pytest.raises(NotExportable) as raised:
-        parquet.write(dataclasses.replace(record(), ops=(), profile=None))
-    assert raised.value.message == "the record of net.py:net has no rows"
-    assert "ethos-hil profile" in str(raised.value.hint)
-
-
-def test_the_same_record_makes_the_same_bytes() -> None:
-    for name, of in RECORDS.items():
-        assert parquet.write(of) == parquet.write(of), name
-        assert parquet.write(Record.from_json(json.loads(of.dumps()))) == parquet.write(of), name

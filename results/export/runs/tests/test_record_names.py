@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.record import BenchInfo, Record, RunInfo, RunnerInfo, TargetInfo
-from ethos_hil.results.export.runs.run_exporter import PARTS, distinctions, parts_of
+from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.results.export.runs.run_exporter import PARTS, distinctions
 from ethos_hil.results.export.runs.tests.samples import record
 
 
@@ -34,17 +35,11 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_records_of_one_test_are_told_apart_by_what_differs(part: str) -> None:
+def test_records_of_one_test_are_told_apart_by_what_differs(recorded: Recorded) -> None:
+    """And one that is like another has its number."""
     assert tuple(OTHERS) == PARTS
-    both = model() if part == "scheme" else record(), OTHERS[part]
-    name, other = distinctions(both, ())
-    assert name != other
-    assert [f"[{parts_of(record)[part]}]" if parts_of(record)[part] else "" for record in both] == [name, other]
-
-
-def test_a_record_that_is_like_another_has_its_number() -> None:
-    assert distinctions([record()] * 3, ("npu",)) == ["[ethos-u55-128]", "[ethos-u55-128, #2]", "[ethos-u55-128, #3]"]
+    lines = [f"{part}: {distinctions((model() if part == 'scheme' else record(), OTHERS[part]), ())}" for part in PARTS]
+    recorded.check("\n".join([*lines, f"three alike: {distinctions([record()] * 3, ('npu',))}"]))
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -14,8 +14,6 @@ from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.results.export.runs import summary
 from ethos_hil.results.export.runs.summary import code, head, row
 from ethos_hil.results.export.runs.tests import samples
-from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.run_results import RunResults
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False}).enable("strikethrough")
 OURS = {"h1", "h2", "h3", "p", "strong", "em", "ul", "li", "code", "table", "thead", "tbody", "tr", "th", "td", "br"}
@@ -52,10 +50,6 @@ class Page(HTMLParser):
             self.plain.append(data)
 
 
-def page(results: RunResults, comparison: RunComparison | None = None) -> Page:
-    return Page(summary.write(results, comparison))
-
-
 ALPHABET = "a`|\\ *_<>&#@;[]()!~$:'\"\n\u202e\x00é=-"
 
 
@@ -81,19 +75,17 @@ def test_the_guard_sees_what_is_no_code() -> None:
     assert html.unescape("&#124;") == "|"
 
 
-@pytest.mark.parametrize("what", samples.runs())
-def test_a_summary_has_no_markup_but_ours(what: str) -> None:
-    parsed = page(*samples.runs()[what])
-    assert parsed.tags <= OURS
-    assert not MENTION.search("".join(parsed.plain))
+RUNS = {**samples.runs(), "hostile": (samples.hostile(), samples.comparison(samples.HOSTILE))}
 
 
-def test_foreign_text_is_no_markup_and_calls_nobody() -> None:
-    parsed = page(samples.hostile(), samples.comparison(samples.HOSTILE))
+@pytest.mark.parametrize("what", RUNS)
+def test_a_summary_has_no_markup_but_ours_and_calls_nobody(what: str) -> None:
+    parsed = Page(summary.write(*RUNS[what]))
     assert parsed.tags <= OURS
-    assert cut(one_line(samples.HOSTILE), 200) in parsed.code
-    assert not MENTION.search("".join(parsed.plain))
-    assert "example.org" not in "".join(parsed.plain)
+    plain = "".join(parsed.plain)
+    assert not MENTION.search(plain)
+    assert "example.org" not in plain
+    assert (cut(one_line(samples.HOSTILE), 200) in parsed.code) is (what == "hostile")
 
 
 def test_it_is_cut_at_a_line_before_github_shows_nothing_of_it() -> None:
