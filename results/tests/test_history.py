@@ -6,7 +6,6 @@ import dataclasses
 import errno
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Metric, Record
-from ethos_hil.base.testing.processes import wait_for_work, wait_until
+from ethos_hil.base.testing.processes import wait_for_work
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.base.verdict import Verdict
@@ -50,6 +49,14 @@ def history(folder: Path, *records: Record) -> History:
     return History(folder)
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A run with one record."""
+    folder = RunFolder(tmp_path / "runs", name="night")
+    folder.append(record())
+    return folder
+
+
 def test_what_is_compacted_is_found_again(tmp_path: Path, recorded: Recorded) -> None:
     folder = RunFolder(tmp_path / "runs", shard="2/4")
     folder.append(record())
@@ -75,9 +82,7 @@ def test_another_reader_of_parquet_finds_the_same(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_that_is_there_already_is_left_alone_until_it_has_more(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs")
-    folder.append(record())
+def test_a_run_that_is_there_already_is_left_alone_until_it_has_more(tmp_path: Path, folder: RunFolder) -> None:
     result = compact(folder.path, tmp_path / "history")
 
     def written() -> tuple[int, ...]:
@@ -94,9 +99,7 @@ def test_a_run_that_is_there_already_is_left_alone_until_it_has_more(tmp_path: P
     assert [row["records"] for row in History(tmp_path / "history").runs()] == [2]
 
 
-def test_a_record_cut_short_is_told_and_the_others_are_kept(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs")
-    folder.append(record())
+def test_a_record_cut_short_is_told_and_the_others_are_kept(tmp_path: Path, folder: RunFolder) -> None:
     (path,) = folder.path.glob("*.jsonl")
     path.write_bytes(path.read_bytes() + path.read_bytes()[:99])
     result = compact(folder.path, tmp_path / "history")
@@ -118,15 +121,15 @@ def test_some_runs_of_a_history_are_a_history(tmp_path: Path) -> None:
         whole.runs()
 
 
-def test_a_file_of_before_a_column_was_added_is_refused_until_it_is_added_again(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs", name="old")
-    folder.append(record())
+def test_a_file_of_before_a_column_was_added_is_refused_until_it_is_added_again(
+    tmp_path: Path, folder: RunFolder
+) -> None:
     path = compact(folder.path, tmp_path / "history").path
     marks = "ethos_hil_history: '1', ethos_hil_columns: 'bench_case scheme', ethos_hil_records: 'x'"
     duckdb.sql(f"COPY (SELECT * EXCLUDE (job, plan, branch, whole, counts) FROM '{path}') TO '{tmp_path}/cut' "
                f"(FORMAT parquet, KV_METADATA {{{marks}}})")  # fmt: skip
     (tmp_path / "cut").replace(path)
-    with pytest.raises(BadHistory, match=r"old\.parquet lacks branch, counts, job, plan, whole: an earlier version"):
+    with pytest.raises(BadHistory, match=r"night\.parquet lacks branch, counts, job, plan, whole: an earlier version"):
         History(tmp_path / "history")
     assert compact(folder.path, tmp_path / "history").fresh
     assert [row["records"] for row in History(tmp_path / "history").runs()] == [1]
@@ -181,29 +184,6 @@ def test_a_folder_without_runs_and_a_run_without_records_are_refused(tmp_path: P
         history(tmp_path / "a\\[b]", record())
 
 
-def test_a_full_disk_leaves_the_history_as_it_was(tmp_path: Path) -> None:
-    history(tmp_path, record())
-    before = (tmp_path / "run0.parquet").read_bytes()
-    script = """
-import resource, sys
-from pathlib import Path
-from ethos_hil.results.compaction.run_file import compact_records
-from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.tests.test_history import record
-resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-for run in ("run0", "run1"):
-    try:
-        compact_records([StoredRecord(run, "", record(2)), StoredRecord(run, "", record(3))], Path(sys.argv[1]))
-    except OSError as error:
-        print("refused")
-"""
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["refused", "refused"]
-    assert [path.name for path in tmp_path.iterdir()] == ["run0.parquet"]
-    assert (tmp_path / "run0.parquet").read_bytes() == before
-
-
 def test_a_run_without_a_name_in_utf8_is_a_run(tmp_path: Path) -> None:
     """DuckDB opens no file of such a name, and one of them would keep the whole history from being read."""
     folder = RunFolder(tmp_path / "runs", name=os.fsdecode(b"night\xff"))
@@ -219,35 +199,27 @@ def test_a_run_without_a_name_in_utf8_is_a_run(tmp_path: Path) -> None:
         History(tmp_path / "history")
 
 
-def test_a_run_of_the_future_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    """It would be the newest for ever."""
-    folder = RunFolder(tmp_path / "runs")
-    for days, refused in ((0.9, False), (1.1, True), (30_000, True)):
-        created = (datetime.now(UTC) + timedelta(days=days)).isoformat()
-        folder.append(dataclasses.replace(record(), created=created))
-        history = tmp_path / f"history{days}"
-        if not refused:
-            assert compact(folder.path, history).fresh
-            continue
-        with pytest.raises(BadHistory, match=rf"{folder.path} is of the future: a record in it was made at 2"):
+FUTURE = "of the future: a record in it was made at 2"
+CLOCKS: dict[str, tuple[float | str, str]] = {
+    "now": (0, ""), "almost a day ahead": (0.9, ""), "a day ahead": (1.1, FUTURE), "far ahead": (30_000, FUTURE),
+    "went back": (-3, "the clock there went back"), "none": ("", ""), "no time": ("no time", ""),
+    "after all times": ("9999-12-31T23:59:59-12:00", ""), "before all times": ("0001-01-01T00:00:00+12:00", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CLOCKS)
+def test_a_run_of_the_future_is_refused_and_a_clock_that_went_back_is_told(tmp_path: Path, what: str) -> None:
+    """It would be the newest for ever, so nothing is written; a time that is none is no error."""
+    when, said = CLOCKS[what]
+    folder, history = RunFolder(tmp_path / "runs"), tmp_path / "history"
+    created = when if isinstance(when, str) else (datetime.now(UTC) + timedelta(days=when)).isoformat()
+    folder.append(dataclasses.replace(record(), created=created))
+    if "future" in said:
+        with pytest.raises(BadHistory, match=rf"{folder.path} is {said}"):
             compact(folder.path, history)
         assert not history.exists()
-
-
-@pytest.mark.parametrize("created", ["", "no time", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
-def test_a_time_that_is_none_is_no_error(tmp_path: Path, created: str) -> None:
-    folder = RunFolder(tmp_path / "runs")
-    folder.append(dataclasses.replace(record(), created=created))
-    assert compact(folder.path, tmp_path / "history").records == 1
-
-
-def test_a_clock_that_went_back_during_a_run_is_told(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs")
-    folder.append(dataclasses.replace(record(), created=datetime.now(UTC).isoformat()))
-    assert compact(folder.path, tmp_path / "history").notes == ()
-    folder.append(record())
-    (note,) = compact(folder.path, tmp_path / "history").notes
-    assert "a record in it was made at 2026-01-01 02:00:00: the clock there went back" in note
+    else:
+        assert "".join(compact(folder.path, history).notes).endswith(said)
 
 
 def test_what_killed_writers_left_behind_is_removed_later(tmp_path: Path) -> None:
@@ -290,34 +262,6 @@ def test_an_empty_question_is_no_question(tmp_path: Path) -> None:
     for query in ("", " ", "-- nothing"):
         with pytest.raises(UsageError, match="the query is empty"):
             archive.rows(query)
-
-
-def test_a_writer_that_is_killed_leaves_no_half_of_a_run(tmp_path: Path) -> None:
-    script = """
-import sys
-from pathlib import Path
-from ethos_hil.results.compaction.run_file import compact_records
-from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.tests.test_history import record
-print("ready", flush=True)
-number = 0
-while True:
-    number += 1
-    compact_records([StoredRecord("run", "", record(number))] * 50, Path(sys.argv[1]))
-"""
-    chance = random.Random(17)
-    for _ in range(5):
-        writer = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        wait_until((tmp_path / "run.parquet").exists, "a run is written")
-        time.sleep(chance.random() / 5)
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
-        writer.stdout.close()
-        if (tmp_path / "run.parquet").exists():
-            assert [row["records"] for row in History(tmp_path).runs()] == [50]
-    assert (tmp_path / "run.parquet").exists()
 
 
 def test_the_api_gives_tables_of_pandas(tmp_path: Path) -> None:

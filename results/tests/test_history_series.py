@@ -19,7 +19,7 @@ from ethos_hil.results.compaction.columns import ADDED, CAUSES, COLUMNS, EDITED
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.history import History
 from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.tests.test_history import LABEL, history, record
+from ethos_hil.results.tests.test_history import history, record
 
 SCHEMA_1 = Path(__file__).parent / "data/schema-1"
 
@@ -42,21 +42,10 @@ CHANGED: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("cause", CHANGED)
-def test_a_change_has_the_first_thing_that_differs_as_its_cause(tmp_path: Path, cause: str) -> None:
-    later = [dataclasses.replace(record(2, day=day), **CHANGED[cause]) for day in (2, 3)]  # type: ignore[arg-type]
-    archive = history(tmp_path, record(1), *later)
-    (change,) = archive.changes()
-    assert (change.label, change.metric, change.old, change.new) == (LABEL, "npu_cycles", 1, 2)
-    assert (change.before, change.run, change.cause) == ("run0", "run1", cause)
-    assert set(CHANGED) == {EDITED, *CAUSES, ""}
-
-
-def model(cycles: float, day: int, *, scheme: str = "a8w8", case: str = "", question: str = "1") -> Record:
+def model(cycles: float, day: int, *, scheme: str = "a8w8", case: str = "") -> Record:
     assert RECORD.artifact is not None
-    artifact = dataclasses.replace(RECORD.artifact, scheme=scheme, question=question * 64)
-    bench = BenchInfo("grid", case, case) if case else None
-    return record(cycles, day=day, test=None, model="net.py:net", artifact=artifact, bench=bench)
+    of = record(cycles, day=day, test=None, artifact=dataclasses.replace(RECORD.artifact, scheme=scheme))
+    return dataclasses.replace(of, bench=BenchInfo("grid", case, case))
 
 
 def night(folder: Path, day: int, *records: Record) -> None:
@@ -66,15 +55,6 @@ def night(folder: Path, day: int, *records: Record) -> None:
 
 def changes_in(folder: Path) -> list[tuple[str, float, float, str]]:
     return [(change.run, change.old, change.new, change.cause) for change in History(folder).changes()]
-
-
-def test_two_schemes_and_two_cases_of_a_model_are_series_of_their_own(tmp_path: Path) -> None:
-    both = [("a8w8", "small"), ("a16w8", "small"), ("a8w8", "wide")]
-    for day in (1, 2, 3):
-        night(tmp_path, day, *(model(10 * at + (at == 1 and day == 3), day, scheme=scheme, case=case)
-                               for at, (scheme, case) in enumerate(both)))  # fmt: skip
-    assert changes_in(tmp_path) == [("night3", 10, 11, "")]
-    assert len(History(tmp_path).rows("SELECT DISTINCT series FROM points WHERE metric = 'npu_cycles'")) == 3
 
 
 def test_files_of_a_later_version_have_more_columns(tmp_path: Path) -> None:
@@ -107,18 +87,27 @@ SERIES: dict[str, list[Record]] = {
         record(1), record(1, day=2), record(day=3, metrics=()), record(day=4, metrics=SRAM), record(2, day=5),
         record(2, day=6),
     ],
+    "another scheme": [model(1, 1), model(2, 2, scheme="a16w8")],
+    "another case": [model(1, 1, case="small"), model(2, 2, case="wide")],
+    **{
+        f"the cause is {cause!r}":
+            [record(1), *(dataclasses.replace(record(2, day=day), **changes) for day in (2, 3))]  # type: ignore[arg-type]
+        for cause, changes in CHANGED.items()
+    },
     "wall times": [record(1, provenance="host"), record(2, day=2, provenance="host")],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", SERIES)
 def test_a_change_is_within_one_series_and_in_the_order_of_time(tmp_path: Path, what: str, recorded: Recorded) -> None:
-    """Whatever runs are called; and wall times are changes only when asked for."""
+    """Whatever runs are called. The first thing that differs is its cause; wall times count only when asked for."""
+    assert set(CHANGED) == {EDITED, *CAUSES, ""}
     archive = history(tmp_path, *SERIES[what])
     lines = []
     for change in archive.changes(noisy=True):
         quiet = "" if change in archive.changes() else ", noisy"
-        lines.append(f"{change.before} {change.run} {change.metric} {change.old} {change.new} {change.cause!r}{quiet}")
+        numbers = f"{change.before} {change.run} {change.metric} {change.old} {change.new} {change.cause!r}{quiet}"
+        lines.append(f"{change.label} {numbers}")
     recorded.check("\n".join(lines) or "no change")
     assert archive.changes("test_sub") == []
 

@@ -1,22 +1,28 @@
-"""What a run says is the same from its records, from a history and from a baseline."""
+"""What a run says is the same from its records, from a history and from a baseline. What is followed has one key,
+whoever says what it is, and names tell all apart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ethos_hil.base.record import BenchInfo, Metric, Record
+from ethos_hil.base.record import BenchInfo, Metric, Record, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.results.compaction.run_file import compact
+from ethos_hil.results.compaction.run_file import compact, compact_records
 from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import Number, Observation, merge, of_record
-from ethos_hil.results.store import RunFolder
+from ethos_hil.results.history import History
+from ethos_hil.results.store import RunFolder, StoredRecord
+from ethos_hil.results.subject import KEY, Names, Subject, subject_of
+from ethos_hil.results.testing.one_name import OTHERS, TEST, net
 from ethos_hil.results.testing.seeded_changes import with_models
 from ethos_hil.results.testing.synthetic_year import nights
 
@@ -115,3 +121,42 @@ def test_of_several_executions_samples_are_put_together_and_the_last_says_the_re
     recorded.check(
         f"{observation.numbers}\n{sorted(observation.unstable)}\n{observation.versions}".replace("), (", "),\n(")
     )
+
+
+# Keys and names.
+
+
+@pytest.mark.parametrize("kind", [*OTHERS, "plain", "test", "quantised test"])
+def test_a_history_and_the_gate_have_the_key_of_the_record(tmp_path: Path, kind: str) -> None:
+    assert TEST.artifact is not None
+    quantised = replace(TEST, artifact=replace(TEST.artifact, scheme="a16w8"))
+    record = {**OTHERS, "plain": net(), "test": TEST, "quantised test": quantised}[kind]
+    compact_records([StoredRecord("night", "", record)], tmp_path)
+    (row,) = History(tmp_path).rows(f"SELECT {KEY} AS key FROM records")
+    assert Subject(**row["key"]) == subject_of(record) == of_record(record).subject
+
+
+def test_no_two_have_one_key_or_one_name() -> None:
+    subjects = [subject_of(record) for record in (net(), *OTHERS.values())]
+    assert len(set(subjects)) == len(subjects)
+    for both in combinations(subjects, 2):
+        names = Names(both)
+        assert names.full(both[0]) != names.full(both[1])
+    names = Names(subjects)
+    assert len({names.full(subject) for subject in subjects}) == len(subjects)
+
+
+def test_a_name_has_no_more_than_it_needs() -> None:
+    plain, scheme, mode = map(subject_of, (net(), OTHERS["scheme"], OTHERS["memory_mode"]))
+    assert Names([plain]).full(plain) == "net.py:net"
+    assert Names([plain, scheme]).full(scheme) == Names([plain, scheme]).name(scheme) == "net.py:net (a16w8)"
+    assert Names([plain, mode]).full(mode) == "net.py:net on Sram_Only"
+    assert Names([plain, mode]).name(mode) == "net.py:net"
+    other = subject_of(net(npu="ethos-u85-256", target=TargetInfo("virtual", "virtual", "corstone-320")))
+    assert Names([plain, other]).full(plain) == "net.py:net on ethos-u55-128"
+
+
+def test_what_is_not_known_of_a_failure_tells_nothing_apart() -> None:
+    early = replace(net(), artifact=None, memory_mode="", target=TargetInfo("none", "none", ""))
+    plain = subject_of(net())
+    assert Names([plain, subject_of(early)]).full(plain) == "net.py:net"

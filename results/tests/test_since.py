@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.record import BenchInfo, Record, RunnerInfo, TargetInfo
+from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, red_since, value_since
 from ethos_hil.results.subject import subject_of
-from ethos_hil.results.testing.synthetic_year import keep, nights
+from ethos_hil.results.testing.one_name import OTHERS, TEST, net
+from ethos_hil.results.testing.synthetic_year import keep
 
 _FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
 Nights = Sequence[Sequence[Record]]
@@ -32,31 +33,16 @@ def early(record: Record) -> Record:
     return replace(lost, artifact=None, memory_mode="", target=TargetInfo("none", "none", ""))
 
 
-def net(scheme: str = "a8w8", **changes: object) -> Record:
-    assert ONE.artifact is not None
-    record = replace(ONE, test=None, model="net.py:net", artifact=replace(ONE.artifact, scheme=scheme))
-    return replace(record, **changes)  # type: ignore[arg-type]
-
-
 def counting(record: Record, cycles: float) -> Record:
     metrics = (replace(of, value=cycles) if of.name == "npu_cycles" else of for of in record.metrics)
     return replace(record, metrics=tuple(metrics))
 
 
-ONE = next(nights(count=1, tests=1))[0].record
+ONE = TEST
 WRONG, LOST = failed(ONE), failed(ONE, FailureKind.TIMEOUT)
 OTHER = replace(ONE, model="other", test=None)
 """So that no night is empty."""
 BUILT = [net(runner=RunnerInfo("runner", digit * 64)) for digit in "abc"]
-BOTH = {
-    "scheme": (net("a8w8"), net("a16w8")),
-    "case": tuple(net(bench=BenchInfo("grid", case, "nets")) for case in ("small", "wide")),
-    "method": (net(), net(method="decode")),
-    "mode": (net(), net(memory_mode="Sram_Only")),
-    "system_config": (net(system_config="High_End"), net(system_config="Deep")),
-    "board": tuple(replace(ONE, target=TargetInfo(f"board:{at}", "board", "corstone-300")) for at in "ab"),
-    "runner": (BUILT[0], BUILT[1]),
-}
 RED: Mapping[str, Nights] = {
     "tonight": ([WRONG], [ONE], [WRONG]),
     "over nights without the test": ([WRONG], [ONE], [WRONG], [], [WRONG], [WRONG]),
@@ -68,8 +54,8 @@ RED: Mapping[str, Nights] = {
     "a runner that is built each night": ([BUILT[0]], [failed(BUILT[1])], [failed(BUILT[2])]),
     **{
         f"two that differ in their {kind}":
-            ([failed(one), other], [one, other], [one, failed(other)], [failed(one), failed(other)])
-        for kind, (one, other) in BOTH.items()
+            ([failed(net()), other], [net(), other], [net(), failed(other)], [failed(net()), failed(other)])
+        for kind, other in OTHERS.items()
     },
 }  # fmt: skip
 
@@ -111,16 +97,15 @@ def test_runs_after_tonight_do_not_count(tmp_path: Path, recorded: Recorded) -> 
     recorded.check(lines_of(red_since(history, old, [subject_of(ONE)]).values()))
 
 
-@pytest.mark.parametrize("kind", [*BOTH, "one"])
+@pytest.mark.parametrize("kind", [*OTHERS, "one"])
 def test_a_number_is_followed_to_the_run_that_brought_it(tmp_path: Path, kind: str, recorded: Recorded) -> None:
     """Two of one name have their own numbers."""
     if kind == "one":
         asked = [(ONE, 10.0), (ONE, 11.0)]
         nights_of: Nights = [[counting(ONE, cycles)] for cycles in (10, 9, 9, 10, 10, 10)]
     else:
-        first, other = BOTH[kind]
-        asked = [(first, 7.0), (other, 5.0)]
-        nights_of = [[counting(first, a), counting(other, b)] for a, b in ((7, 5), (7, 5), (5, 7), (7, 5))]
+        asked = [(net(), 7.0), (OTHERS[kind], 5.0)]
+        nights_of = [[counting(net(), a), counting(OTHERS[kind], b)] for a, b in ((7, 5), (7, 5), (5, 7), (7, 5))]
     history, tonight = kept(tmp_path, nights_of)
     numbers = [NumberNow(subject_of(record), "npu_cycles", "modelled", value) for record, value in asked]
     recorded.check(lines_of(map(value_since(history, tonight, numbers).get, numbers)))

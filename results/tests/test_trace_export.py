@@ -19,7 +19,7 @@ from ethos_hil.base.record import JOB, Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.export import perfetto
 from ethos_hil.results.export.perfetto import Levels, _counter
-from ethos_hil.results.tests.profiled import HOSTILE, hostile, large, record, with_profile
+from ethos_hil.results.tests.profiled import hostile, large, record, with_profile
 
 RECORDS = {"small": record(), "hostile": hostile(), "large": large(1500)}
 Found = tuple[str, int, int, tuple[tuple[str, str | int], ...]]
@@ -174,11 +174,6 @@ def test_rates_sum_to_the_bytes_that_were_moved() -> None:
                 moved = sum(getattr(piece, word)[port] for piece in of.profile.timeline)
                 assert len(names) == (1 if moved else 0)
                 assert sum(integral(counters[name]) for name in names) == pytest.approx(moved, rel=1e-11)
-
-
-def test_names_are_shown_as_they_are_but_for_what_unicode_lacks() -> None:
-    (name, *_) = {piece[0] for piece in lane(shown(perfetto.write(hostile())), "DMA")}
-    assert name == HOSTILE.replace("\udc80", "\\udc80").replace("\ud83d", "\\ud83d")
 
 
 def packets(content: bytes) -> list[bytes]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from ethos_hil.lowering.model import Method
 
 
-def _method(module: nn.Module, *shape: int, channels_last: bool = False) -> Method:
+def _method(make: Callable[[], nn.Module], *shape: int, channels_last: bool = False) -> Method:
+    torch.manual_seed(0)
+    module = make()
     inputs = torch.rand(shape, generator=torch.Generator().manual_seed(0))
     if channels_last:
         module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -18,14 +22,12 @@ def _method(module: nn.Module, *shape: int, channels_last: bool = False) -> Meth
 
 def channels_first() -> Method:
     """A convolution of an image in PyTorch's own layout."""
-    torch.manual_seed(0)
-    return _method(nn.Conv2d(3, 8, 3), 1, 3, 64, 64)
+    return _method(lambda: nn.Conv2d(3, 8, 3), 1, 3, 64, 64)
 
 
 def channels_last() -> Method:
     """The same in the NPU's layout."""
-    torch.manual_seed(0)
-    return _method(nn.Conv2d(3, 8, 3), 1, 3, 64, 64, channels_last=True)
+    return _method(lambda: nn.Conv2d(3, 8, 3), 1, 3, 64, 64, channels_last=True)
 
 
 class _Sorted(nn.Module):
@@ -40,26 +42,22 @@ class _Sorted(nn.Module):
 
 def sort_between() -> Method:
     """An operator that the NPU does not have, between two layers that it has."""
-    torch.manual_seed(0)
-    return _method(_Sorted(sort=True), 1, 64)
+    return _method(lambda: _Sorted(sort=True), 1, 64)
 
 
 def relu_between() -> Method:
     """The same with one that it has."""
-    torch.manual_seed(0)
-    return _method(_Sorted(sort=False), 1, 64)
+    return _method(lambda: _Sorted(sort=False), 1, 64)
 
 
 def large_activations() -> Method:
     """Pointwise work on activations that are larger than weights."""
-    torch.manual_seed(0)
-    return _method(nn.Sequential(nn.MaxPool2d(2, 1), nn.MaxPool2d(2, 1)), 1, 16, 96, 96, channels_last=True)
+    return _method(lambda: nn.Sequential(nn.MaxPool2d(2, 1), nn.MaxPool2d(2, 1)), 1, 16, 96, 96, channels_last=True)
 
 
 def dense() -> Method:
     """A layer with many weights, each used once."""
-    torch.manual_seed(0)
-    return _method(nn.Linear(512, 512), 1, 512)
+    return _method(lambda: nn.Linear(512, 512), 1, 512)
 
 
 class _Turned(nn.Module):
@@ -69,18 +67,20 @@ class _Turned(nn.Module):
 
 def permuted() -> Method:
     """A model that asks for a transposition."""
-    return _method(_Turned(), 1, 48, 96)
+    return _method(_Turned, 1, 48, 96)
 
 
 def unpermuted() -> Method:
     """The same without it."""
-    return _method(nn.ReLU(), 1, 48, 96)
+    return _method(nn.ReLU, 1, 48, 96)
 
 
 def _classifier(pool: nn.Module, features: int) -> Method:
-    torch.manual_seed(0)
-    layers = (nn.Conv2d(3, 16, 3, stride=2), nn.ReLU(), pool, nn.Flatten(), nn.Linear(features, 10))
-    return _method(nn.Sequential(*layers), 1, 3, 32, 32, channels_last=True)
+    def classifier() -> nn.Module:
+        layers = nn.Conv2d(3, 16, 3, stride=2), nn.ReLU(), pool, nn.Flatten(), nn.Linear(features, 10)
+        return nn.Sequential(*layers)
+
+    return _method(classifier, 1, 3, 32, 32, channels_last=True)
 
 
 def flattened() -> Method:

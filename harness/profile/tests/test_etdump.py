@@ -14,7 +14,6 @@ from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.results.export.etdump import parse_metadata, write
-from ethos_hil.results.export.exporter import NotExportable
 
 MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
 
@@ -31,15 +30,15 @@ def record(report: Report) -> Record:
     return report.record
 
 
-def inspected(content: bytes, folder: Path) -> list[Any]:
-    """Return the events of a run, as upstream's Inspector has them."""
+def inspected(content: bytes, folder: Path, **more: str) -> dict[str, Any]:
+    """Return the events of a run, as upstream's Inspector has them, by their names."""
     from executorch.devtools import Inspector
 
     path = folder / "run.etdp"
     path.write_bytes(content)
-    inspector = Inspector(etdump_path=str(path), delegate_metadata_parser=parse_metadata)
+    inspector = Inspector(etdump_path=str(path), delegate_metadata_parser=parse_metadata, **more)
     (block,) = [block for block in inspector.event_blocks if block.name == "Execute"]
-    return list(block.events)
+    return {event.delegate_debug_identifier or event.name: event for event in block.events}
 
 
 def slower(op: Op) -> Op:
@@ -54,8 +53,7 @@ def test_the_inspector_has_each_operation_with_its_percentiles(record: Record, t
     assert all(op.samples == (op.cycles,) * 3 for op in record.ops)
     noisy = dataclasses.replace(record, ops=tuple(map(slower, record.ops)))
     assert noisy.profile is not None
-    events = {event.name if event.delegate_debug_identifier is None else event.delegate_debug_identifier: event
-              for event in inspected(write(noisy), tmp_path)}  # fmt: skip
+    events = inspected(write(noisy), tmp_path)
     rows = [op for op in noisy.ops if op.id != JOB]
     assert {op.id for op in rows} <= events.keys()
     ms = 1e3 / noisy.profile.clock_hz
@@ -78,18 +76,9 @@ def test_the_inspector_has_each_operation_with_its_percentiles(record: Record, t
 @pytest.mark.slow
 def test_the_etrecord_of_the_artifact_names_modules_and_lines(report: Report, tmp_path: Path) -> None:
     """Every operation of the NPU that comes of an operator has its module and the line in the user's file."""
-    from executorch.devtools import Inspector
-
     record = report.record
-    (tmp_path / "run.etdp").write_bytes(write(record))
     (tmp_path / "model.etrecord").write_bytes(report.artifact.etrecord)
-    inspector = Inspector(
-        etdump_path=str(tmp_path / "run.etdp"),
-        etrecord=str(tmp_path / "model.etrecord"),
-        delegate_metadata_parser=parse_metadata,
-    )
-    (block,) = [block for block in inspector.event_blocks if block.name == "Execute"]
-    events = {event.delegate_debug_identifier: event for event in block.events}
+    events = inspected(write(record), tmp_path, etrecord=str(tmp_path / "model.etrecord"))
     for op in record.ops:
         if op.id == JOB or not op.aten_ops:
             continue
@@ -114,8 +103,3 @@ def test_a_row_that_comes_twice_is_refused(record: Record) -> None:
     twice = dataclasses.replace(record, ops=(*record.ops, record.ops[-1]))
     with pytest.raises(ValueError, match=f"{record.ops[-1].id} comes twice"):
         write(twice)
-
-
-def test_a_record_without_a_profile_is_refused(record: Record) -> None:
-    with pytest.raises(NotExportable, match="no profile"):
-        write(dataclasses.replace(record, profile=None))

@@ -5,7 +5,6 @@ Environments are kept in the tests' cache below build/, so only the first sessio
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.scan.compiled_version import ScanAnswer, answers, map_rows, measure
 from ethos_hil.harness.scan.environment import VELA, WantedVersions
-from ethos_hil.harness.scan.report import PointScan, ScanReport, document
+from ethos_hil.harness.scan.report import PointScan, ScanReport
 from ethos_hil.harness.scan.scan import ScanOrder, scan
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.lowering.artifact import Artifact
@@ -106,10 +105,6 @@ def test_it_names_the_vela_that_made_a_perceptron_faster_and_the_layers_that_are
         "ethos-u-vela 5.1.0 is the first at which the command stream changed: 520,400 -> 182,602 modelled cycles; "
         "10 -> 3 operations; 5 -> 0 DMA transfers"
     )
-    (written,) = json.loads(json.dumps(document(report), allow_nan=False))["points"]
-    assert written["changes"][0]["quantities"]["cycles"] == {"old": 520_400, "new": 182_602}
-    assert [version["cycles"] for version in written["versions"]] == [None, 520_400, 182_602]
-    assert {row["change"] for row in written["changes"][0]["rows"]} == {"fused", "slower"}
 
 
 # --- What a version compiled, with the installed Vela. ---

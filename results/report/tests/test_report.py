@@ -18,12 +18,14 @@ import pytest
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.base.record import BenchInfo, Record, RunInfo, TargetInfo
+from ethos_hil.base.record import BenchInfo, Metric, Record, RunInfo, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect, Word
+from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.history import History
 from ethos_hil.results.report.failures import of_failure
 from ethos_hil.results.report.report import report
@@ -34,6 +36,7 @@ from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.since import FACTS, PastNight, Since
 from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.subject import Names, subject_of
+from ethos_hil.results.testing.one_name import OTHERS, TEST, net
 from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.testing.synthetic_year import keep
 
@@ -294,3 +297,35 @@ def test_a_failure_is_of_what_differs_from_the_last_good_run(recorded: Recorded)
     lines = [f"{what}: {of_failure(record, since)}" for what, record in zip(changes, bad, strict=True)]
     not_started = of_failure(samples.failed(good, FailureKind.NOT_LAUNCHED, "no"), Since(None, None, 0))
     recorded.check("\n".join([*lines, f"not started: {not_started}"]))
+
+
+# Two of one name in a night are told apart, and never mixed.
+
+
+PAIRS = {
+    **{kind: (net(), OTHERS[kind]) for kind in ("scheme", "method", "system_config", "runner", "bench_case")},
+    "board": tuple(replace(TEST, target=TargetInfo(f"board:{name}", "board", "corstone-300")) for name in ("a", "b")),
+}
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_one_that_fails_is_not_the_other(tmp_path: Path, kind: str, recorded: Recorded) -> None:
+    """It failed for two nights, and was verified before; the other one is verified, with its own cycles."""
+    one, other = (
+        replace(record, metrics=(Metric("npu_cycles", cycles, "cycles", "modelled"),), ops=())
+        for record, cycles in zip(PAIRS[kind], (1000, 2000), strict=True)
+    )
+    bad, worse = (samples.failed(record, FailureKind.MISMATCH, "3 of 8 elements differ") for record in (one, other))
+    nights = ([one, other], [bad, other], [one, worse], [one, worse])
+    *_, before, last = keep(tmp_path, *nights, name="n", first=datetime(2026, 11, 10, 2))
+    sides = (observations(night.records) for night in (before, last))
+    page = parts(report(last, compare_runs(*sides, names=(before.name, last.name)), History(tmp_path)))
+    recorded.check(page["failures"])
+    recorded.check(page["matrix"].partition('<table id="grid"')[2], "matrix")
+
+
+def test_two_that_nothing_tells_apart_are_two_rows() -> None:
+    """Two models of a plan that both fail before they are compiled."""
+    early = samples.failed(replace(net(), artifact=None, memory_mode="", metrics=(), ops=()), FailureKind.COMPILE, "no")
+    both = tuple(replace(early, run=RunInfo("n", part=scheme)) for scheme in ("a8w8", "a16w8"))
+    assert parts(report(RunResults("n", "", both)))["matrix"].count('<td class="F"') == 2

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,6 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import bench_samples, samples
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.testing.browser import MISSING, browser_path, started, visited
 from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.tests.profiled import HOSTILE
 
@@ -28,13 +29,51 @@ PAYLOAD = """<script>window.hit = 1</script><img src=x onerror="window.hit = 1">
 </style></title></textarea><a href="javascript:window.hit=1">x</a>' autofocus onfocus=window.hit=1 x='{{ 7*7 }}"""
 
 
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = browser_path()
+    """A real browser without a window: Debian's Chromium, or Chrome, driven by Playwright."""
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if path is None:
-        pytest.skip(MISSING)
-    with started(path) as browser:
-        yield browser
+        pytest.skip(f"no browser on PATH ({', '.join(PROGRAMS)}); apt install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Visit:
+    """A page that was opened, what it asked for apart from itself, and what it and its script's errors wrote."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def visited(
+    browser: Browser, file: Path, *, place: str = "", wait_until: Any = "load", **context: Any
+) -> Iterator[Visit]:
+    """A file, at a place as "#matrix", that is open in a browser that has nothing stored."""
+    opened = browser.new_context(**{"viewport": {"width": 1360, "height": 1000}, **context})
+    try:
+        visit = Visit(opened.new_page())
+        address = file.resolve().as_uri()
+        visit.page.on("request", lambda request: visit.requests.append(request.url))
+        visit.page.on("console", lambda message: visit.complaints.append(message.text))
+        visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+        visit.page.goto(f"{address}{place}", wait_until=wait_until)
+        visit.requests[:] = [url for url in visit.requests if url.partition("#")[0] != address]
+        yield visit
+    finally:
+        opened.close()
 
 
 @pytest.fixture(scope="module")
