@@ -21,6 +21,7 @@ from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import find_results
 from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, find_record, new_name, read, read_run
+from ethos_hil.results.testing.one_name import OTHERS, net
 from ethos_hil.results.text.record import for_people, record_table
 
 
@@ -191,11 +192,9 @@ def test_the_table_has_one_row_a_record(tmp_path: Path) -> None:
 def test_no_two_rows_for_people_are_equal() -> None:
     """One model in five memory modes was five equal rows, and a test's profiles too."""
     test = SuiteTest("t.py::test_add_same_MI", "add", "same", "MI", "t.py:1")
-    several: dict[str, list[Record]] = {
-        "memory_mode": [replace(RECORD, memory_mode=mode) for mode in ("Sram_Only", "Shared_Sram", "Dedicated_Sram")],
+    several = {
+        **{column: [net(), OTHERS[column]] for column in ("memory_mode", "system_config", "method", "scheme", "soc")},
         "profile": [replace(RECORD, test=replace(test, profile=name)) for name in ("MI", "BI", "U55_BI")],
-        "system_config": [replace(RECORD, system_config=name) for name in ("Fast", "Slow")],
-        "method": [replace(RECORD, method=name) for name in ("encode", "score")],
         "case": [replace(RECORD, bench=BenchInfo("default", name, "conv")) for name in ("conv_8", "conv_16")],
         "attempt": [replace(RECORD, run=RunInfo("night", attempt=number)) for number in (1, 2)],
         "record": [RECORD, RECORD],

@@ -51,8 +51,7 @@ def shown(content: bytes) -> Shown:
     assert len(trace.SerializeToString()) == len(content)
     picture = Shown()
     tracks: dict[int, TrackDescriptor] = {}
-    open_slices: dict[int, list[TrackEvent]] = {}
-    begun: dict[int, list[int]] = {}
+    open_slices: dict[int, list[tuple[TrackEvent, int]]] = {}
     times: dict[int, int] = {}
     for packet in trace.packet:
         sequence = packet.trusted_packet_sequence_id
@@ -85,13 +84,12 @@ def shown(content: bytes) -> Shown:
             assert not points or packet.timestamp > points[-1][0], "one value at a time"
             points.append((packet.timestamp, event.double_counter_value))
         elif event.type == TrackEvent.TYPE_SLICE_BEGIN:
-            open_slices.setdefault(track.uuid, []).append(event)
-            begun.setdefault(track.uuid, []).append(packet.timestamp)
+            open_slices.setdefault(track.uuid, []).append((event, packet.timestamp))
         else:
             assert event.type == TrackEvent.TYPE_SLICE_END
-            start = open_slices[track.uuid].pop()
+            start, begun = open_slices[track.uuid].pop()
             details = tuple((annotation.name, value(annotation)) for annotation in start.debug_annotations)
-            picture.slices[track.name].append((start.name, begun[track.uuid].pop(), packet.timestamp, details))
+            picture.slices[track.name].append((start.name, begun, packet.timestamp, details))
     assert not any(open_slices.values()), "a slice that never ends"
     return picture
 

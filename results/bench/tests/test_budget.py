@@ -39,7 +39,7 @@ def placed(npu: str, cycles: float, sram: int, mode: str = "Shared_Sram", case: 
     return point(npu, cycles, profile=profile, memory_mode=mode, bench=BenchInfo("g", case, "conv3x3"))
 
 
-RECORDS = [
+PLACED = [
     placed("ethos-u55-256", 1_000_000, 400 << 10),
     placed("ethos-u55-128", 1_900_000, 400 << 10),
     placed("ethos-u55-128", 1_800_000, 700 << 10, "Sram_Only"),
@@ -61,7 +61,7 @@ MODELS = [
     placed("ethos-u55-128", 9_000, 100, case="c"), placed("ethos-u55-256", 1_000, 100, case="a"),
 ]  # fmt: skip
 ASKED: Mapping[str, tuple[str, Sequence[Record | PointFigures]]] = {
-    "the smallest first": ("fps>=30, sram<=512KB", RECORDS),
+    "the smallest first": ("fps>=30, sram<=512KB", PLACED),
     "just met": ("fps>=250", ERROR),
     "spare within the error": ("fps>=237", ERROR),
     "spare beyond the error": ("fps>=235", ERROR),

@@ -37,19 +37,11 @@ def point(
     )
     op = Op("npu00000", "Conv2D", "CONV2D", ("aten.conv2d.default",), "", "grid.toml:12", cycles, provenance)
     return Record(
-        verdict,
-        model=case,
-        npu=npu,
-        target=TargetInfo("virtual", "virtual", "corstone-300"),
-        metrics=(Metric("npu_cycles", float(cycles), "cycles", provenance),),
-        ops=(op,),
-        memory_mode=mode,
-        system_config=f"Ethos_{family.upper()}_High_End",
-        clock_hz=_CLOCKS[family],
-        timing_model="2" * 16,
-        profile=profile,
-        bench=BenchInfo("default", case, group, tags, "grid.toml:12"),
-    )
+        verdict, model=case, npu=npu, target=TargetInfo("virtual", "virtual", "corstone-300"),
+        metrics=(Metric("npu_cycles", float(cycles), "cycles", provenance),), ops=(op,), memory_mode=mode,
+        system_config=f"Ethos_{family.upper()}_High_End", clock_hz=_CLOCKS[family], timing_model="2" * 16,
+        profile=profile, bench=BenchInfo("default", case, group, tags, "grid.toml:12"),
+    )  # fmt: skip
 
 
 FRONT = (

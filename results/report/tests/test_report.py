@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ethos_hil.base.record import BenchInfo, Metric, Record, RunInfo, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.compaction.columns import row_of
+from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect, Word
 from ethos_hil.results.gate.compare import compare_runs
@@ -32,12 +33,12 @@ from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import Links, accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import summary
 from ethos_hil.results.report.tests import bench_samples, samples
+from ethos_hil.results.report.trend import NightScale, step_plot, trend
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.since import FACTS, PastNight, Since
 from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.subject import Names, subject_of
 from ethos_hil.results.testing.one_name import OTHERS, TEST, net
-from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.testing.synthetic_year import keep
 
 
@@ -54,7 +55,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 def page(history: History) -> bytes:
     night = samples.night()
     comparison = samples.comparison(night.records)
-    return report(in_quarantine(night, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
+    return report(samples.in_quarantine(night, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
 
 
 def parts(page: bytes) -> dict[str, str]:
@@ -329,3 +330,50 @@ def test_two_that_nothing_tells_apart_are_two_rows() -> None:
     early = samples.failed(replace(net(), artifact=None, memory_mode="", metrics=(), ops=()), FailureKind.COMPILE, "no")
     both = tuple(replace(early, run=RunInfo("n", part=scheme)) for scheme in ("a8w8", "a16w8"))
     assert parts(report(RunResults("n", "", both)))["matrix"].count('<td class="F"') == 2
+
+
+# The picture of a number over time, and what a history says where there is little in it.
+
+
+_FIRST = datetime(2026, 11, 20, 2)
+
+
+STEPS: dict[str, tuple[list[tuple[int, float]], tuple[float, ...]]] = {
+    "far apart": ([(0, 1.0), (1, 2.0), (2, 3.0)], (0, 1, 10)),
+    "each night": ([(0, 1.0), (1, 1.0), (2, 1.0)], (0, 1, 2)),
+    "nights that are missing": ([(at, 1.0) for at in range(5)], (0, 1, 2, 5, 6)),
+    "a night without the test": ([(0, 1.0), (2, 1.0)], (0, 1, 2)),
+    "a hundredth of a percent": ([(0, 1_000_000.0), (1, 1_000_100.0)], (0, 1)),
+    "a fifth": ([(0, 1_000_000.0), (1, 1_200_000.0)], (0, 1)),
+    "one moment": ([(0, 0.0)], (0,)),
+    "one moment twice": ([(0, 0.0), (1, 0.0)], (0, 0)),
+}
+
+
+@pytest.mark.parametrize("what", STEPS)
+def test_steps_stand_where_they_were_in_time_with_gaps_where_nights_are_missing(what: str, recorded: Recorded) -> None:
+    """And a change of a hundredth of a percent is not a cliff."""
+    points, days = STEPS[what]
+    plot = step_plot("n", points, NightScale([_FIRST + timedelta(days=day) for day in days]), [])
+    recorded.check(str(plot).replace("><", ">\n<"))
+
+
+RECORD = samples.suite_of(1)[0]
+assert RECORD.artifact is not None
+CYCLES = tuple(replace(of, value=12345.0) if of.name == "npu_cycles" else of for of in RECORD.metrics)
+EDITED = replace(RECORD, artifact=replace(RECORD.artifact, question="e" * 64), metrics=CYCLES)
+"""The model after an edit. That its question is another one does not make its cycles stand still."""
+
+
+@pytest.mark.parametrize("nights", [(RECORD, EDITED), (RECORD,)], ids=["edited", "one night"])
+def test_a_history_says_what_moved(tmp_path: Path, nights: tuple[Record, ...], recorded: Recorded) -> None:
+    keep(tmp_path, *([record] for record in nights), first=_FIRST)
+    result = trend(History(tmp_path))
+    assert result is not None
+    steps = [f"{plot.title}: {plot.steps}" for plot in result.plots]
+    recorded.check("\n".join([f"{result.runs}, moved {result.moved}", *steps]))
+
+
+def test_a_history_without_times_has_no_trend(tmp_path: Path) -> None:
+    compact_records([StoredRecord("n", "", replace(RECORD, created=""))], tmp_path)
+    assert trend(History(tmp_path)) is None

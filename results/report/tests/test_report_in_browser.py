@@ -18,7 +18,6 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import bench_samples, samples
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.tests.profiled import HOSTILE
 
 if TYPE_CHECKING:
@@ -86,7 +85,9 @@ def night(folder: Path) -> Path:
     results = samples.night()
     comparison = samples.comparison(results.records)
     history = samples.history(folder / "history")
-    html = report(in_quarantine(results, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
+    html = report(
+        samples.in_quarantine(results, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history
+    )
     (folder / "night.html").write_bytes(html)
     return folder / "night.html"
 
