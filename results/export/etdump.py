@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ethos_hil.base.inference_profile import KERNEL, CpuRow, InferenceProfile
+from ethos_hil.base.plain_text import valid
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, profile_of
 
@@ -154,7 +155,7 @@ def _encode(blocks: Sequence[Sequence[ProfileEvent]]) -> bytes:
 
 
 def _event(builder: Any, event: ProfileEvent) -> int:
-    name = builder.CreateString(event.name) if event.name is not None else 0
+    name = builder.CreateString(valid(event.name)) if event.name is not None else 0
     identifier = builder.CreateString(event.identifier) if event.identifier else 0
     metadata = builder.CreateByteVector(event.metadata) if event.metadata else 0
     builder.StartObject(8)  # ProfileEvent

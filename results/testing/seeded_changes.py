@@ -1,84 +1,44 @@
-"""Nights in which something went wrong, or someone edited or repaired something, and what a gate has to say.
+"""Nights in which something went wrong, or someone edited or repaired something: what a gate has to find.
 
-Each takes the records of a good night and a source of chance, and returns the records of the night before, those of the
-night after, and every change that is to be found, by test and metric. Whatever else is found is a false alarm.
+Each takes the records of a good night, `with_models`, and returns those of the night before and of the night after.
+What is found is recorded beside the tests of the gate, and whatever else is found is a false alarm.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from random import Random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from ethos_hil.base.record import Accuracy, ArtifactInfo, BenchInfo, Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.results.gate.change import VERDICT, Cause, Word
 
-Expected = dict[tuple[str, str], tuple[Word, Cause]]
-"""By a test's name and a metric: the word and the cause."""
 Night = list[Record]
-Seeded = Callable[[Night, Random], tuple[Night, Night, Expected]]
+Change = Callable[[Night], tuple[Night, Night]]
 KEYWORDS, NET, SWEPT = "nets/kws.py:keywords", "nets/net.py:net", "nets/wake.py:wake"
 """A model in two schemes, one in two cases of a grid, and one in two memory modes."""
-_FACTS = {"tosa": "tosa_sha256", "weights": "weights_sha256", "stream": "stream_sha256"}
-
-
-@dataclass(frozen=True)
-class RecordChange:
-    """What is done to one record.
-
-    Attributes:
-        facts: digests of the delegates that are other ones, by the names of `_FACTS`.
-        metrics: factors of numbers, by name.
-        artifact: fields of the artifact.
-        record: fields of the record.
-    """
-
-    facts: tuple[str, ...] = ()
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    artifact: Mapping[str, Any] = field(default_factory=dict)
-    record: Mapping[str, Any] = field(default_factory=dict)
-
-    def of(self, record: Record) -> Record:
-        """Return the record after it. The program is another one where a delegate is."""
-        artifact = record.artifact
-        assert artifact is not None
-        delegates = tuple(
-            replace(delegate, **{fact: other(getattr(delegate, fact)) for fact in map(_FACTS.__getitem__, self.facts)})  # type: ignore[arg-type]
-            for delegate in artifact.delegates
-        )
-        changed: dict[str, Any] = {"delegates": delegates}
-        if self.facts:
-            changed["sha256"] = other(artifact.sha256)
-        metrics = tuple(self._number(metric) for metric in record.metrics)
-        changed |= self.artifact
-        result = replace(record, **{"metrics": metrics, "artifact": replace(artifact, **changed), **self.record})
-        cycles = result.metric("npu_cycles")
-        if "npu_cycles" in self.metrics and cycles is not None:  # the first operation is what became slower
-            first, *rest = result.ops
-            first = replace(first, cycles=int(cycles.value) - sum(op.cycles or 0 for op in rest))
-            result = replace(result, ops=(first, *rest))
-        return result
-
-    def _number(self, metric: Metric) -> Metric:
-        factor = self.metrics.get(metric.name, 1)
-        value = metric.value * factor
-        return replace(
-            metric,
-            value=max(round(value), metric.value + 1) if factor > 1 else int(value) if factor < 1 else metric.value,
-        )
+TEST, SCHEME, CASE, MODE = 27, -6, -4, -1
+"""Where a night has a test, and a model in one of two schemes, cases and memory modes."""
+FLAG = {"vela_flags": ("--optimise=Size",)}
+MISMATCH: Mapping[str, Any] = MappingProxyType({
+    "verdict": Verdict.FAILED,
+    "failure": Failure(FailureKind.MISMATCH, "output 0: 1 of 10 elements differ from tosa_reference_model"),
+})  # fmt: skip
+EARLY: Mapping[str, Any] = MappingProxyType({
+    "verdict": Verdict.FAILED, "failure": Failure(FailureKind.COMPILE, "the model cannot be exported"),
+    "target": TargetInfo("none", "none", ""), "memory_mode": "", "system_config": "", "artifact": None,
+    "metrics": (), "ops": (), "accuracy": (), "inputs_sha256": "", "firmware_sha256": "", "timing_model": "",
+})  # fmt: skip
+"""What a record says that failed before it knew its place."""
+_NOT_MADE = {name: EARLY[name] for name in ("verdict", "failure", "metrics", "ops", "artifact")}
+"""What a record says of a program that cannot be made any more, and knows for what."""
+_ALL = ("tosa", "weights", "stream")
 
 
 def other(digest: str) -> str:
     return hashlib.sha256(digest.encode()).hexdigest()[: len(digest)]
-
-
-def _tests(night: Night) -> Night:
-    """Return the records of the suite, without models."""
-    return [record for record in night if record.test is not None]
 
 
 def artifact_of(record: Record) -> ArtifactInfo:
@@ -86,172 +46,148 @@ def artifact_of(record: Record) -> ArtifactInfo:
     return record.artifact
 
 
-def _replaced(night: Night, old: Record, *new: Record) -> Night:
-    return [record for at in night for record in (new if at is old else (at,))]
+def change(
+    *facts: str, metrics: Mapping[str, float] = MappingProxyType({}),
+    artifact: Mapping[str, Any] = MappingProxyType({}), **fields: Any,
+) -> Callable[[Record], Record]:  # fmt: skip
+    """Return what gives a record other digests of its delegates, and so of its program; numbers by factors; and fields
+    of the artifact and of the record.
+    """
+
+    def changed(record: Record) -> Record:
+        old = artifact_of(record)
+        delegates = tuple(
+            replace(each, **{f"{fact}_sha256": other(getattr(each, f"{fact}_sha256")) for fact in facts})
+            for each in old.delegates
+        )
+        program = {"delegates": delegates, "sha256": other(old.sha256) if facts else old.sha256, **artifact}
+        numbers = tuple(_times(metric, metrics.get(metric.name, 1)) for metric in record.metrics)
+        result = replace(record, **{"metrics": numbers, "artifact": replace(old, **program), **fields})
+        if cycles := "npu_cycles" in metrics and result.metric("npu_cycles"):  # the first operation is what is slower
+            first, *rest = result.ops
+            first = replace(first, cycles=int(cycles.value) - sum(op.cycles or 0 for op in rest))
+            result = replace(result, ops=(first, *rest))
+        return result
+
+    return changed
 
 
-Pick = Callable[[Night, Random], Record]
-Causes = Mapping[str, tuple[Word, Cause]]
+def _times(metric: Metric, factor: float) -> Metric:
+    if factor > 1:
+        return replace(metric, value=max(round(metric.value * factor), metric.value + 1))
+    return replace(metric, value=int(metric.value * factor)) if factor < 1 else metric
 
 
-def _a_test(night: Night, chance: Random) -> Record:
-    return chance.choice(_tests(night))
-
-
-def _a_scheme(night: Night, chance: Random) -> Record:
-    scheme = chance.choice(("a8w8", "a16w8"))
-    return next(record for record in night if record.label == KEYWORDS and artifact_of(record).scheme == scheme)
-
-
-def _a_case(*cases: str) -> Pick:
-    def pick(night: Night, chance: Random) -> Record:
-        case = chance.choice(cases)
-        return next(record for record in night if record.bench is not None and record.bench.case == case)
-
-    return pick
-
-
-def _a_mode(*modes: str) -> Pick:
-    def pick(night: Night, chance: Random) -> Record:
-        mode = chance.choice(modes)
-        return next(record for record in night if record.label == SWEPT and record.memory_mode == mode)
-
-    return pick
-
-
-def _changed(pick: Pick, change: Callable[[Record], Sequence[Record]], expected: Causes) -> Seeded:
-    """Return what puts other records in the place of one; the last of them has the changes, or the one that is gone."""
-
-    def seeded(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-        old = pick(night, chance)
-        new = change(old)
-        label = (new[-1] if new else old).label
-        return night, _replaced(night, old, *new), {(label, metric): what for metric, what in expected.items()}
-
-    return seeded
-
-
-def _one(change: Callable[[Record], RecordChange], expected: Causes) -> Seeded:
-    """Return a regression of one test, chosen by chance."""
-    return _changed(_a_test, lambda record: [change(record).of(record)], expected)
-
-
-def _all(change: RecordChange, metric: str, what: tuple[Word, Cause], least: RecordChange) -> Seeded:
-    """Return a regression of one operator's tests; `least` is done to all others."""
-
-    def regression(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-        tests = [record.test for record in night if record.test is not None]
-        operator = chance.choice(tests).operator
-        hit = {test.id for test in tests if test.operator == operator}
-        bad = [(change if record.label in hit else least).of(record) for record in night]
-        return night, bad, {(name, metric): what for name in hit}
-
-    return regression
-
-
-def _relabelled(record: Record, case: str, artifact: Mapping[str, Any] = MappingProxyType({})) -> Record:
-    assert record.test is not None
-    test = record.test
-    name = test.id.replace(test.case, case)
-    return replace(record, test=replace(test, id=name, case=case), artifact=replace(artifact_of(record), **artifact))
-
-
-def _wall_times(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-    """The machine is busy, and every wall time is three times as long. It is not an event."""
-    busy = chance.uniform(2, 5)
-    slow = RecordChange(metrics={"lowering_seconds": busy, "running_seconds": busy})
-    return night, [slow.of(record) for record in night], {}
-
-
-def _without(metric: str) -> Callable[[Record], RecordChange]:
-    return lambda record: RecordChange(
-        record={"metrics": tuple(number for number in record.metrics if number.name != metric)}
+def _edit(*facts: str, artifact: Mapping[str, Any] = MappingProxyType({}), **how: Any) -> Callable[[Record], Record]:
+    """Return what makes a record that of an edited model."""
+    return lambda record: change(*facts, artifact={"question": other(artifact_of(record).question), **artifact}, **how)(
+        record
     )
 
 
-def mismatch(record: Record) -> dict[str, Any]:
-    failure = Failure(FailureKind.MISMATCH, "output 0: 1 of 10 elements differ from tosa_reference_model")
-    return {"verdict": Verdict.FAILED, "failure": failure}
+def _fails_early(*known: str) -> Callable[[Record], Record]:
+    return lambda record: replace(record, **{**EARLY, **{name: getattr(record, name) for name in known}})
 
 
-EARLY: Mapping[str, Any] = MappingProxyType({
-    "verdict": Verdict.FAILED, "failure": Failure(FailureKind.COMPILE, "the model cannot be exported"),
-    "target": TargetInfo("none", "none", ""), "memory_mode": "", "system_config": "", "artifact": None,
-    "metrics": (), "ops": (), "accuracy": (), "inputs_sha256": "", "firmware_sha256": "", "timing_model": "",
-})  # fmt: skip
-"""What a record says that failed before it knew its place."""
-_FLAG = {"vela_flags": ("--optimise=Size",)}
-_STREAM = (Word.REGRESSED, Cause.STREAM)
-_FVP = TargetInfo("corstone-300", "fvp", "corstone-300")
-REGRESSIONS: Mapping[str, Seeded] = MappingProxyType({
+def _named(case: str, **artifact: Any) -> Callable[[Record], Record]:
+    def named(record: Record) -> Record:
+        assert record.test is not None
+        test = replace(record.test, id=record.test.id.replace(record.test.case, case), case=case)
+        return change(artifact=artifact, test=test)(record)
+
+    return named
+
+
+def _later(at: int, *changes: Callable[[Record], Record]) -> Change:
+    """Return what puts others in the place of a record: none, one or several."""
+
+    def nights(night: Night) -> tuple[Night, Night]:
+        here = at % len(night)
+        return night, [*night[:here], *(each(night[at]) for each in changes), *night[here + 1 :]]
+
+    return nights
+
+
+def _repaired(at: int, broken: Callable[[Record], Record]) -> Change:
+    """Return the repair of a record that was broken in the night before."""
+    return lambda night: _later(at, broken)(night)[::-1]
+
+
+def _everywhere(numbers: Mapping[str, float], *facts: str, **of_all: Any) -> Change:
+    """Return what changes numbers of the tests of one case, and something else of all records."""
+
+    def nights(night: Night) -> tuple[Night, Night]:
+        hit = [record.model.endswith("/case01") and record.test is not None for record in night]
+        changes = change(**of_all), change(*facts, metrics=numbers, **of_all)
+        return night, [changes[here](record) for record, here in zip(night, hit, strict=True)]
+
+    return nights
+
+
+def _sqnr(value: float) -> tuple[Accuracy, ...]:
+    return (Accuracy("output 0", "PyTorch, float64", value, 0.999, 0.1, (0,), 1.0, 0.9),)
+
+
+def _busy(night: Night) -> tuple[Night, Night]:
+    """The machine is busy: tests end in another order, and every wall time is three times as long."""
+    slow = {"lowering_seconds": 3.0, "running_seconds": 3.0}
+    return night, [change(metrics=slow, created="2026-02-02T02:00:00+00:00")(record) for record in reversed(night)]
+
+
+CHANGES: Mapping[str, Change] = MappingProxyType({
     "a Vela flag makes another stream, slower":
-        _one(lambda _: RecordChange(("stream",), {"npu_cycles": 1.07}, _FLAG), {"npu_cycles": _STREAM}),
+        _later(TEST, change("stream", metrics={"npu_cycles": 1.07}, artifact=FLAG)),
     "a Vela flag makes another stream, faster, in more SRAM":
-        _one(lambda _: RecordChange(("stream",), {"npu_cycles": 0.9, "sram_used": 1.5}, _FLAG),
-             {"npu_cycles": (Word.IMPROVED, Cause.STREAM), "sram_used": _STREAM}),
-    "another stream with the same numbers":
-        _one(lambda _: RecordChange(("stream",)), {VERDICT: (Word.CHANGED, Cause.STREAM)}),
-    "other encoded weights with the same numbers":
-        _one(lambda _: RecordChange(("weights",)), {VERDICT: (Word.CHANGED, Cause.WEIGHTS)}),
-    "one cycle more":
-        _one(lambda _: RecordChange(("weights", "stream"), {"npu_cycles": 1 + 1e-6}),
-             {"npu_cycles": (Word.REGRESSED, Cause.WEIGHTS)}),
-    "one operator slower in the timing model":
-        _all(RecordChange(metrics={"npu_cycles": 1.3}, record={"timing_model": "3" * 16}), "npu_cycles",
-             (Word.REGRESSED, Cause.TIMING_MODEL), RecordChange(record={"timing_model": "3" * 16})),
-    "one operator faster in the timing model":
-        _all(RecordChange(metrics={"npu_cycles": 0.7}, record={"timing_model": "3" * 16}), "npu_cycles",
-             (Word.IMPROVED, Cause.TIMING_MODEL), RecordChange(record={"timing_model": "3" * 16})),
-    "a firmware that needs more stack":
-        _all(RecordChange(metrics={"stack_used": 1.1}, record={"firmware_sha256": "4" * 64}), "stack_used",
-             (Word.REGRESSED, Cause.FIRMWARE), RecordChange(record={"firmware_sha256": "4" * 64})),
-    "a missing test": _changed(_a_test, lambda _: [], {VERDICT: (Word.MISSING, Cause.NONE)}),
-    "a new test":
-        _changed(_a_test, lambda record: [record, _relabelled(record, "an_added_one", {"question": "ab" * 32})],
-                 {VERDICT: (Word.NEW, Cause.NONE)}),
-    "a renamed test":
-        _changed(_a_test, lambda record: [_relabelled(record, "another_name")], {VERDICT: (Word.CHANGED, Cause.NAME)}),
-    "a lost delegation":
-        _one(lambda _: RecordChange(("tosa", "weights", "stream"), {"npu_cycles": 0.5},
-                               {"delegated": 2, "cpu_ops": ("aten::sort.values",)}),
-             {"npu_cycles": (Word.IMPROVED, Cause.TOSA), "delegated": (Word.REGRESSED, Cause.TOSA),
-              "cpu_ops": (Word.REGRESSED, Cause.TOSA)}),
-    "an extra CPU operator":
-        _one(lambda record: RecordChange(
-                 artifact={"cpu_ops": ("aten::relu.out",), "sha256": other(artifact_of(record).sha256)}),
-             {"cpu_ops": (Word.REGRESSED, Cause.PROGRAM)}),
-    "an output off by one":
-        _one(lambda record: RecordChange(record=mismatch(record)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
-    "an output off by one after another stream":
-        _one(lambda record: RecordChange(("stream",), record=mismatch(record)), {VERDICT: _STREAM}),
-    "a test that fails before it is lowered":
-        _one(lambda _: RecordChange(record=EARLY), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
-    "another memory mode":
-        _one(lambda _: RecordChange(("stream",), {"npu_cycles": 2}, record={"memory_mode": "Sram_Only"}),
-             {VERDICT: (Word.INCOMPARABLE, Cause.MEMORY_MODE), "npu_cycles": (Word.INCOMPARABLE, Cause.MEMORY_MODE)}),
-    "an FVP in place of the virtual board":
-        _one(lambda _: RecordChange(record={"target": _FVP}), {VERDICT: (Word.INCOMPARABLE, Cause.PLACE)}),
-    "a number of another provenance":
-        _one(lambda record: RecordChange(record={"metrics": tuple(
-                 replace(metric, provenance="vela") if metric.name == "npu_cycles" else metric
-                 for metric in record.metrics)}),
-             {"npu_cycles": (Word.INCOMPARABLE, Cause.PROVENANCE)}),
-    "a number that is gone": _one(_without("axi0_read_beats"), {"axi0_read_beats": (Word.MISSING, Cause.NONE)}),
-    "a new number":
-        _one(lambda record: RecordChange(
-                 record={"metrics": (*record.metrics, Metric("flash_reads", 7, "beats", "modelled"))}),
-             {"flash_reads": (Word.NEW, Cause.NONE)}),
-    "cycles that differ by themselves":
-        _one(lambda _: RecordChange(metrics={"npu_cycles": 1.02}), {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}),
-    "a test that differs within one night":
-        _changed(_a_test, lambda record: [record, RecordChange(metrics={"npu_cycles": 1.01}).of(record)],
-                 {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}),
-    "a busy machine": _wall_times,
+        _later(TEST, change("stream", metrics={"npu_cycles": 0.9, "sram_used": 1.5}, artifact=FLAG)),
+    "another stream with the same numbers": _later(TEST, change("stream")),
+    "other encoded weights with the same numbers": _later(TEST, change("weights")),
+    "one cycle more": _later(TEST, change("weights", "stream", metrics={"npu_cycles": 1 + 1e-6})),
+    "tests slower in the timing model": _everywhere({"npu_cycles": 1.3}, timing_model="3" * 16),
+    "tests faster in the timing model": _everywhere({"npu_cycles": 0.7}, timing_model="3" * 16),
+    "a firmware that needs more stack": _everywhere({"stack_used": 1.1}, firmware_sha256="4" * 64),
     "a newer executorch, less SRAM":
-        _all(RecordChange(("tosa", "stream"), {"sram_used": 0.8}, record={"versions": {"executorch": "1.5.1"}}),
-             "sram_used", (Word.IMPROVED, Cause.TOSA), RecordChange(record={"versions": {"executorch": "1.5.1"}})),
+        _everywhere({"sram_used": 0.8}, "tosa", "stream", versions={"executorch": "1.5.1"}),
+    "a busy machine": _busy,
+    "a missing test": _later(TEST),
+    "a new test": _later(TEST, change(), _named("an_added_one", question="ab" * 32)),
+    "a renamed test": _later(TEST, _named("another_name")),
+    "a lost delegation": _later(TEST, change(
+        *_ALL, metrics={"npu_cycles": 0.5}, artifact={"delegated": 2, "cpu_ops": ("aten::sort.values",)})),
+    "an extra CPU operator": _later(TEST, change(artifact={"cpu_ops": ("aten::relu.out",), "sha256": "5" * 64})),
+    "an output off by one": _later(TEST, change(**MISMATCH)),
+    "an output off by one after another stream": _later(TEST, change("stream", **MISMATCH)),
+    "a test that fails before it is lowered": _later(TEST, _fails_early()),
+    "another memory mode": _later(TEST, change("stream", metrics={"npu_cycles": 2}, memory_mode="Sram_Only")),
+    "an FVP in place of the virtual board":
+        _later(TEST, change(target=TargetInfo("corstone-300", "fvp", "corstone-300"))),
+    "a number that is gone": _later(TEST, lambda record: replace(record, metrics=record.metrics[1:])),
+    "a new number": _later(TEST, lambda record: replace(
+        record, metrics=(*record.metrics, Metric("flash_reads", 7, "beats", "modelled")))),
+    "cycles that differ by themselves": _later(TEST, change(metrics={"npu_cycles": 1.02})),
+    "a test that differs within one night": _later(TEST, change(), change(metrics={"npu_cycles": 1.01})),
+    "edited weights": _later(SCHEME, _edit("weights", "stream", metrics={"npu_cycles": 0.99}, accuracy=_sqnr(30.5))),
+    "edited code with fewer blocks": _later(SCHEME, _edit(
+        *_ALL, metrics={"npu_cycles": 0.85, "sram_used": 0.8}, artifact={"npu_ops": 2, "pte_bytes": 3072})),
+    "edited inputs": _later(SCHEME, change(inputs_sha256="6" * 64, accuracy=_sqnr(25.0))),
+    "an edit that loses the accuracy": _later(SCHEME, _edit(*_ALL, accuracy=())),
+    "an edit that changes nothing measurable": _later(SCHEME, _edit("tosa")),
+    "an edit after which the answer is wrong": _later(SCHEME, _edit(*_ALL, metrics={"npu_cycles": 0.5}, **MISMATCH)),
+    "an edit of one of two cases": _later(CASE, _edit(*_ALL, metrics={"sram_used": 1.2})),
+    "a renamed case": _later(CASE, change(bench=BenchInfo("grid", "narrow8", "net"))),
+    "an edited test, in another scheme":  # a part of what a test asks
+        _later(TEST, _edit(*_ALL, metrics={"npu_cycles": 2}, artifact={"scheme": "a16w8"})),
+    "another scheme of a model": _later(SCHEME, _edit(*_ALL, metrics={"npu_cycles": 1.5}, artifact={"scheme": "w2"})),
+    "another memory mode of a model":
+        _later(MODE, change("stream", metrics={"npu_cycles": 0.35}, memory_mode="Dedicated_Sram")),
+    "a test that failed before it was lowered is repaired": _repaired(TEST, _fails_early()),
+    "a test that failed early, but knew its target, is repaired":
+        _repaired(TEST, _fails_early("target", "memory_mode")),
+    "a mismatch is repaired by an edit": _repaired(TEST, _edit(**MISMATCH)),
+    "a model in one of two memory modes, which it knew, is repaired": _repaired(MODE, _fails_early("memory_mode")),
+    "a model in one of two schemes is repaired": _repaired(SCHEME, _fails_early()),
+    "a program that cannot be made any more": _later(CASE + 1, lambda record: replace(record, **_NOT_MADE)),
 })  # fmt: skip
-"""What went wrong in the night after."""
+"""What happened until the night after."""
 
 
 def with_models(night: Night) -> Night:
@@ -269,95 +205,5 @@ def with_models(night: Night) -> Night:
 
 def _model(record: Record, model: str, scheme: str, **changes: Any) -> Record:
     artifact = replace(artifact_of(record), scheme=scheme, question=other(artifact_of(record).question))
-    changed = {"artifact": artifact, "accuracy": (_sqnr(31.204), _sqnr(29.996)), "npu": "ethos-u55-128", **changes}
-    return replace(record, test=None, model=model, **changed)
-
-
-def _sqnr(value: float | None) -> Accuracy:
-    return Accuracy("output 0", "PyTorch, float64", value, 0.999, 0.1, (0,), 1.0, 0.9)
-
-
-def _edited(
-    facts: tuple[str, ...] = (), metrics: Mapping[str, float] = MappingProxyType({}), **changes: Any
-) -> Callable[[Record], Record]:
-    """Return what makes a record that of an edited model."""
-    artifact = changes.pop("artifact", {})
-
-    def edit(record: Record) -> Record:
-        question = other(artifact_of(record).question)
-        return RecordChange(facts, metrics, {"question": question, **artifact}, changes).of(record)
-
-    return edit
-
-
-_EDITED = (Word.EDITED, Cause.QUESTION)
-_ALL = ("tosa", "weights", "stream")
-
-
-def _edit(edit: Callable[[Record], Record], *metrics: str, word: tuple[Word, Cause] = _EDITED) -> Seeded:
-    """Return an edit of a model in one of its two schemes, after which these numbers are other ones."""
-    return _changed(_a_scheme, lambda record: [edit(record)], dict.fromkeys((VERDICT, *metrics), word))
-
-
-def _repaired(pick: Pick, broken: Callable[[Record], Mapping[str, Any]], cause: Cause = Cause.NONE) -> Seeded:
-    """Return the repair of a record that was broken in the night before."""
-
-    def repair(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-        whole = pick(night, chance)
-        before = _replaced(night, whole, replace(whole, **broken(whole)))
-        return before, night, {(whole.label, VERDICT): (Word.IMPROVED, cause)}
-
-    return repair
-
-
-def _broken_question(record: Record) -> dict[str, Any]:
-    artifact = replace(artifact_of(record), question=other(artifact_of(record).question))
-    return {**mismatch(record), "artifact": artifact}
-
-
-_DEDICATED = {"memory_mode": "Dedicated_Sram"}
-_NOT_MADE = {name: EARLY[name] for name in ("verdict", "failure", "metrics", "ops", "artifact")}
-"""What a record says of a program that cannot be made any more, and knows for what."""
-EDITS: Mapping[str, Seeded] = MappingProxyType({
-    "edited weights":
-        _edit(_edited(("weights", "stream"), {"npu_cycles": 0.99}, accuracy=(_sqnr(30.5),)), "npu_cycles", "sqnr_db"),
-    "edited code with fewer blocks":
-        _edit(_edited(_ALL, {"npu_cycles": 0.85, "sram_used": 0.8}, artifact={"npu_ops": 2, "pte_bytes": 3072}),
-              "npu_cycles", "sram_used", "npu_ops", "pte_bytes"),
-    "edited inputs": _edit(
-        lambda record: replace(record, inputs_sha256=other(record.inputs_sha256), accuracy=(_sqnr(25.0),)), "sqnr_db",
-        word=(Word.EDITED, Cause.INPUTS)),
-    "edited calibration": _edit(_edited(("weights", "stream"), accuracy=(_sqnr(12.0),)), "sqnr_db"),
-    "an edit that loses the accuracy": _edit(_edited(_ALL, accuracy=()), "sqnr_db"),
-    "an edit that changes nothing measurable": _edit(_edited(("tosa",))),
-    "an edit after which the answer is wrong": _edit(
-        lambda record: replace(_edited(_ALL, {"npu_cycles": 0.5})(record), **mismatch(record)),
-        word=(Word.REGRESSED, Cause.QUESTION)),
-    "an edit of one of two cases":
-        _changed(_a_case("net8", "wide8"), lambda record: [_edited(_ALL, {"sram_used": 1.2})(record)],
-                 dict.fromkeys((VERDICT, "sram_used"), _EDITED)),
-    "a renamed case":
-        _changed(_a_case("net8"), lambda record: [replace(record, bench=BenchInfo("grid", "narrow8", "net"))],
-                 {VERDICT: (Word.CHANGED, Cause.NAME)}),
-    "an edited test, in another scheme":  # a test's scheme is a part of what it asks
-        _changed(_a_test, lambda record: [_edited(_ALL, {"npu_cycles": 2}, artifact={"scheme": "a16w8"})(record)],
-                 dict.fromkeys((VERDICT, "npu_cycles"), _EDITED)),
-    "another scheme of a model":
-        _changed(_a_scheme, lambda record: [_edited(_ALL, {"npu_cycles": 1.5}, artifact={"scheme": "w2"})(record)],
-                 dict.fromkeys((VERDICT, "npu_cycles"), (Word.INCOMPARABLE, Cause.SCHEME))),
-    "another memory mode of a model":
-        _changed(_a_mode("Sram_Only"),
-                 lambda record: [RecordChange(("stream",), {"npu_cycles": 0.35}, record=_DEDICATED).of(record)],
-                 dict.fromkeys((VERDICT, "npu_cycles"), (Word.INCOMPARABLE, Cause.MEMORY_MODE))),
-    "a test that failed before it was lowered is repaired": _repaired(_a_test, lambda _: EARLY),
-    "a test that failed early, but knew its target, is repaired":
-        _repaired(_a_test, lambda record: {**EARLY, "target": record.target, "memory_mode": record.memory_mode}),
-    "a mismatch is repaired by an edit": _repaired(_a_test, _broken_question, Cause.QUESTION),
-    "a model in one of two memory modes, which it knew, is repaired":
-        _repaired(_a_mode("Shared_Sram", "Sram_Only"), lambda record: {**EARLY, "memory_mode": record.memory_mode}),
-    "a model in one of two schemes is repaired": _repaired(_a_scheme, lambda _: EARLY),
-    "a program that cannot be made any more":
-        _changed(_a_case("wide8"), lambda record: [replace(record, **_NOT_MADE)],
-                 {VERDICT: (Word.REGRESSED, Cause.NONE)}),
-})  # fmt: skip
-"""What was edited or repaired in the night after."""
+    fields = {"artifact": artifact, "accuracy": _sqnr(31.204) + _sqnr(29.996), "npu": "ethos-u55-128", **changes}
+    return replace(record, test=None, model=model, **fields)

@@ -1,8 +1,7 @@
-"""A year of nightly runs that never happened: 365 nights of 1,500 tests with 11 metrics each, the same for a seed.
+"""Nightly runs that never happened, with 11 metrics for each test; the same for a seed.
 
-What a history costs, and whether a gate sees what changed, is measured with it. Counts change seldom and with a cause,
-as they do in a real suite: one night Vela is updated and many streams change, another night one test gets slower. Wall
-times differ every night.
+Counts change seldom and with a cause, as they do in a real suite: one night a test gets slower. Wall times differ every
+night.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,18 +19,13 @@ from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
 
-NIGHTS, TESTS = 365, 1500
 SEED = 17
 _COUNTS = (
     ("npu_cycles", "cycles"), ("npu_active_cycles", "cycles"), ("npu_idle_cycles", "cycles"),
     ("axi0_read_beats", "beats"), ("axi0_write_beats", "beats"), ("axi1_read_beats", "beats"),
     ("scratch_bytes", "bytes"), ("sram_used", "bytes"), ("stack_used", "bytes"),
 )  # fmt: skip
-METRICS = len(_COUNTS) + 2
-"""With two wall times."""
 _PROFILES = (("U55_BI", "ethos-u55-128"), ("U65_BI", "ethos-u65-256"), ("U85_BI", "ethos-u85-256"))
-_UPDATES = (90, 200, 300)
-"""Nights on which Vela is another one."""
 _FIRST = datetime(2025, 1, 1, 2, tzinfo=UTC)
 
 
@@ -42,22 +36,18 @@ class _Test:
     number: int
     counts: list[int]
     stream: int = 0
-    versions: dict[str, str] = field(default_factory=dict)
 
 
-def nights(seed: int = SEED, *, count: int = NIGHTS, tests: int = TESTS) -> Iterator[list[StoredRecord]]:
+def nights(seed: int = SEED, *, count: int, tests: int) -> Iterator[list[StoredRecord]]:
     """Yield the records of each night, the oldest first."""
     chance = random.Random(seed)
     suite = [_Test(number, [chance.randrange(1_000, 5_000_000) for _ in _COUNTS]) for number in range(tests)]
     for night in range(count):
         moved = chance.sample(suite, min(3, tests)) if night and chance.random() < 0.2 else []
-        if night in _UPDATES:
-            moved = chance.sample(suite, tests // 10)
         for test in moved:
             test.stream += 1
             test.counts[0] = max(1, test.counts[0] + chance.randrange(-500, 500))
-        version = f"5.{sum(night >= update for update in _UPDATES)}.0"
-        yield [_record(test, night, version, chance) for test in suite]
+        yield [_record(test, night, chance) for test in suite]
 
 
 def keep(
@@ -73,17 +63,14 @@ def keep(
     return tuple(kept)
 
 
-def _record(test: _Test, night: int, vela: str, chance: random.Random) -> StoredRecord:
+def _record(test: _Test, night: int, chance: random.Random) -> StoredRecord:
     run = f"night{night:03}"
     created = (_FIRST + timedelta(days=night, seconds=test.number)).isoformat(timespec="seconds")
     operator, case = f"operator{test.number // 30:02}", f"case{test.number % 30 // 3:02}"
     profile, npu = _PROFILES[test.number % 3]
     place = f"suites/ops/test_{operator}.py"
     record = Record(
-        Verdict.VERIFIED,
-        model=f"{operator}/{case}",
-        npu=npu,
-        target=TargetInfo("virtual", "virtual", "corstone-300"),
+        Verdict.VERIFIED, model=f"{operator}/{case}", npu=npu, target=TargetInfo("virtual", "virtual", "corstone-300"),
         metrics=(
             *(Metric(name, value, unit, "modelled") for (name, unit), value in zip(_COUNTS, test.counts, strict=True)),
             Metric("lowering_seconds", round(chance.gauss(2, 0.1), 6), "seconds", "host"),
@@ -91,28 +78,18 @@ def _record(test: _Test, night: int, vela: str, chance: random.Random) -> Stored
         ),
         ops=_ops(operator, test.counts[0]),
         artifact=ArtifactInfo(
-            _digest("pte", test),
-            4096,
-            3,
-            (),
-            delegated=3,
-            question=_digest("question", test, same=True),
+            _digest("pte", test), 4096, 3, (), delegated=3, question=_digest("question", test, same=True),
             delegates=(
                 DelegateInfo(1, _digest("tosa", test, same=True), _digest("stream", test), _digest("weights", test)),
             ),
             lowering="0" * 16,
         ),
-        versions={"ethos-u-vela": vela, "executorch": "1.4.1", "torch": "2.13.0"},
-        executions=1,
+        versions={"ethos-u-vela": "5.0.0", "executorch": "1.4.1", "torch": "2.13.0"}, executions=1,
         memory_mode="Shared_Sram",
         test=SuiteTest(f"{place}::test_{operator}_{case}_{profile}", operator, case, profile, f"{place}:{test.number}"),
-        created=created,
-        clock_hz=500e6,
-        firmware_sha256="1" * 64,
-        timing_model="2" * 16,
-        inputs_sha256=_digest("inputs", test, same=True),
-        run=RunInfo(run, f"{night:040x}"),
-    )
+        created=created, clock_hz=500e6, firmware_sha256="1" * 64, timing_model="2" * 16,
+        inputs_sha256=_digest("inputs", test, same=True), run=RunInfo(run, f"{night:040x}"),
+    )  # fmt: skip
     return StoredRecord(run, created, record)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +23,7 @@ from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import read_policy
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.testing.seeded_changes import EARLY, EDITS, KEYWORDS, REGRESSIONS, with_models
+from ethos_hil.results.testing.seeded_changes import CHANGES, EARLY, KEYWORDS, change, with_models
 from ethos_hil.results.testing.synthetic_year import nights
 
 NIGHT: list[Record] = [item.record for item in next(nights(1, count=1, tests=30))]
@@ -39,11 +38,6 @@ def written(folder: Path, records: list[Record]) -> Path:
     path = folder / "baseline.jsonl"
     path.write_text(text(records))
     return path
-
-
-def difference(before: str, after: str) -> list[str]:
-    lines = difflib.ndiff(before.splitlines(), after.splitlines())
-    return [line[:1] for line in lines if line[:1] in "+-"]
 
 
 SAMPLES = tuple(float(value) for value in range(100, 112))
@@ -70,42 +64,29 @@ def test_a_baseline_is_a_line_for_each_number_in_ascii_and_is_read_as_it_was_wri
     recorded.check(path.read_text())
 
 
-def test_every_regression_is_found_against_a_baseline_too(tmp_path: Path) -> None:
-    """It has the digests, so the words and causes are those of two runs."""
-    for what, change in {**REGRESSIONS, **EDITS}.items():
-        before, after, expected = change(with_models(NIGHT), random.Random(2))
-        accepted = accept((), observations(before), failures=True).observations
+def test_every_change_is_found_against_a_baseline_too(tmp_path: Path) -> None:
+    """It has the digests, so the words and causes are those of two runs; what is accepted is told of none."""
+    for what, seeded in CHANGES.items():
+        before, after = map(observations, seeded(with_models(NIGHT)))
+        accepted = accept((), before, failures=True).observations
         (tmp_path / "before.jsonl").write_text(dumps(accepted))
-        changes = compare_runs(read_baseline(tmp_path / "before.jsonl"), observations(after)).changes
-        assert {(c.subject.label, c.metric): (c.word, c.cause) for c in changes} == expected, what
-        again = accept(accepted, observations(after), failures=True, prune=True).observations
+        expected = compare_runs(before, after).changes
+        changes = compare_runs(read_baseline(tmp_path / "before.jsonl"), after).changes
+        assert changes == tuple(replace(change, rows=()) for change in expected), what
         if what == "a test that differs within one night":
             continue  # no baseline can have both
-        assert compare_runs(again, observations(after)).changes == (), what
-        known = compare_runs(observations(before), observations(after), baseline=observations(after))
+        again = accept(accepted, after, failures=True, prune=True).observations
+        assert compare_runs(again, after).changes == (), what
+        known = compare_runs(before, after, baseline=after)
         assert known.passed, what
         assert [change.word for change in known.changes] == [Word.ACCEPTED] * len(expected), what
-
-
-def test_what_did_not_change_keeps_its_lines_whatever_ran_it() -> None:
-    """A new firmware and a new timing model that moved one number make a diff of three lines: the number's, its
-    subject's, and the environment's.
-    """
-    before = accept((), observations(NIGHT)).observations
-    after = [replace(record, firmware_sha256="5" * 64, timing_model="6" * 16) for record in NIGHT]
-    assert dumps(accept(before, observations(after)).observations) == dumps(before)
-    first = after[0].metrics[0]
-    after[0] = replace(after[0], metrics=(replace(first, value=first.value + 1), *after[0].metrics[1:]))
-    result = accept(before, observations(after))
-    assert [subject.label for subject in result.updated] == [NIGHT[0].test.id]  # type: ignore[union-attr]
-    changed = difference(dumps(before), dumps(result.observations))
-    assert sorted(changed) == ["+", "+", "+", "-", "-"]
 
 
 SCHEMES = [record for record in with_models(NIGHT) if record.label == KEYWORDS]
 EARLY_ONE = replace(SCHEMES[0], **EARLY)
 assert FAILED.test is not None
 DECLARED = replace(FAILED, test=replace(FAILED.test, defect="docs/defects/vela-shared-bias.md"))
+ELSEWHERE = [replace(record, firmware_sha256="5" * 64, timing_model="6" * 16) for record in NIGHT[:3]]
 ACCEPTED: dict[str, tuple[list[Record], list[Record], dict[str, bool]]] = {
     "what is gone stays": (NIGHT[:3], NIGHT[1:3], {}),
     "what is gone is pruned": (NIGHT[:3], NIGHT[1:3], {"prune": True}),
@@ -116,20 +97,34 @@ ACCEPTED: dict[str, tuple[list[Record], list[Record], dict[str, bool]]] = {
     "what failed early and may be any of several": ([EARLY_ONE], SCHEMES, {}),
     "what failed early is pruned": ([EARLY_ONE], SCHEMES, {"prune": True}),
     "what a failure does not know is kept": (SCHEMES[:1], [EARLY_ONE], {"failures": True}),
+    **{
+        f"another {fact} with the same numbers": (NIGHT[:2], [NIGHT[0], change(fact)(NIGHT[1])], {})
+        for fact in ("tosa", "weights", "stream")
+    },
+    "another firmware and timing model": (NIGHT[:3], ELSEWHERE, {}),
+    "another firmware and timing model that moved a number": (
+        NIGHT[:3],
+        [change(metrics={"npu_cycles": 1 + 1e-9})(ELSEWHERE[0]), *ELSEWHERE[1:]],
+        {},
+    ),
 }
 
 
 @pytest.mark.parametrize("what", ACCEPTED)
 def test_only_what_is_asked_for_is_accepted_or_removed(what: str, recorded: Recorded) -> None:
+    """What did not change keeps its lines, whatever ran it. A number that moved with a new firmware and timing model
+    makes a diff of three lines: the number's, its subject's, and the environment's.
+    """
     before, after, how = ACCEPTED[what]
-    result = accept(accept((), observations(before), failures=True).observations, observations(after), **how)
+    old = accept((), observations(before), failures=True).observations
+    result = accept(old, observations(after), **how)
     lines = [f"{name}: {[subject.name for subject in getattr(result, name)]}"
              for name in ("updated", "added", "removed", "refused")]  # fmt: skip
-    recorded.check(
-        "\n".join(
-            [*lines, *(f"{of.subject.name}, {of.subject.memory_mode}: {of.verdict}" for of in result.observations)]
-        )
-    )
+    lines += [f"{of.subject.name}, {of.subject.memory_mode}: {of.verdict}" for of in result.observations]
+    if not result.added and not result.removed:
+        difference = difflib.ndiff(dumps(old).splitlines(), dumps(result.observations).splitlines())
+        lines += [line for line in difference if line[0] in "+-"]
+    recorded.check("\n".join(lines))
 
 
 def _edited(change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
@@ -211,34 +206,23 @@ def test_a_baseline_of_an_earlier_version_is_read_and_its_tests_keep_their_lines
     assert (done.added, done.removed, dumps(done.observations)) == ((), (), text(old))
 
 
-def test_all_kinds_of_sides_say_the_same(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs", name="night1")
-    for record in NIGHT:
-        folder.append(record)
-    compact(folder.path, tmp_path / "history")
-    baseline = written(tmp_path, NIGHT)
-    lines = next(folder.path.glob("*.jsonl"))
+def test_all_kinds_of_sides_say_the_same_and_what_they_are(tmp_path: Path) -> None:
+    """Last is the newest."""
     history = tmp_path / "history"
-    texts = (str(folder.path), str(tmp_path / "runs"), str(baseline), str(lines), "night1", "last",
-             str(history / "night1.parquet"))  # fmt: skip
-    sides = [side(text, history) for text in texts]
+    for name, records in (("night1", NIGHT[:2]), ("night2", NIGHT)):
+        folder = RunFolder(tmp_path / "runs", name=name)
+        for record in records:
+            folder.append(record)
+        compact(folder.path, history)
+    (lines,), baseline = map(str, folder.path.glob("*.jsonl")), str(written(tmp_path, NIGHT))
+    names = {str(folder.path): "night2", str(tmp_path / "runs"): "night2", baseline: baseline, lines: lines,
+             "night2": "night2", "last": "night2", str(history / "night2.parquet"): "night2"}  # fmt: skip
+    sides = [side(text, history) for text in names]
+    assert [side.name for side in sides] == list(names.values())
+    assert [side.name for side in sides if side.accepted] == [baseline]
     for before, after in itertools.product(sides, sides):
         assert len(before.observations) == len(NIGHT)
         comparison = compare_runs(before.observations, after.observations)
         assert (comparison.changes, comparison.notes, comparison.passed) == ((), (), True), (before.name, after.name)
-
-
-def test_a_side_says_what_it_is_and_last_is_the_newest(tmp_path: Path) -> None:
-    for name, count in (("night1", 3), ("night2", 2)):
-        folder = RunFolder(tmp_path / "runs", name=name)
-        for record in NIGHT[:count]:
-            folder.append(record)
-        compact(folder.path, tmp_path / "history")
-    newest = side("last", tmp_path / "history")
-    assert (newest.name, len(newest.observations), newest.accepted) == ("night2", 2, False)
-    lines = next((tmp_path / "runs/night1").glob("*.jsonl"))
-    assert (side(str(lines)).name, side(str(tmp_path / "runs/night1")).name) == (str(lines), "night1")
-    baseline = side(str(written(tmp_path, NIGHT)))
-    assert (baseline.name, baseline.accepted) == (str(written(tmp_path, NIGHT)), True)
     with pytest.raises(UsageError, match="has no run night3"):
-        side("night3", tmp_path / "history")
+        side("night3", history)

@@ -1,4 +1,6 @@
-"""The history: what is compacted is found again, nothing is lost or half written, and a change has its cause."""
+"""The history: what is compacted is found again, and nothing is lost or half written; which numbers belong together
+over runs and versions, and why one changed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,12 +23,12 @@ import fastparquet
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.record import Metric, Record
-from ethos_hil.base.testing.processes import wait_for_work, wait_until
+from ethos_hil.base.record import BenchInfo, Metric, Record
+from ethos_hil.base.testing.processes import wait_for_work
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.compaction.columns import COLUMNS
+from ethos_hil.results.compaction.columns import ADDED, CAUSES, COLUMNS, EDITED
 from ethos_hil.results.compaction.database import open_database
 from ethos_hil.results.compaction.run_file import BadHistory, compact, compact_records
 from ethos_hil.results.history import History
@@ -48,6 +51,14 @@ def history(folder: Path, *records: Record) -> History:
     for number, record in enumerate(records):
         compact_records([StoredRecord(f"run{number}", record.created, record)], folder)
     return History(folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A run with one record."""
+    folder = RunFolder(tmp_path / "runs", name="night")
+    folder.append(record())
+    return folder
 
 
 def test_what_is_compacted_is_found_again(tmp_path: Path, recorded: Recorded) -> None:
@@ -75,9 +86,7 @@ def test_another_reader_of_parquet_finds_the_same(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_that_is_there_already_is_left_alone_until_it_has_more(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs")
-    folder.append(record())
+def test_a_run_that_is_there_already_is_left_alone_until_it_has_more(tmp_path: Path, folder: RunFolder) -> None:
     result = compact(folder.path, tmp_path / "history")
 
     def written() -> tuple[int, ...]:
@@ -94,9 +103,7 @@ def test_a_run_that_is_there_already_is_left_alone_until_it_has_more(tmp_path: P
     assert [row["records"] for row in History(tmp_path / "history").runs()] == [2]
 
 
-def test_a_record_cut_short_is_told_and_the_others_are_kept(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs")
-    folder.append(record())
+def test_a_record_cut_short_is_told_and_the_others_are_kept(tmp_path: Path, folder: RunFolder) -> None:
     (path,) = folder.path.glob("*.jsonl")
     path.write_bytes(path.read_bytes() + path.read_bytes()[:99])
     result = compact(folder.path, tmp_path / "history")
@@ -118,15 +125,15 @@ def test_some_runs_of_a_history_are_a_history(tmp_path: Path) -> None:
         whole.runs()
 
 
-def test_a_file_of_before_a_column_was_added_is_refused_until_it_is_added_again(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs", name="old")
-    folder.append(record())
+def test_a_file_of_before_a_column_was_added_is_refused_until_it_is_added_again(
+    tmp_path: Path, folder: RunFolder
+) -> None:
     path = compact(folder.path, tmp_path / "history").path
     marks = "ethos_hil_history: '1', ethos_hil_columns: 'bench_case scheme', ethos_hil_records: 'x'"
     duckdb.sql(f"COPY (SELECT * EXCLUDE (job, plan, branch, whole, counts) FROM '{path}') TO '{tmp_path}/cut' "
                f"(FORMAT parquet, KV_METADATA {{{marks}}})")  # fmt: skip
     (tmp_path / "cut").replace(path)
-    with pytest.raises(BadHistory, match=r"old\.parquet lacks branch, counts, job, plan, whole: an earlier version"):
+    with pytest.raises(BadHistory, match=r"night\.parquet lacks branch, counts, job, plan, whole: an earlier version"):
         History(tmp_path / "history")
     assert compact(folder.path, tmp_path / "history").fresh
     assert [row["records"] for row in History(tmp_path / "history").runs()] == [1]
@@ -181,29 +188,6 @@ def test_a_folder_without_runs_and_a_run_without_records_are_refused(tmp_path: P
         history(tmp_path / "a\\[b]", record())
 
 
-def test_a_full_disk_leaves_the_history_as_it_was(tmp_path: Path) -> None:
-    history(tmp_path, record())
-    before = (tmp_path / "run0.parquet").read_bytes()
-    script = """
-import resource, sys
-from pathlib import Path
-from ethos_hil.results.compaction.run_file import compact_records
-from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.tests.test_history import record
-resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-for run in ("run0", "run1"):
-    try:
-        compact_records([StoredRecord(run, "", record(2)), StoredRecord(run, "", record(3))], Path(sys.argv[1]))
-    except OSError as error:
-        print("refused")
-"""
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["refused", "refused"]
-    assert [path.name for path in tmp_path.iterdir()] == ["run0.parquet"]
-    assert (tmp_path / "run0.parquet").read_bytes() == before
-
-
 def test_a_run_without_a_name_in_utf8_is_a_run(tmp_path: Path) -> None:
     """DuckDB opens no file of such a name, and one of them would keep the whole history from being read."""
     folder = RunFolder(tmp_path / "runs", name=os.fsdecode(b"night\xff"))
@@ -219,35 +203,27 @@ def test_a_run_without_a_name_in_utf8_is_a_run(tmp_path: Path) -> None:
         History(tmp_path / "history")
 
 
-def test_a_run_of_the_future_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    """It would be the newest for ever."""
-    folder = RunFolder(tmp_path / "runs")
-    for days, refused in ((0.9, False), (1.1, True), (30_000, True)):
-        created = (datetime.now(UTC) + timedelta(days=days)).isoformat()
-        folder.append(dataclasses.replace(record(), created=created))
-        history = tmp_path / f"history{days}"
-        if not refused:
-            assert compact(folder.path, history).fresh
-            continue
-        with pytest.raises(BadHistory, match=rf"{folder.path} is of the future: a record in it was made at 2"):
+FUTURE = "of the future: a record in it was made at 2"
+CLOCKS: dict[str, tuple[float | str, str]] = {
+    "now": (0, ""), "almost a day ahead": (0.9, ""), "a day ahead": (1.1, FUTURE), "far ahead": (30_000, FUTURE),
+    "went back": (-3, "the clock there went back"), "none": ("", ""), "no time": ("no time", ""),
+    "after all times": ("9999-12-31T23:59:59-12:00", ""), "before all times": ("0001-01-01T00:00:00+12:00", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CLOCKS)
+def test_a_run_of_the_future_is_refused_and_a_clock_that_went_back_is_told(tmp_path: Path, what: str) -> None:
+    """It would be the newest for ever, so nothing is written; a time that is none is no error."""
+    when, said = CLOCKS[what]
+    folder, history = RunFolder(tmp_path / "runs"), tmp_path / "history"
+    created = when if isinstance(when, str) else (datetime.now(UTC) + timedelta(days=when)).isoformat()
+    folder.append(dataclasses.replace(record(), created=created))
+    if "future" in said:
+        with pytest.raises(BadHistory, match=rf"{folder.path} is {said}"):
             compact(folder.path, history)
         assert not history.exists()
-
-
-@pytest.mark.parametrize("created", ["", "no time", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
-def test_a_time_that_is_none_is_no_error(tmp_path: Path, created: str) -> None:
-    folder = RunFolder(tmp_path / "runs")
-    folder.append(dataclasses.replace(record(), created=created))
-    assert compact(folder.path, tmp_path / "history").records == 1
-
-
-def test_a_clock_that_went_back_during_a_run_is_told(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs")
-    folder.append(dataclasses.replace(record(), created=datetime.now(UTC).isoformat()))
-    assert compact(folder.path, tmp_path / "history").notes == ()
-    folder.append(record())
-    (note,) = compact(folder.path, tmp_path / "history").notes
-    assert "a record in it was made at 2026-01-01 02:00:00: the clock there went back" in note
+    else:
+        assert "".join(compact(folder.path, history).notes).endswith(said)
 
 
 def test_what_killed_writers_left_behind_is_removed_later(tmp_path: Path) -> None:
@@ -292,34 +268,6 @@ def test_an_empty_question_is_no_question(tmp_path: Path) -> None:
             archive.rows(query)
 
 
-def test_a_writer_that_is_killed_leaves_no_half_of_a_run(tmp_path: Path) -> None:
-    script = """
-import sys
-from pathlib import Path
-from ethos_hil.results.compaction.run_file import compact_records
-from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.tests.test_history import record
-print("ready", flush=True)
-number = 0
-while True:
-    number += 1
-    compact_records([StoredRecord("run", "", record(number))] * 50, Path(sys.argv[1]))
-"""
-    chance = random.Random(17)
-    for _ in range(5):
-        writer = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        wait_until((tmp_path / "run.parquet").exists, "a run is written")
-        time.sleep(chance.random() / 5)
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
-        writer.stdout.close()
-        if (tmp_path / "run.parquet").exists():
-            assert [row["records"] for row in History(tmp_path).runs()] == [50]
-    assert (tmp_path / "run.parquet").exists()
-
-
 def test_the_api_gives_tables_of_pandas(tmp_path: Path) -> None:
     archive = history(tmp_path, record(1), record(2, day=2, verdict=Verdict.VERIFIED, failure=None))
     table = archive.frame("SELECT verdict, value FROM points WHERE metric = ? ORDER BY created", ["npu_cycles"])
@@ -343,3 +291,150 @@ def test_a_database_without_memory_is_out_of_memory() -> None:
             "SET memory_limit = '1MB'; SET temp_directory = ''; SET threads = 1; "
             "CREATE TABLE large AS SELECT range AS number, random() AS other FROM range(3000000)"
         )
+
+
+# The series of a history.
+
+
+SCHEMA_1 = Path(__file__).parent / "data/schema-1"
+
+
+def artifact(**changes: object) -> dict[str, object]:
+    assert RECORD.artifact is not None
+    (delegate,) = RECORD.artifact.delegates
+    return {"artifact": dataclasses.replace(RECORD.artifact, delegates=(dataclasses.replace(delegate, **changes),))}  # type: ignore[arg-type]
+
+
+CHANGED: dict[str, dict[str, object]] = {
+    "edited": {"artifact": dataclasses.replace(RECORD.artifact, question="3" * 64, delegates=())},  # type: ignore[type-var]
+    "tosa": artifact(tosa_sha256="1", weights_sha256="1", stream_sha256="1"),
+    "weights": artifact(weights_sha256="1", stream_sha256="1"),
+    "stream": {**artifact(stream_sha256="1"), "timing_model": "other"},
+    "timing_model": {"timing_model": "other", "firmware_sha256": "other"},
+    "firmware": {"firmware_sha256": "other", "versions": {"fvp": "11.30"}},
+    "fvp": {"versions": {"fvp": "11.30"}},
+    "": {},
+}
+
+
+def model(cycles: float, day: int, *, scheme: str = "a8w8", case: str = "") -> Record:
+    assert RECORD.artifact is not None
+    of = record(cycles, day=day, test=None, artifact=dataclasses.replace(RECORD.artifact, scheme=scheme))
+    return dataclasses.replace(of, bench=BenchInfo("grid", case, case))
+
+
+def add_night(folder: Path, day: int, *records: Record) -> None:
+    """Put a night into a history."""
+    compact_records([StoredRecord(f"night{day}", record.created, record) for record in records], folder)
+
+
+def changes_in(folder: Path) -> list[tuple[str, float, float, str]]:
+    return [(change.run, change.old, change.new, change.cause) for change in History(folder).changes()]
+
+
+def test_files_of_a_later_version_have_more_columns(tmp_path: Path) -> None:
+    add_night(tmp_path, 1, record(1))
+    path = tmp_path / "night1.parquet"
+    marks = f"ethos_hil_history: '1', ethos_hil_columns: '{' '.join(ADDED)} weather'"
+    duckdb.sql(
+        f"COPY (SELECT 'rain' AS weather, * FROM '{path}') TO '{path}.new' (FORMAT parquet, KV_METADATA {{{marks}}})"
+    )
+    path.with_name(f"{path.name}.new").replace(path)
+    add_night(tmp_path, 2, record(2, day=2))
+    assert [row.keys() for row in History(tmp_path).rows("FROM records")] == [dict.fromkeys(COLUMNS).keys()] * 2
+    assert [change[:3] for change in changes_in(tmp_path)] == [("night2", 1, 2)]
+
+
+OTHER_TARGET = dataclasses.replace(RECORD.target, name="other")
+SRAM = (Metric("sram_used", 78, "bytes", "fvp"),)
+SERIES: dict[str, list[Record]] = {
+    "in the order of time": [record(3, day=3), record(1, day=1), record(2, day=2)],
+    "edited inputs": [record(1), record(2, day=2, inputs_sha256="other"), record(3, day=3, inputs_sha256="")],
+    "another NPU": [record(1), record(2, day=2, npu="ethos-u65-256")],
+    "another memory mode": [record(1), record(2, day=2, memory_mode="Sram_Only")],
+    "another system": [record(1), record(2, day=2, system_config="other")],
+    "another method": [record(1), record(2, day=2, method="other")],
+    "no runner": [record(1), record(2, day=2, runner=None)],
+    "no test": [record(1), record(2, day=2, test=None)],
+    "another target": [record(1), record(2, day=2, target=OTHER_TARGET)],
+    "another provenance": [record(1), record(2, day=2, provenance="vela")],
+    "nights without the number": [
+        record(1), record(1, day=2), record(day=3, metrics=()), record(day=4, metrics=SRAM), record(2, day=5),
+        record(2, day=6),
+    ],
+    "another scheme": [model(1, 1), model(2, 2, scheme="a16w8")],
+    "another case": [model(1, 1, case="small"), model(2, 2, case="wide")],
+    **{
+        f"the cause is {cause!r}":
+            [record(1), *(dataclasses.replace(record(2, day=day), **changes) for day in (2, 3))]  # type: ignore[arg-type]
+        for cause, changes in CHANGED.items()
+    },
+    "wall times": [record(1, provenance="host"), record(2, day=2, provenance="host")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SERIES)
+def test_a_change_is_within_one_series_and_in_the_order_of_time(tmp_path: Path, what: str, recorded: Recorded) -> None:
+    """Whatever runs are called. The first thing that differs is its cause; wall times count only when asked for."""
+    assert set(CHANGED) == {EDITED, *CAUSES, ""}
+    archive = history(tmp_path, *SERIES[what])
+    lines = []
+    for change in archive.changes(noisy=True):
+        quiet = "" if change in archive.changes() else ", noisy"
+        numbers = f"{change.before} {change.run} {change.metric} {change.old} {change.new} {change.cause!r}{quiet}"
+        lines.append(f"{change.label} {numbers}")
+    recorded.check("\n".join(lines) or "no change")
+    assert archive.changes("test_sub") == []
+
+
+def test_changes_are_those_since_a_day(tmp_path: Path) -> None:
+    archive = history(tmp_path, *SERIES["in the order of time"])
+    assert [point.value for point in archive.points("test_add")] == [1, 2, 3]
+    assert [change.new for change in archive.changes(since=datetime(2026, 1, 3))] == [3]
+
+
+def test_two_records_of_one_run_and_moment_are_in_their_order(tmp_path: Path) -> None:
+    compact_records([StoredRecord("run", "", record(value)) for value in (3, 1, 2)], tmp_path)
+    assert [(change.old, change.new) for change in History(tmp_path).changes()] in ([(1, 2), (3, 1)], [(3, 1), (1, 2)])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_changes_are_those_that_a_loop_over_all_points_finds(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    last: dict[tuple[str, str], float] = {}
+    expected = []
+    for night in range(20):
+        records = []
+        for npu in ("ethos-u55-128", "ethos-u65-256"):
+            values = {name: float(chance.randrange(2)) for name in "abc" if chance.random() < 0.7}
+            metrics = tuple(Metric(name, value, "", "modelled") for name, value in values.items())
+            records.append(dataclasses.replace(record(day=night + 1, npu=npu), metrics=metrics))
+            for name, value in values.items():
+                old = last.setdefault((npu, name), value)
+                if old != value:
+                    expected.append((f"run{night:02}", npu, name, old, value))
+                last[npu, name] = value
+        compact_records([StoredRecord(f"run{night:02}", "", record) for record in records], tmp_path)
+    changes = History(tmp_path).changes()
+    assert [(change.run, change.npu, change.metric, change.old, change.new) for change in changes] == sorted(
+        expected, key=lambda row: (-int(row[0][3:]), *row[1:3])
+    )
+    assert expected
+
+
+def test_series_of_a_history_that_the_version_before_wrote_go_on(tmp_path: Path) -> None:
+    """The history and its record were written when records did not have their question yet (schema 1, 4262d8e)."""
+    shutil.copy(SCHEMA_1 / "20261128T135133Z-89cc35.parquet", tmp_path)
+    assert [row["records"] for row in History(tmp_path).runs()] == [5]
+    older = Record.from_json(json.loads((SCHEMA_1 / "record.json").read_text()))
+    assert older.question is None
+    slower = tuple(
+        dataclasses.replace(metric, value=1401.0) if metric.name == "npu_cycles" else metric for metric in older.metrics
+    )
+    newer = dataclasses.replace(older, question=older.asked, metrics=slower, created="2026-12-01T02:00:00+00:00")
+    assert newer.to_json()["schema_version"] == 2
+    compact_records([StoredRecord("now", newer.created, newer)], tmp_path)
+    label = "suites/ops/test_elementwise.py::test_add_same_U55_BI"
+    (change,) = History(tmp_path).changes()
+    assert (change.label, change.metric, change.old, change.new) == (label, "npu_cycles", 1400, 1401)
+    assert len({point.subject for point in History(tmp_path).points(label)}) == 1

@@ -19,14 +19,11 @@ from ethos_hil.results.store import StoredRecord
 
 CYCLES = Metric("npu_cycles", 1_000_000, "cycles", "fvp")
 RECORD = Record(
-    verdict=Verdict.VERIFIED,
-    model="net.py:net",
-    npu="ethos-u55-256",
+    verdict=Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-256",
     target=TargetInfo("corstone-300", "fvp", "corstone-300"),
-    metrics=(CYCLES, Metric("cpu_cycles", 250_000, "cycles", "fvp")),
-    system_config="Ethos_U55_High_End_Embedded",
+    metrics=(CYCLES, Metric("cpu_cycles", 250_000, "cycles", "fvp")), system_config="Ethos_U55_High_End_Embedded",
     clock_hz=500e6,
-)
+)  # fmt: skip
 INSTRUCTIONS = Metric("cpu_instructions", 250_000, "instructions", "instructions")
 
 

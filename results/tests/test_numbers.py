@@ -1,7 +1,10 @@
-"""What becomes of a number: which one of the run before it is held against, and where the limits of a policy lie."""
+"""What becomes of a number: which one of the run before it is held against, where the limits of a policy lie, and which
+cause of a change is named, in which words.
+"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,9 +12,10 @@ from functools import partial
 import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.change import Cause, Change, Effect, Word
-from ethos_hil.results.gate.compare import SampleDifference, compare_runs, difference
-from ethos_hil.results.gate.observation import Key, Number, Observation, of_record
+from ethos_hil.results.gate.compare import SampleDifference, compare_runs, difference, first_cause, is_known, words
+from ethos_hil.results.gate.observation import FACTS, Key, Number, Observation, of_record
 from ethos_hil.results.gate.policy import Policy, PolicyRule
 from ethos_hil.results.testing.in_lines import lines_of_comparison
 from ethos_hil.results.testing.synthetic_year import nights
@@ -157,3 +161,91 @@ def test_samples_that_overlap_are_not_different_whatever_their_medians_are() -> 
     assert difference(low, [110.0], smallest=0.02, least=10) is SampleDifference.TOO_FEW
     assert difference([110.0], low[:10], smallest=0.02, least=10) is SampleDifference.TOO_FEW
     assert difference([100.0], [102.0], smallest=0.02, least=10) is SampleDifference.NONE, "not by enough"
+
+
+def test_equal_measurements_raise_no_alarm() -> None:
+    def noise(seed: int) -> list[float]:
+        chance = random.Random(seed)
+        return [round(chance.gauss(1e5, 1e3)) for _ in range(12)]
+
+    for seed in range(100):
+        assert difference(noise(seed), noise(seed + 1000), smallest=0.02, least=10) is SampleDifference.NONE
+
+
+# The cause: what can move a number and what cannot, and what is known of it.
+
+
+FACT = {cause: f"{cause} 1" for cause in FACTS}
+KNOWN = replace(of_record(next(nights(1, count=1, tests=1))[0].record), facts=FACT, versions={}, flags=(), lowering="")
+
+
+def with_facts(**facts: str) -> Observation:
+    return replace(KNOWN, facts={**FACT, **{Cause[name]: text for name, text in facts.items()}})
+
+
+def test_a_fact_is_a_cause_only_of_what_it_can_move_and_no_cause_is_known_without_it(recorded: Recorded) -> None:
+    """Else a new firmware is blamed for a larger .pte, and a number of an earlier version's record, which does not say
+    which firmware it ran on, moved by itself. What PyTorch answers in floating point depends on the machine too.
+    """
+    lines = []
+    for provenance in ("compiled", "vela", "modelled", "measured", "reported", "computed"):
+        lines.append(f"{provenance}: {'' if is_known(KNOWN, KNOWN, provenance) else 'not '}known")
+        for cause in FACTS:
+            other, silent = with_facts(**{cause.name: "another"}), with_facts(**{cause.name: ""})
+            found = first_cause(KNOWN, other, provenance)[0] or "nothing"
+            known = is_known(KNOWN, silent, provenance), is_known(silent, KNOWN, provenance)
+            lines.append(f"  {cause}: the cause is {found}, known without it {known}")
+    recorded.check("\n".join(lines))
+
+
+LAX, STRICT = with_facts(TARGET=""), with_facts(TARGET="rules: waits")
+"""Someone turned the board's rules off, or the FVP's timing adapters on."""
+LATER, UNKNOWN = with_facts(STREAM="2", PROGRAM="2", FIRMWARE="2"), with_facts(STREAM="", PROGRAM="", FIRMWARE="2")
+CAUSES = {
+    "the first of several": (KNOWN, LATER), "not known now": (KNOWN, UNKNOWN), "not known before": (UNKNOWN, KNOWN),
+    "the same": (KNOWN, KNOWN), "rules off": (STRICT, LAX), "rules on": (LAX, STRICT), "no rules": (LAX, LAX),
+}  # fmt: skip
+
+
+def test_the_first_fact_that_differs_is_the_cause_and_one_that_is_not_known_is_none(recorded: Recorded) -> None:
+    for provenance in ("modelled", "compiled"):
+        lines = (f"{what}: {first_cause(*sides, provenance)}" for what, sides in CAUSES.items())
+        recorded.check("\n".join(lines), provenance)
+
+
+OLD = {"executorch": "1.0", "torch": "2.9", "ethos-u-vela": "5.0", "qemu": "9"}
+NEW = {"executorch": "1.1", "torch": "2.10", "ethos-u-vela": "5.1", "qemu": "10", "ethos-hil": "0.9"}
+ARGUMENTS = (("", "--x"), ("--x", ""), ("--a --b", "--a --c"), ("--a --b --b", "--b --a"), ("--a --b", "--b --a"))
+TOLD: dict[str, tuple[Observation, ...]] = {
+    **{
+        f"Vela's arguments, {old!r} and {new!r}": tuple(
+            replace(KNOWN, flags=tuple(flags.split()), lowering=f"of {flags}") for flags in (old, new)
+        )
+        for old, new in ARGUMENTS
+    },
+    "other tools": (replace(KNOWN, versions=OLD), replace(KNOWN, versions=NEW)),
+    "other tools and arguments": (replace(KNOWN, versions=OLD), replace(KNOWN, versions=NEW, flags=("--x",))),
+    "the same": (KNOWN, KNOWN),
+    "another lowering": (KNOWN, replace(KNOWN, lowering="b")),
+    "another firmware and timing model": (KNOWN, with_facts(FIRMWARE="b", TIMING_MODEL="c")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_a_cause_names_what_decides_it_where_both_sides_know_it(what: str, recorded: Recorded) -> None:
+    """Tools, the arguments of Vela that differ, or our lowering."""
+    recorded.check("\n".join(words(cause, *TOLD[what]) for cause in FACTS))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_failure_that_nothing_else_explains_is_its_own_cause_and_a_long_one_is_cut(
+    more: int, recorded: Recorded
+) -> None:
+    record = next(nights(1, count=1, tests=1))[0].record
+    failure = Failure(FailureKind.TIMEOUT, "x" * (291 + more))
+    failed = of_record(replace(record, verdict=Verdict.FAILED, failure=failure))
+    lines = []
+    for after in (failed, replace(failed, record=None), replace(failed, facts={**failed.facts, Cause.FIRMWARE: "5"})):
+        (change,) = compare_runs([of_record(record)], [after]).changes
+        lines.append(f"{change.cause!r}: {change.detail}")
+    recorded.check("\n".join(lines))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +15,11 @@ from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.export import record_json
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.testing.seeded_changes import REGRESSIONS
+from ethos_hil.results.testing.seeded_changes import CHANGES
 from ethos_hil.results.testing.synthetic_year import nights
 
 NIGHT: list[Record] = [item.record for item in next(nights(1, count=1, tests=30))]
-SLOWER = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))[1]
+SLOWER = CHANGES["a Vela flag makes another stream, slower"](NIGHT)[1]
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_what_a_run_lost_is_told_when_it_is_accepted_and_never_removed(ethos_hil
 
 
 def test_a_failed_test_is_refused(ethos_hil: Run, recorded: Recorded) -> None:
-    _, bad, _ = REGRESSIONS["an output off by one"](list(NIGHT), random.Random(0))
+    _, bad = CHANGES["an output off by one"](NIGHT)
     folder = RunFolder(Path("runs"), name="wednesday")
     for record in bad:
         folder.append(record)

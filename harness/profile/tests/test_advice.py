@@ -34,28 +34,21 @@ def advice_of(record: Record, kind: str) -> Advice | None:
     return next((entry for entry in advice(record) if entry.kind == kind), None)
 
 
+FOLLOWED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "layout": ("ethos-u55-128", ("channels_first",), ("channels_last",)),
+    "flatten": ("ethos-u55-128", ("flattened",), ("pooled",)),
+    "transposition": ("ethos-u55-128", ("permuted",), ("unpermuted",)),
+    "cpu-operator": ("ethos-u55-128", ("sort_between",), ("relu_between",)),
+    "activations": ("ethos-u65-512", ("large_activations", "Dedicated_Sram_256KB"), ("large_activations", "Sram_Only")),
+    "weights": ("ethos-u55-128", ("dense", "Shared_Sram"), ("dense", "Sram_Only")),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "npu", "model", "followed"),
-    [
-        ("layout", "ethos-u55-128", ("channels_first", None), ("channels_last", None)),
-        ("flatten", "ethos-u55-128", ("flattened", None), ("pooled", None)),
-        ("transposition", "ethos-u55-128", ("permuted", None), ("unpermuted", None)),
-        ("cpu-operator", "ethos-u55-128", ("sort_between", None), ("relu_between", None)),
-        (
-            "activations",
-            "ethos-u65-512",
-            ("large_activations", "Dedicated_Sram_256KB"),
-            ("large_activations", "Sram_Only"),
-        ),
-        ("weights", "ethos-u55-128", ("dense", "Shared_Sram"), ("dense", "Sram_Only")),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "-".join(filter(None, value)),
-)
-def test_following_it_helps(
-    kind: str, npu: str, model: tuple[str, str | None], followed: tuple[str, str | None]
-) -> None:
-    before, after = profiled(model[0], npu, model[1]), profiled(followed[0], npu, followed[1])
+@pytest.mark.parametrize("kind", FOLLOWED)
+def test_following_it_helps(kind: str) -> None:
+    npu, *models = FOLLOWED[kind]
+    before, after = (profiled(model, npu, *memory_mode) for model, *memory_mode in models)
     hint = advice_of(before, kind)
     assert hint is not None, [entry.kind for entry in advice(before)]
     left = advice_of(after, kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -40,11 +39,7 @@ def get(environments: KeptEnvironments) -> VersionEnvironment:
 
 def folders(environments: KeptEnvironments) -> list[str]:
     """What is in the folder, apart from the locks."""
-    return (
-        sorted(path.name for path in environments.root.iterdir() if path.name != "locks")
-        if environments.root.is_dir()
-        else []
-    )
+    return sorted(path.name for path in environments.root.glob("*") if path.name != "locks")
 
 
 def test_it_has_the_version_and_what_it_requires_and_is_found_again(environments: KeptEnvironments) -> None:
@@ -63,38 +58,27 @@ def test_it_has_the_version_and_what_it_requires_and_is_found_again(environments
     assert (environment.folder / "environment.json").stat().st_mtime_ns == before
 
 
-def lose(folder: Path) -> None:
-    (folder / "site/small_thing.py").unlink()
-
-
-def cut(folder: Path) -> None:
-    (folder / "site/ethos_u_vela.py").write_text("")
-
-
-def add(folder: Path) -> None:
-    (folder / "site/numpy.py").write_text("raise SystemExit")
-
-
-def damage(folder: Path) -> None:
-    (folder / "environment.json").write_text('{"schema_version": 1, "pack')
-
-
-def rename(folder: Path) -> None:
-    manifest = folder / "environment.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": "9.0.0"}))
+BREAKS: dict[str, Callable[[Path], object]] = {
+    "a file is lost": lambda folder: (folder / "site/small_thing.py").unlink(),
+    "a file is cut": lambda folder: (folder / "site/ethos_u_vela.py").write_text(""),
+    "a file more": lambda folder: (folder / "site/numpy.py").write_text("raise SystemExit"),
+    "half a manifest": lambda folder: (folder / "environment.json").write_text('{"schema_version": 1, "pack'),
+    "another version": lambda folder: (folder / "environment.json").write_text(
+        (folder / "environment.json").read_text().replace('"9.1.0"', '"9.0.0"')),
+    "no folder": shutil.rmtree,
+}  # fmt: skip
 
 
 def test_a_broken_one_is_not_found_and_made_again(environments: KeptEnvironments, tmp_path: Path) -> None:
     whole = get(environments)
     copy = shutil.copytree(whole.folder, tmp_path / "copy")
-    breaks: tuple[Callable[[Path], None], ...] = (lose, cut, add, damage, rename, shutil.rmtree)
-    for action in breaks:
-        action(whole.folder)
-        assert environments.find(VELA, "9.1.0") is None, action.__name__
+    for what, damage in BREAKS.items():
+        damage(whole.folder)
+        assert environments.find(VELA, "9.1.0") is None, what
         shutil.rmtree(whole.folder, ignore_errors=True)
         shutil.copytree(copy, whole.folder)
         assert environments.find(VELA, "9.1.0") == whole
-    lose(whole.folder)
+    BREAKS["a file is lost"](whole.folder)
     assert get(environments) == whole
     assert folders(environments) == [whole.folder.name]
 

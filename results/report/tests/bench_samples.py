@@ -37,19 +37,23 @@ def point(
     )
     op = Op("npu00000", "Conv2D", "CONV2D", ("aten.conv2d.default",), "", "grid.toml:12", cycles, provenance)
     return Record(
-        verdict,
-        model=case,
-        npu=npu,
-        target=TargetInfo("virtual", "virtual", "corstone-300"),
-        metrics=(Metric("npu_cycles", float(cycles), "cycles", provenance),),
-        ops=(op,),
-        memory_mode=mode,
-        system_config=f"Ethos_{family.upper()}_High_End",
-        clock_hz=_CLOCKS[family],
-        timing_model="2" * 16,
-        profile=profile,
-        bench=BenchInfo("default", case, group, tags, "grid.toml:12"),
-    )
+        verdict, model=case, npu=npu, target=TargetInfo("virtual", "virtual", "corstone-300"),
+        metrics=(Metric("npu_cycles", float(cycles), "cycles", provenance),), ops=(op,), memory_mode=mode,
+        system_config=f"Ethos_{family.upper()}_High_End", clock_hz=_CLOCKS[family], timing_model="2" * 16,
+        profile=profile, bench=BenchInfo("default", case, group, tags, "grid.toml:12"),
+    )  # fmt: skip
+
+
+FRONT = (
+    point("a", "ethos-u55-32", "Sram_Only", 900, sram=1000),
+    point("a", "ethos-u55-64", "Sram_Only", 700, sram=1000),
+    point("a", "ethos-u55-128", "Sram_Only", 800, sram=2000),
+    point("a", "ethos-u55-256", "Sram_Only", 300, sram=4000),
+    point("a", "ethos-u55-256", "Shared_Sram", 650, sram=3000),
+    point("a", "ethos-u85-256", "Sram_Only", 700, sram=5000),
+    point("a", "ethos-u85-512", "Sram_Only", 600, sram=5000),
+)
+"""One case at several places, some of which are better than others."""
 
 
 def refused(record: Record, message: str, kind: FailureKind = FailureKind.UNSUPPORTED) -> Record:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.record import BenchInfo, CpuOp, Divergence, Metric, Op, Output, Record, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.comparison import RowChange, RowDifference
+from ethos_hil.results.gate.account import JudgedResults, take_account
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
@@ -158,3 +161,12 @@ def whole_suite() -> RunResults:
     for at in range(0, 400, 10):
         records[at] = failed(records[at], FailureKind.MISMATCH, f"{at} elements differ", console=("a line",) * 50)
     return RunResults("nightly-0413", "2026-11-25T02:00:00+00:00", tuple(records), (MANIFEST,), ())
+
+
+def in_quarantine(
+    results: RunResults, label: str, comparison: RunComparison | None = None, kind: FailureKind = FailureKind.MISMATCH
+) -> JudgedResults:
+    """Return a run with its account, in which a test may fail in one way for a while."""
+    entry = Quarantined(label, kind, "flaky since Monday", "issue/9", "ada", date(2026, 12, 1))
+    account = take_account(results, quarantine=[entry], today=date(2026, 11, 25)).with_comparison(comparison)
+    return JudgedResults.of(results, account)

@@ -2,71 +2,44 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import math
 import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
-from html.parser import HTMLParser
+from datetime import datetime, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.base.record import BenchInfo, Record, RunInfo, TargetInfo
+from ethos_hil.base.record import BenchInfo, Metric, Record, RunInfo, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.compaction.columns import row_of
+from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect, Word
+from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.history import History
 from ethos_hil.results.report.failures import of_failure
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import Links, accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import summary
-from ethos_hil.results.report.tests import samples
+from ethos_hil.results.report.tests import bench_samples, samples
+from ethos_hil.results.report.trend import NightScale, step_plot, trend
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.since import FACTS, PastNight, Since
 from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.subject import Names, subject_of
-from ethos_hil.results.testing.quarantine import in_quarantine
+from ethos_hil.results.testing.one_name import OTHERS, TEST, net
 from ethos_hil.results.testing.synthetic_year import keep
-from ethos_hil.results.tests.profiled import HOSTILE
-
-
-class Reader(HTMLParser):
-    """An HTML file as a tree would have it: its text, and its elements with their attributes."""
-
-    def __init__(self, page: bytes) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(page.decode("utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("td", "th", "dt", "dd", "p", "li", "summary", "figcaption"):
-            self.texts.append(" ")
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-    @property
-    def text(self) -> str:
-        """All text, with single blanks."""
-        return " ".join("".join(self.texts).split())
-
-    def named(self, tag: str) -> Iterator[dict[str, str | None]]:
-        """The attributes of all elements of a name."""
-        return (attributes for name, attributes in self.elements if name == tag)
 
 
 def stood(*records: Record) -> tuple[Accounted, ...]:
@@ -82,7 +55,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 def page(history: History) -> bytes:
     night = samples.night()
     comparison = samples.comparison(night.records)
-    return report(in_quarantine(night, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
+    return report(samples.in_quarantine(night, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
 
 
 def parts(page: bytes) -> dict[str, str]:
@@ -92,6 +65,11 @@ def parts(page: bytes) -> dict[str, str]:
     body = re.sub(r"\n\s*", "\n", re.sub("<tr.*?</tr>", lambda row: " ".join(row[0].split()), body, flags=re.DOTALL))
     pieces = re.split('<section id="([a-z]+)"', body)
     return dict(zip(["top", *pieces[1::2]], pieces[::2], strict=True))
+
+
+def words(page: bytes) -> str:
+    """What a report says, without its elements."""
+    return " ".join(unescape(re.sub("<[^>]*>", " ", "".join(parts(page).values()))).split())
 
 
 def headline(account: Account, new: int | None = None) -> str:
@@ -146,29 +124,17 @@ def test_a_night_that_is_not_green_has_no_green_headline_and_says_why_at_the_top
     recorded.check(top)
 
 
-def test_changes_have_a_command_that_accepts_them_and_nothing_else(tmp_path: Path) -> None:
+def test_changes_have_a_command_that_accepts_them_and_nothing_else(tmp_path: Path, recorded: Recorded) -> None:
+    """And no folder of the machine that ran; one in quarantine for another cause is told."""
     night = samples.night()
-    folder = tmp_path / "a run"
-    text = Reader(
-        report(replace(night, folders=(folder,)), samples.comparison(night.records), baseline="/ci/build/b.jsonl")
-    ).text
-    label = night.records[11].test.id  # type: ignore[union-attr]
-    assert f"ethos-hil accept 'a run' --baseline b.jsonl --only {label}" in text
-    assert f"ethos-hil bundle 'a run' {label}" in text
-    assert "need the run folder of that name" in text
+    folders = (tmp_path / "a run",)
+    page = report(replace(night, folders=folders), samples.comparison(night.records), baseline="/ci/build/b.jsonl")
+    text = "".join(parts(page).values())
     assert "/ci/build" not in text
     assert str(tmp_path) not in text
-    assert "--only 'suites/ops/test_operator00.py::test_operator00_case0*5_BI'" in text
-    assert "it takes 3 more that changed for another cause" in text
-
-
-def test_a_test_without_an_npu_is_not_bundled_and_has_no_target() -> None:
-    record = samples.failed(samples.suite_of(1)[0], FailureKind.DELEGATION, "nothing is on the NPU")
-    for kind in ("none", "host"):
-        early = replace(record, npu="", target=TargetInfo("none", kind, ""))
-        assert bundle("run", early) == ""
-        assert rerun(early) == f"pytest {record.label}"
-    assert bundle("run", record) == f"ethos-hil bundle run {record.label}"
+    assert f"ethos-hil bundle &#39;a run&#39; {night.records[11].label}" in text
+    told = re.compile("^<p.*(ethos-hil accept|run folder|another cause)")
+    recorded.check("\n".join(filter(told.match, text.splitlines())))
 
 
 def reruns() -> Iterator[Record]:
@@ -190,6 +156,9 @@ def reruns() -> Iterator[Record]:
 
 def test_commands_run_it_again_and_have_no_folder_of_the_machine_that_ran(recorded: Recorded) -> None:
     recorded.check("\n".join(map(rerun, reruns())))
+    test = samples.failed(samples.suite_of(1)[0], FailureKind.DELEGATION, "nothing is on the NPU")
+    early = (replace(test, npu="", target=TargetInfo("none", kind, "")) for kind in ("none", "host"))
+    recorded.check("\n".join(f"{rerun(each)}, {bundle('run', each)}" for each in (test, *early)), "without an NPU")
 
 
 def test_a_pattern_takes_all_labels_and_tells_which_others() -> None:
@@ -202,33 +171,23 @@ def test_a_pattern_takes_all_labels_and_tells_which_others() -> None:
 
 def test_advice_stands_in_the_models_page() -> None:
     results = RunResults("n", "", (samples.model(),))
-    assert "What to do about it" not in Reader(report(results)).text
-    reader = Reader(report(results, advise=lambda record: [f"Prune {record.label} <b>."]))
-    assert "What to do about it Prune net.py:net <b>." in reader.text
+    assert "What to do about it" not in words(report(results))
+    advised = words(report(results, advise=lambda record: [f"Prune {record.label} <b>."]))
+    assert "What to do about it Prune net.py:net <b>." in advised
 
 
-def failing_nights(folder: Path, count: int) -> tuple[RunResults, History]:
-    """So many nights, in all but the first of which a test fails, and the results of the last."""
+def test_an_old_failure_says_since_when_with_links(tmp_path: Path, recorded: Recorded) -> None:
+    """Links that are none of the web are none at all."""
     good = samples.suite_of(1)[0]
     bad = samples.failed(good, FailureKind.MISMATCH, "wrong")
-    nights = keep(folder, [good], *([bad] for _ in range(count - 1)), name="n", first=datetime(2026, 11, 10, 2))
-    return nights[-1], History(folder)
+    *_, last = keep(tmp_path, [good], [bad], [bad], [bad], name="n", first=datetime(2026, 11, 10, 2))
+    page = parts(report(last, None, History(tmp_path), links=Links("https://git.example/c/{commit}")))
+    recorded.check(page["new"] + page["failures"])
+    plain = report(last, None, History(tmp_path), links=Links("javascript:alert({commit})", "http://x/{job}"))
+    assert set(re.findall(r'href="(.)', plain.decode())) == {"#"}
 
 
-def test_an_old_failure_says_since_when_with_links(tmp_path: Path) -> None:
-    results, history = failing_nights(tmp_path, 4)
-    html = report(results, None, history, links=Links("https://git.example/c/{commit}"))
-    reader = Reader(html)
-    assert "Nothing is new: all that failed or changed did so before." in reader.text
-    assert "Failing for 3 nights, since 11 November 2026 in n1, commit 0000000000" in reader.text
-    assert "last verified on 10 November 2026 in n0" in reader.text
-    links = [link["href"] for link in reader.named("a")]
-    assert f"https://git.example/c/{1:040x}" in links
-    plain = report(results, None, history, links=Links("javascript:alert({commit})", "http://x/{job}"))
-    assert all(str(link["href"]).startswith("#") for link in Reader(plain).named("a"))
-
-
-def test_changes_are_sorted_by_size_and_small_ones_are_small_print() -> None:
+def test_changes_are_sorted_by_size_and_small_ones_are_small_print(recorded: Recorded) -> None:
     """+0.00018 % is not as high as +20 %, whatever the gate says of it."""
     night = samples.night()
     comparison = samples.comparison(night.records)
@@ -237,37 +196,7 @@ def test_changes_are_sorted_by_size_and_small_ones_are_small_print() -> None:
         replace(comparison.changes[0], subject=subject_of(night.records[at]), before=1e6, after=after, rows=())
         for at, after in sizes.items()
     )
-    text = Reader(report(night, replace(comparison, changes=changes))).text
-    large, middle, small = (text.index(percent) for percent in ("+20.0 %", "+0.5 %", "+0.0018 %"))
-    assert large < middle < text.index("1 that moved by less than 0.1%") < small
-
-
-def test_nothing_but_our_style_and_script_may_run_and_nothing_may_load(page: bytes) -> None:
-    html = page.decode()
-    (policy,) = (meta["content"] for meta in Reader(page).named("meta") if "http-equiv" in meta)
-    assert policy is not None
-    assert policy.startswith("default-src 'none';")
-    assert "unsafe" not in policy
-    for tag in ("style", "script"):
-        (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        assert f"{tag}-src 'sha256-{digest}'" in policy
-    assert " style=" not in html.replace(" style='", " style=")
-    assert not [name for _, attributes in Reader(page).elements for name in attributes if name.startswith("on")]
-    assert not re.search(r'(?:src|href)="(?!#)(?!\./)(?!\.\./)', html)
-
-
-def test_what_has_markup_in_it_stays_text() -> None:
-    text = f"<script>hit()</script><img src=x onerror=hit()> '\" {{{{ 7*7 }}}} {HOSTILE}"
-    html = report(samples.hostile(text))
-    reader = Reader(html)
-    plain = Reader(report(samples.hostile("pl_ain")))
-    assert [tag for tag, _ in reader.elements if tag in ("script", "img", "style", "iframe")] == ["style", "script"]
-    assert {tag for tag, _ in reader.elements} == {tag for tag, _ in plain.elements}
-    assert "<img src=x onerror=hit()>" in reader.text
-    assert "{{ 7*7 }}" in reader.text
-    assert not re.search("[\x00-\x08\x0b-\x1f\u202e\u2028]", html.decode("utf-8"))
-    assert r"\x1b[2J \u202e" in reader.text
+    recorded.check(parts(report(night, replace(comparison, changes=changes)))["changes"])
 
 
 def test_a_very_long_name_does_not_make_a_very_large_file() -> None:
@@ -284,7 +213,7 @@ def test_records_that_cannot_be_read_and_shards_that_differ_are_told(tmp_path: P
     manifest = folders[1] / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"numpy": "', '"numpy": "9.'))
     (folders[0] / "records-1.jsonl").write_text('{"half')
-    text = Reader(report(read_results(folders))).text
+    text = words(report(read_results(folders)))
     assert "records-1.jsonl:1 cannot be read: not a complete record" in text
     assert "the shards had different versions of numpy" in text
     assert "shard 2/2" in text
@@ -298,17 +227,13 @@ def test_words_of_a_comparison_that_are_shown_are_all_there_are() -> None:
     assert set(feed.TITLES) == set(feed.Cause)
 
 
-def test_a_profile_without_a_timeline_or_costs_has_a_table_all_the_same() -> None:
+def test_what_a_record_lacks_is_no_error() -> None:
+    """A profile without a timeline or costs has a table all the same; a time may be none."""
     net = samples.model()
     assert net.profile is not None
     bare = replace(net, profile=replace(net.profile, timeline=(), costs={}, buffers=(), cpu=(), clock_hz=0.0))
-    reader = Reader(report(RunResults("n", "", (bare,))))
-    assert "Conv3" in reader.text
-
-
-def test_an_empty_history_line_or_a_time_that_is_none_is_no_error() -> None:
-    net = replace(samples.model(), metrics=(), ops=())
-    assert b"yesterday" in report(RunResults("n", "yesterday", (net,)))
+    assert "Conv3" in words(report(RunResults("n", "", (bare,))))
+    assert b"yesterday" in report(RunResults("n", "yesterday", (replace(net, metrics=(), ops=()),)))
 
 
 EXTREMES: dict[type, tuple[Any, ...]] = {
@@ -336,19 +261,23 @@ def make_absurd(document: Any, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_record_with_absurd_values_is_shown_or_refused(seed: int) -> None:
+@pytest.mark.parametrize("benchmark", [False, True])
+def test_records_with_absurd_values_are_shown_or_refused(seed: int, benchmark: bool) -> None:
     chance = random.Random(seed)
-    documents = [json.dumps(record.to_json()) for record in samples.night().records[-6:]]
+    clock = StatedClock(400e6, "stated", 100e6)
+    records = bench_samples.FRONT if benchmark else samples.night().records[-6:]
+    documents = [json.dumps((replace(record, clock=clock) if benchmark else record).to_json()) for record in records]
     shown = 0
     for _ in range(60):
-        document = json.loads(chance.choice(documents))
+        data = [json.loads(document) for document in (documents if benchmark else [chance.choice(documents)])]
         for _ in range(8):
-            make_absurd(document, chance)
+            make_absurd(chance.choice(data), chance)
         try:
-            html = report(RunResults("n", "2026-11-25T02:00:00+00:00", (Record.from_json(document),)))
+            html = report(RunResults("n", "2026-11-25T02:00:00+00:00", tuple(map(Record.from_json, data))))
         except (UsageError, ValueError):
             continue
-        shown += len(html) > 10_000
+        shown += b'id="benchmarks"' in html if benchmark else len(html) > 10_000
+        assert not re.search(rb'(?:x|y|d)="[^"]*(?:nan|inf)', html)
     assert shown > 10
 
 
@@ -369,3 +298,82 @@ def test_a_failure_is_of_what_differs_from_the_last_good_run(recorded: Recorded)
     lines = [f"{what}: {of_failure(record, since)}" for what, record in zip(changes, bad, strict=True)]
     not_started = of_failure(samples.failed(good, FailureKind.NOT_LAUNCHED, "no"), Since(None, None, 0))
     recorded.check("\n".join([*lines, f"not started: {not_started}"]))
+
+
+# Two of one name in a night are told apart, and never mixed.
+
+
+PAIRS = {
+    **{kind: (net(), OTHERS[kind]) for kind in ("scheme", "method", "system_config", "runner", "bench_case")},
+    "board": tuple(replace(TEST, target=TargetInfo(f"board:{name}", "board", "corstone-300")) for name in ("a", "b")),
+}
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_one_that_fails_is_not_the_other(tmp_path: Path, kind: str, recorded: Recorded) -> None:
+    """It failed for two nights, and was verified before; the other one is verified, with its own cycles."""
+    one, other = (
+        replace(record, metrics=(Metric("npu_cycles", cycles, "cycles", "modelled"),), ops=())
+        for record, cycles in zip(PAIRS[kind], (1000, 2000), strict=True)
+    )
+    bad, worse = (samples.failed(record, FailureKind.MISMATCH, "3 of 8 elements differ") for record in (one, other))
+    nights = ([one, other], [bad, other], [one, worse], [one, worse])
+    *_, before, last = keep(tmp_path, *nights, name="n", first=datetime(2026, 11, 10, 2))
+    sides = (observations(night.records) for night in (before, last))
+    page = parts(report(last, compare_runs(*sides, names=(before.name, last.name)), History(tmp_path)))
+    recorded.check(page["failures"])
+    recorded.check(page["matrix"].partition('<table id="grid"')[2], "matrix")
+
+
+def test_two_that_nothing_tells_apart_are_two_rows() -> None:
+    """Two models of a plan that both fail before they are compiled."""
+    early = samples.failed(replace(net(), artifact=None, memory_mode="", metrics=(), ops=()), FailureKind.COMPILE, "no")
+    both = tuple(replace(early, run=RunInfo("n", part=scheme)) for scheme in ("a8w8", "a16w8"))
+    assert parts(report(RunResults("n", "", both)))["matrix"].count('<td class="F"') == 2
+
+
+# The picture of a number over time, and what a history says where there is little in it.
+
+
+_FIRST = datetime(2026, 11, 20, 2)
+
+
+STEPS: dict[str, tuple[list[tuple[int, float]], tuple[float, ...]]] = {
+    "far apart": ([(0, 1.0), (1, 2.0), (2, 3.0)], (0, 1, 10)),
+    "each night": ([(0, 1.0), (1, 1.0), (2, 1.0)], (0, 1, 2)),
+    "nights that are missing": ([(at, 1.0) for at in range(5)], (0, 1, 2, 5, 6)),
+    "a night without the test": ([(0, 1.0), (2, 1.0)], (0, 1, 2)),
+    "a hundredth of a percent": ([(0, 1_000_000.0), (1, 1_000_100.0)], (0, 1)),
+    "a fifth": ([(0, 1_000_000.0), (1, 1_200_000.0)], (0, 1)),
+    "one moment": ([(0, 0.0)], (0,)),
+    "one moment twice": ([(0, 0.0), (1, 0.0)], (0, 0)),
+}
+
+
+@pytest.mark.parametrize("what", STEPS)
+def test_steps_stand_where_they_were_in_time_with_gaps_where_nights_are_missing(what: str, recorded: Recorded) -> None:
+    """And a change of a hundredth of a percent is not a cliff."""
+    points, days = STEPS[what]
+    plot = step_plot("n", points, NightScale([_FIRST + timedelta(days=day) for day in days]), [])
+    recorded.check(str(plot).replace("><", ">\n<"))
+
+
+RECORD = samples.suite_of(1)[0]
+assert RECORD.artifact is not None
+CYCLES = tuple(replace(of, value=12345.0) if of.name == "npu_cycles" else of for of in RECORD.metrics)
+EDITED = replace(RECORD, artifact=replace(RECORD.artifact, question="e" * 64), metrics=CYCLES)
+"""The model after an edit. That its question is another one does not make its cycles stand still."""
+
+
+@pytest.mark.parametrize("nights", [(RECORD, EDITED), (RECORD,)], ids=["edited", "one night"])
+def test_a_history_says_what_moved(tmp_path: Path, nights: tuple[Record, ...], recorded: Recorded) -> None:
+    keep(tmp_path, *([record] for record in nights), first=_FIRST)
+    result = trend(History(tmp_path))
+    assert result is not None
+    steps = [f"{plot.title}: {plot.steps}" for plot in result.plots]
+    recorded.check("\n".join([f"{result.runs}, moved {result.moved}", *steps]))
+
+
+def test_a_history_without_times_has_no_trend(tmp_path: Path) -> None:
+    compact_records([StoredRecord("n", "", replace(RECORD, created=""))], tmp_path)
+    assert trend(History(tmp_path)) is None

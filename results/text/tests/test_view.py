@@ -1,4 +1,6 @@
-"""Groups of a profile's rows: nothing is lost or counts twice; and the rules that modelled cycles come from."""
+"""Groups of a profile's rows, in which nothing is lost or counts twice, and the rules that modelled cycles come from;
+and text of unknown origin in tables and in errors: it is shown as it is, and has no effect.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,16 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from ethos_hil.base.console import console
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
-from ethos_hil.base.record import JOB, Op, Record, TargetInfo
+from ethos_hil.base.record import JOB, Accuracy, Check, Divergence, Metric, Op, Output, Record, RunnerInfo, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.base.verdict import Verdict
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.profile_view import By, RuleFacts, Sort, groups
 from ethos_hil.results.tests import profiled
 from ethos_hil.results.text.profile import profile, rule_lines
+from ethos_hil.results.text.record import checks_table, summary
 
 
 def op(number: int, module: str, cycles: int | None, source: str = "net.py:3", name: str = "Conv2D") -> Op:
@@ -86,22 +91,73 @@ RULED = Record(Verdict.VERIFIED, model="net", npu="ethos-u55-128",
 RULES = {"conv": RuleFacts("a convolution", "a fit", "12 operations", 0.02, 0.1)}
 
 
-def rules_of(record: Record) -> list[str]:
-    return [line.plain for line in rule_lines(record, RULES)]
+OF_RULES = {
+    "modelled": RULED,
+    "counted": replace(RULED, ops=tuple(replace(op, provenance="fvp") for op in RULED_OPS)),
+    "no rules": replace(
+        RULED, profile=InferenceProfile(costs={row: replace(of, rule="") for row, of in COSTS.items()})
+    ),
+    "no profile": replace(RULED, profile=None),
+}
 
 
-def test_each_rule_has_its_share_and_what_it_is_worth() -> None:
-    assert rules_of(RULED) == [
-        "",
-        "where modelled cycles come from",
-        "90%: conv: a convolution (a fit); validated on 12 operations: median error 2.0%, worst +10.0%",
-        "10%: dma: nothing is known of this rule here",
-    ]
+def test_each_rule_has_its_share_and_what_it_is_worth_and_what_has_none_says_nothing(recorded: Recorded) -> None:
+    lines = (f"{what}: {[line.plain for line in rule_lines(of, RULES)]}" for what, of in OF_RULES.items())
+    recorded.check("\n".join(lines))
 
 
-def test_counts_and_records_without_rules_say_nothing() -> None:
-    counted = tuple(replace(op, provenance="fvp") for op in RULED_OPS)
-    assert rules_of(replace(RULED, ops=counted)) == []
-    bare = {row: replace(cost, rule="") for row, cost in COSTS.items()}
-    assert rules_of(replace(RULED, profile=InferenceProfile(costs=bare))) == []
-    assert rules_of(replace(RULED, profile=None)) == []
+# Text of unknown origin.
+
+
+BAD = "a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"
+AS_TEXT = r"a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"
+
+
+def hostile() -> Record:
+    """A record with hostile text in every field of text."""
+    op = Op(BAD, BAD, BAD, (BAD,), BAD, BAD + ":4", 7, BAD, (BAD + ":4", BAD + ":5"))
+    return Record(
+        verdict=Verdict.FAILED, model=BAD, npu=BAD, target=TargetInfo(BAD, BAD + "k", BAD + "s"),
+        failure=Failure(FailureKind.MISMATCH, BAD, BAD), divergence=Divergence("npu-op", BAD),
+        outputs=(Output(BAD, (1,), BAD, BAD, 1, 1, 0.5, BAD),),
+        accuracy=(Accuracy(BAD, BAD, 1.0, 1.0, 0.5, (0,), 1.0, 0.5),), metrics=(Metric(BAD, 1.0, BAD, BAD),),
+        ops=(op,), versions={"fvp": BAD}, notes=(BAD,), memory_mode=BAD, runner=RunnerInfo(BAD, BAD),
+    )  # fmt: skip
+
+
+def on(terminal: Console, what: object) -> str:
+    terminal.print(what)
+    assert isinstance(terminal.file, io.StringIO)
+    return terminal.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "terminal",
+    [
+        console(io.StringIO()),
+        Console(file=io.StringIO(), width=2000),  # a user's own, with rich's defaults
+        Console(file=io.StringIO(), width=2000, force_terminal=True, color_system=None),
+    ],
+)
+def test_nothing_of_a_record_has_an_effect(terminal: Console) -> None:
+    terminal.width = 4000
+    text = on(terminal, summary(hostile()))
+    for sign in ("\x1b[2J", "\x07", "\u202e", "\x9b", "\udcff", "😄"):
+        assert sign not in text
+    # model, npu, and kind, name and SoC of the target; all rows of facts; all cells of the operation
+    assert text.count(AS_TEXT) >= 25, text
+
+
+def test_a_check_of_a_preflight_is_plain() -> None:
+    text = on(Console(file=io.StringIO(), width=2000), checks_table((Check(BAD, BAD, BAD, "fail", BAD),)))
+    assert text.count(AS_TEXT) == 4
+    assert "\x1b" not in text
+
+
+def test_the_text_of_an_error_is_plain_and_its_message_is_not_changed() -> None:
+    error = TargetError("two\nlines \x1b[2J", hint="hint \x1b[2J")
+    assert str(error) == "two\nlines \\x1b[2J"
+    assert error.message == "two\nlines \x1b[2J"
+    assert error.__notes__ == ["hint \\x1b[2J"]
+    other = error.replace(hint="another \x1b")
+    assert other.__notes__ == ["another \\x1b"], "the old hint is not left beside the new one"

@@ -20,10 +20,10 @@ from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange, RowDifference
 from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.latency import with_latency
+from ethos_hil.results.report.tests.samples import in_quarantine
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import Subject, subject_of
-from ethos_hil.results.testing.quarantine import in_quarantine
 
 HOSTILE = (
     "=1+1|2 `a` ``b`` \\| \\` @team #7 <b>x</b> <!-- </testcase>]]>&amp; &lt; :+1: www.example.org a@example.org "
@@ -37,9 +37,7 @@ def record(name: str = "add", case: str = "same", profile: str = "U55_BI", **cha
     """A verified record of a suite's test."""
     test = f"suites/ops/test_a.py::test_{name}_{case}_{profile}"
     sample = Record(
-        Verdict.VERIFIED,
-        model=f"{name}_{case}",
-        npu="ethos-u55-128",
+        Verdict.VERIFIED, model=f"{name}_{case}", npu="ethos-u55-128",
         target=TargetInfo("virtual", "virtual", "corstone-300"),
         metrics=(
             Metric("npu_cycles", (1 << 24) + 1, "cycles", "modelled", ((1 << 24) + 1, (1 << 24) + 3)),
@@ -49,14 +47,10 @@ def record(name: str = "add", case: str = "same", profile: str = "U55_BI", **cha
         ),
         artifact=ArtifactInfo("ab" * 32, 4096, 1, (), scheme="a8w8", question="12" * 32,
                               delegates=(DelegateInfo(1, "34" * 32, "56" * 32, "78" * 32),)),
-        versions={"torch": "2.13.0", "ethos-u-vela": "5.1.0"},
-        executions=2,
-        memory_mode="Shared_Sram",
+        versions={"torch": "2.13.0", "ethos-u-vela": "5.1.0"}, executions=2, memory_mode="Shared_Sram",
         system_config="Ethos_U55_High_End_Embedded",
-        test=SuiteTest(test, name, case, profile, "suites/ops/test_a.py:13"),
-        created="2026-11-25T10:02:52+00:00",
-        inputs_sha256="de" * 32,
-        run=RunInfo("20261125T100247Z-c394cb", "f0" * 20),
+        test=SuiteTest(test, name, case, profile, "suites/ops/test_a.py:13"), created="2026-11-25T10:02:52+00:00",
+        inputs_sha256="de" * 32, run=RunInfo("20261125T100247Z-c394cb", "f0" * 20),
     )  # fmt: skip
     return dataclasses.replace(sample, **changes)
 
@@ -153,7 +147,7 @@ def runs() -> dict[str, tuple[RunResults, RunComparison | None]]:
     units = (
         Metric("a_b", 1, "c", "fvp"), Metric("a", 2, "b_c", "fvp"), Metric("verified", 3, "", "fvp"),
         Metric("records", 4, "", "fvp"), Metric("run", 5, "", "fvp"), Metric("a", 6, "", "fvp"),
-        Metric("a", 7, "", "vela"),
+        Metric("a", 7, "", "vela"), Metric("npu_cycles", 8, "cycles", "modelled"),
     )  # fmt: skip
     labels = ("test_a.py::TestB::test_add[a::b/c.py-[1]]", "::net", "suites/models/digits.py:digits",
               "/home/me/net.py:net", "package.module:net", "net.pte", ":net", "net.py:")  # fmt: skip

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 
 import pytest
 
+from ethos_hil.base.record import RunInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
-from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
+from ethos_hil.results.export.runs.run_exporter import PARTS, RUN_EXPORTERS, distinctions
 from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.testing.one_name import OTHERS, net
 
 NAMES = ("bench-csv", "bench-parquet", "junit", "openmetrics", "points-csv", "points-parquet", "summary")
 Write = Callable[..., bytes]
@@ -77,3 +80,28 @@ def test_a_run_is_written_as_it_was_recorded(what: str, name: str, recorded: Rec
     text = content if isinstance(content, str) else content.decode()
     if name != "openmetrics" or what in OF_NUMBERS:
         recorded.check(text.replace("<testcase", "\n<testcase"))
+
+
+# Names of records: each has its own, and nothing is in one that need not be.
+
+
+NAMED = {**OTHERS, "inputs": net(inputs_sha256="ef" * 32), "part": net(run=RunInfo("n", part="again (audit)"))}
+
+
+def test_records_of_one_test_are_told_apart_by_what_differs(recorded: Recorded) -> None:
+    """And one that is like another has its number."""
+    assert tuple(NAMED) == PARTS
+    lines = [f"{part}: {distinctions((net(), NAMED[part]), ())}" for part in PARTS]
+    recorded.check("\n".join([*lines, f"three alike: {distinctions([net()] * 3, ('npu',))}"]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_records_have_one_name_in_any_order(seed: int) -> None:
+    chance = random.Random(seed)
+    records = [chance.choice([net(), samples.record(), samples.record(name="sub"), *NAMED.values()]) for _ in range(40)]
+    names = [f"{record.label}{name}" for record, name in zip(records, distinctions(records, ("npu",)), strict=True)]
+    assert len(set(names)) == len(names)
+    order = chance.sample(range(40), 40)
+    moved = [records[at] for at in order]
+    again = [f"{record.label}{name}" for record, name in zip(moved, distinctions(moved, ("npu",)), strict=True)]
+    assert sorted(again) == sorted(names)

@@ -56,8 +56,7 @@ class Room:
 
 
 _GATE = tuple(
-    f"results/tests/test_{name}.py"
-    for name in ("gate", "account", "observation", "baseline", "comparison", "cause", "numbers", "pairing")
+    f"results/tests/test_{name}.py" for name in ("gate", "account", "observation", "baseline", "comparison", "numbers")
 )
 _REPAIRS = ("test_treatments.py", "test_mend.py")
 _ORACLE = ("test_bounds.py", "test_recorded_bounds.py", "test_reference.py", "test_kernels.py")
