@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.processes import processes_with, wait_until
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.harness.bench.bench import BenchPlan, is_settled
+from ethos_hil.harness.bench.bench import BenchPlan, PointsJob, is_settled
 from ethos_hil.harness.bench.points import BenchCase, BenchPoint, PointSettings, facts_of
 from ethos_hil.harness.campaign.place import RunPlace
 from ethos_hil.harness.campaign.recorded import final_answers
@@ -110,6 +111,9 @@ def test_what_failed_was_not_verified_or_lacked_a_tool_is_asked_again() -> None:
         failure = None if kind is None else Failure(kind, "why")
         row = replace(samples.point(verdict=verdict, failure=failure), **facts)
         assert is_settled(row) is settled, (verdict, kind)
+    error = EthosHilError("its process ended", kind=FailureKind.INTERNAL)
+    lost = PointsJob(wanted.planned).refuse(wanted.planned[0], error).record
+    assert (lost.kind, lost.bench, is_settled(lost)) == (FailureKind.INTERNAL, row.bench, False)
 
 
 def test_another_benchmark_is_refused_and_what_differs_is_said(
