@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.results.text.record import accuracy_text
 
 
@@ -180,17 +180,6 @@ def answered(module: torch.nn.Module, *example: torch.Tensor, on_cpu: bool = Fal
     return artifact, Reference(artifact).run(artifact.example_inputs).outputs
 
 
-class Of(torch.nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any], *layers: torch.nn.Module) -> None:
-        super().__init__()
-        self.function, self.layers = function, torch.nn.ModuleList(layers)
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*self.layers, *inputs)
-
-
 @functools.cache
 def floating() -> tuple[Artifact, tuple[np.ndarray, ...]]:
     """A program on the CPU."""
@@ -202,14 +191,14 @@ def floating() -> tuple[Artifact, tuple[np.ndarray, ...]]:
 def heads() -> tuple[Artifact, tuple[np.ndarray, ...]]:
     """A program with two outputs of one form."""
     torch.manual_seed(0)
-    layers = torch.nn.Linear(8, 24), torch.nn.Linear(8, 24)
-    return answered(Of(lambda one, two, x: (one(x), two(x)), *layers), torch.linspace(-1, 1, 8).reshape(1, 8))
+    two = keeping(lambda self, x: (self.a(x), self.b(x)), a=torch.nn.Linear(8, 24), b=torch.nn.Linear(8, 24))
+    return answered(two, torch.linspace(-1, 1, 8).reshape(1, 8))
 
 
 @functools.cache
 def narrowing() -> Artifact:
     """A program with an input of float32 and one of int64, which it makes int32 of."""
-    return answered(Of(lambda x, y: (x * 2, y > 0)), torch.tensor([[1.0, 2.0]]), torch.tensor([[1, 2]]))[0]
+    return answered(module_of(lambda x, y: (x * 2, y > 0)), torch.tensor([[1.0, 2.0]]), torch.tensor([[1, 2]]))[0]
 
 
 # Outputs in another order: found where chance cannot explain it, and nowhere else.
@@ -285,7 +274,7 @@ def test_an_order_is_told_where_nothing_else_explains_it(what: str) -> None:
 
 
 def test_an_integer_that_becomes_a_float_has_no_limits_to_fit() -> None:
-    artifact, _ = answered(Of(lambda x: x.to(torch.float32) * 2), torch.tensor([[1, 2]]), on_cpu=True)
+    artifact, _ = answered(module_of(lambda x: x.to(torch.float32) * 2), torch.tensor([[1, 2]]), on_cpu=True)
     casts = [call for call in artifact.plan.instructions if isinstance(call, KernelCall) and "_to_dim" in call.operator]
     assert {str(artifact.plan.tensor(call.args[-1]).dtype) for call in casts} == {"float32"}
     assert integers_that_do_not_fit(artifact, (np.array([[2**40, 1]], np.int64),)) == PyTorchFinding()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import ethos_hil
 from ethos_hil.base.errors import UsageError
@@ -28,23 +28,10 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 
 X = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
-
-
-class Sum(nn.Module):
-    """Adds up its inputs."""
-
-    n: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("n", torch.zeros(1, 4))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        self.n.add_(x)
-        return x + 1, self.n * 2
 
 
 def on_cpu(module: nn.Module) -> Artifact:
@@ -54,7 +41,8 @@ def on_cpu(module: nn.Module) -> Artifact:
 
 @functools.cache
 def summing() -> Artifact:
-    return on_cpu(Sum())
+    """Adds up its inputs."""
+    return on_cpu(keeping(lambda self, x: (x + 1, self.n.add_(x) * 2), n=torch.zeros(1, 4)))
 
 
 def answers(count: int) -> list[tuple[np.ndarray, ...]]:
