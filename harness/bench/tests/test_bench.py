@@ -24,30 +24,11 @@ from ethos_hil.harness.campaign.place import RunPlace
 from ethos_hil.harness.campaign.recorded import final_answers
 from ethos_hil.harness.testing.command import run_command
 from ethos_hil.harness.testing.refusals import refusal
+from ethos_hil.harness.testing.small_grid import LINEAR, RELU, RESIZE, grid
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import StoredRecord, read_run
 
-GRID = """
-schema_version = 1
-name = "small"
-npus = ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"]
-
-[[case]]
-name = "relu_1x64"
-steps = [{layer = "ReLU"}]
-inputs = [[1, 64]]
-tags = ["short"]
-
-[[case]]
-name = "linear_640_to_64"
-steps = [{layer = "Linear", args = [640, 64]}]
-inputs = [[1, 640]]
-
-[[case]]
-name = "resize_4x4x8"
-steps = [{layer = "Upsample", options = {scale_factor = 2}}]
-inputs = [[1, 8, 4, 4]]
-"""
+GRID = grid("ethos-u55-128", "ethos-u65-256", "ethos-u85-256", cases=RELU + LINEAR + RESIZE)
 
 
 def records(folder: Path) -> list[Record]:

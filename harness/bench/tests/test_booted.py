@@ -98,9 +98,6 @@ def test_a_file_that_is_gone_is_no_property_of_the_point(pool: BoardPool) -> Non
         assert not is_settled(record)
 
 
-# A point that is compiled and timed has the numbers of a profile, to the cycle: in total, and in every row.
-
-
 CONV = BenchCase(
     "conv_16x16x16",
     "conv",

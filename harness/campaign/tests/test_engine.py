@@ -215,9 +215,6 @@ def test_only_what_could_not_be_tried_is_tried_again_once_and_never_on_a_virtual
     assert not may_repeat(None, "board")
 
 
-# Shards: each piece of work is in one of them, the same on every machine.
-
-
 def test_each_piece_of_work_is_in_one_shard() -> None:
     shards = [Shard(number, 3) for number in (1, 2, 3)]
     takers = [[shard.number for shard in shards if shard.takes("conv", f"case{n}")] for n in range(300)]

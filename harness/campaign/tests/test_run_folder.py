@@ -206,9 +206,6 @@ def test_a_damaged_selection_of_a_night_that_is_resumed_is_named(tmp_path: Path)
     assert error.value.hint == "start another run: --fresh, or another --run-name"
 
 
-# What is not run again: what ended well, by whole records of the same part, made by what is installed now.
-
-
 PART = "suite 1: virtual"
 
 
@@ -289,9 +286,6 @@ def test_an_audit_is_over_when_its_session_has_said_how_it_ended(tmp_path: Path)
     SessionEnd(PART, 1, 0).write(folder)
     assert is_audited(folder, PART, ["a"])
     assert not is_audited(folder, PART, ["a", "b"])
-
-
-# The shards of a night, put together: what is missing, doubled, unfinished or different is named.
 
 
 @pytest.fixture

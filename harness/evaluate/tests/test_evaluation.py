@@ -286,9 +286,6 @@ def test_arguments_that_cannot_be(
     ], lowers=True)  # fmt: skip
 
 
-# Scores by hand, and labels that do not fit.
-
-
 INF, NAN = np.inf, np.nan
 SCORES = (np.array([[0.1, 0.9, 0.9, 0.3, 0.2, 0.05, -1.0]], np.float32),)
 
@@ -403,9 +400,6 @@ def test_a_tally_by_hand() -> None:
     assert dict(tally.confusion) == {(0, 0): 2, (0, 1): 1, (1, 1): 1}
     assert tally.sqnr(QUANTISED) == pytest.approx(10 * np.log10(4 / 2))
     assert tally.sqnr(DEVICE) == pytest.approx(0.0)
-
-
-# Every form of a data set is read item by item; what does not fit is named with its item.
 
 
 def numbers(data: Any, limit: int | None = None) -> list[int]:

@@ -20,26 +20,12 @@ from ethos_hil.harness.nightly.preparation import read_quarantine, today
 from ethos_hil.harness.nightly.tests.plans import night, night_in_lines, record, write
 from ethos_hil.harness.testing.command import check_session, run_command
 from ethos_hil.harness.testing.refusals import refusal
+from ethos_hil.harness.testing.small_grid import RELU, RESIZE, grid
 
 SUITE = '[[suite]]\npaths = ["test_plus.py"]\n'
 MODEL = '[[model]]\nmodel = "net.py:net"\n'
 SWEEP = '[[sweep]]\ngrid = "grid.toml"\n'
-GRID = """
-schema_version = 1
-npus = ["ethos-u55-128", "ethos-u85-256"]
-memory_modes = ["Sram_Only"]
-
-[[case]]
-name = "relu_64"
-steps = [{layer = "ReLU"}]
-inputs = [[1, 64]]
-tags = ["short"]
-
-[[case]]
-name = "resize_4x4x8"
-steps = [{layer = "Upsample", options = {scale_factor = 2}}]
-inputs = [[1, 8, 4, 4]]
-"""
+GRID = grid("ethos-u55-128", "ethos-u85-256", cases=RELU + RESIZE, more='memory_modes = ["Sram_Only"]\n')
 
 
 @pytest.fixture(autouse=True)
@@ -171,9 +157,9 @@ def test_refusals_are_not_red_and_lost_points_are(tmp_path: Path, recorded: Reco
         return replace(record(case, part, kind, npu=part.split()[2]), test=None, bench=BenchInfo("grid", case, "group"))
 
     records = (
-        point("relu_64", first.name, FailureKind.MISMATCH),
+        point("relu_1x64", first.name, FailureKind.MISMATCH),
         point("resize_4x4x8", first.name, FailureKind.DELEGATION),
-        point("relu_64", second.name),
+        point("relu_1x64", second.name),
     )
     results = replace(night(sweep), records=records)
     recorded.check(night_in_lines(account_of_night(sweep, results, Conducted(), (), today())))

@@ -18,6 +18,7 @@ from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
+from ethos_hil.harness.testing.small_grid import RELU, grid
 from ethos_hil.harness.testing.without import run_without
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements-merge.lock"
@@ -43,15 +44,7 @@ file = "quarantine.toml"
 [audit]
 one_in = 2
 """ + "".join(f'[[export]]\nto = "{to}"\nfile = "{to}.txt"\n' for to in EXPORTS)
-GRID = """
-schema_version = 1
-npus = ["ethos-u55-128"]
-memory_modes = ["Sram_Only"]
-[[case]]
-name = "relu_64"
-steps = [{layer = "ReLU"}]
-inputs = [[1, 64]]
-"""
+GRID = grid("ethos-u55-128", cases=RELU, more='memory_modes = ["Sram_Only"]\n')
 
 
 def absent() -> set[str]:

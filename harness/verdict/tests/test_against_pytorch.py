@@ -201,9 +201,6 @@ def narrowing() -> Artifact:
     return answered(module_of(lambda x, y: (x * 2, y > 0)), torch.tensor([[1.0, 2.0]]), torch.tensor([[1, 2]]))[0]
 
 
-# Outputs in another order: found where chance cannot explain it, and nowhere else.
-
-
 STEP = 0.05
 
 
@@ -284,9 +281,6 @@ def test_what_pytorch_says_decides_after_the_reference() -> None:
     unlike, difference = Failure(FailureKind.ACCURACY, "a"), Failure(FailureKind.MISMATCH, "m")
     assert decide(Evidence(unlike=unlike, compared=1)) == Decision(Verdict.FAILED, unlike)
     assert decide(Evidence(unlike=unlike, difference=difference, compared=1)) == Decision(Verdict.FAILED, difference)
-
-
-# Quantisation error against the float model: the numbers, and the report where there are none.
 
 
 INPUT = np.arange(4, dtype=np.float32)

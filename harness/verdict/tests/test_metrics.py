@@ -175,9 +175,6 @@ def test_cycles_that_are_not_those_that_were_counted_are_an_error(recorded: Reco
     recorded.check(answers)
 
 
-# All seconds of a run belong to a stage, and their sum is the wall time.
-
-
 def test_the_phases_sum_up_to_the_wall_time() -> None:
     began = time.monotonic()
     watch = Stopwatch("starting")

@@ -145,9 +145,6 @@ def test_a_quantised_state_is_verified_and_one_that_is_lost_is_seen(
     assert "repeat 2" in broken.failure.message
 
 
-# The text of a model that writes.
-
-
 def outcome(*numbers: list[int]) -> Outcome:
     return of_runs([(np.zeros(1, np.float32), np.array(values)) for values in numbers])
 

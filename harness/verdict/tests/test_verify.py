@@ -114,9 +114,6 @@ def test_of_two_comparisons_the_first_difference_counts() -> None:
     assert len(right.then(wrong).outputs) == right.then(wrong).compared == 2
 
 
-# What the user expects: integers for equality whatever the tolerance, floats within what the user says and no more.
-
-
 NAN, INF = math.nan, math.inf
 
 
