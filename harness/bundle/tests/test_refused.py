@@ -129,11 +129,6 @@ class Owner:
         return (open, (str(_OWNED), "w"))
 
 
-def _link(files: Files, facts: Facts) -> bytes:
-    whole = with_manifest(files, facts)
-    return zipped(whole, of="inputs.npz", external_attr=(stat.S_IFLNK | 0o777) << 16)
-
-
 def _special(kind: int) -> Damage:
     return lambda files, facts: zipped(with_manifest(files, facts), of="inputs.npz", external_attr=(kind | 0o644) << 16)
 
@@ -153,10 +148,6 @@ def _manifest(text: bytes) -> Damage:
 
 def _entry(field: int, value: int, form: str = "<I") -> Damage:
     return lambda files, facts: entry(zipped(with_manifest(files, facts)), "inputs.npz", field, value, form)
-
-
-def _zeros(files: Files, facts: Facts) -> bytes:
-    return zipped(with_manifest(files | {"zeros": bytes(128 << 20)}, facts))
 
 
 def _longer_than_declared(files: Files, facts: Facts) -> bytes:
@@ -181,7 +172,7 @@ CONTAINER: dict[str, Damage] = {
     "backslash": _named("..\\evil"),
     "the artifact's folder itself": _named("artifact/."),
     "a name that no disk takes": _named("artifact/" + "a" * 300),
-    "link": _link,
+    "link": _special(stat.S_IFLNK),
     "folder": _special(stat.S_IFDIR),
     "twice": _twice,
     "not in the manifest": lambda files, facts: zipped({**with_manifest(files, facts), "more.txt": b"x"}),
@@ -193,7 +184,7 @@ CONTAINER: dict[str, Damage] = {
     "encrypted": _entry(8, 1, "<H"),
     "method": _entry(10, 12, "<H"),
     "declares 4 GB": _entry(24, 0xFFFFFFF0),
-    "bomb": _zeros,
+    "bomb": lambda files, facts: zipped(with_manifest(files | {"zeros": bytes(128 << 20)}, facts)),
     "bomb that lies": _longer_than_declared,
     "many members": lambda files, facts: zipped(
         with_manifest(files | {f"m{index}": b"" for index in range(1000)}, facts)
@@ -206,14 +197,6 @@ CONTAINER: dict[str, Damage] = {
         files, {name: value for name, value in facts.items() if name != "question"}
     ),
 }
-
-
-def _operation(**changes: Any) -> Damage:
-    return edited("artifact/artifact.json", lambda doc: doc["methods"][0]["delegates"][0]["npu_ops"][0].update(changes))
-
-
-def _run(**changes: Any) -> Damage:
-    return edited("recording.json", lambda document: document["outcome"]["runs"][0].update(changes))
 
 
 def _foreign(files: Files, facts: Facts) -> bytes:
@@ -229,7 +212,10 @@ CONTENT: dict[str, Damage] = {
     "artifact's list of digests": lambda files, facts: pack(
         {**files, "artifact/SHA256SUMS": b"../../evil  x\n"}, facts
     ),
-    "a cycle count in words": _operation(vela_cycles="many"),
+    "a cycle count in words": edited(
+        "artifact/artifact.json",
+        lambda document: document["methods"][0]["delegates"][0]["npu_ops"][0].update(vela_cycles="many"),
+    ),
     "another NPU": asked(npu="ethos-u55-256"),
     "another method": asked(method="backward"),
     "repeated for ever": asked(repeat=10**12),
@@ -240,7 +226,9 @@ CONTENT: dict[str, Damage] = {
     "answer of another program": edited(
         "recording.json", lambda document: document["outcome"].update(program_hash="ab" * 32)
     ),
-    "answer of another question": _run(input_set=1),
+    "answer of another question": edited(
+        "recording.json", lambda document: document["outcome"]["runs"][0].update(input_set=1)
+    ),
     "a wall time without an end": edited(
         "recording.json", lambda document: document["outcome"]["seconds"].update(total=1e300)
     ),
