@@ -15,7 +15,6 @@ import pytest
 import torch
 from torch import nn
 
-from ethos_hil.base.console import console
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
@@ -32,7 +31,6 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.testing.function_module import keeping, module_of
-from ethos_hil.results.text.record import summary
 
 NPU = EthosU.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118
@@ -338,22 +336,6 @@ def test_a_diagnosis_that_fails_leaves_the_verdict_and_an_interruption_of_it_is_
     monkeypatch.setattr(diagnosis, "tensor_values", interrupted)
     with pytest.raises(KeyboardInterrupt):
         failed(five, board(0))
-
-
-def test_people_read_it_in_one_paragraph(five: Artifact) -> None:
-    broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
-    record = run_artifact(broken, VirtualTarget(str(NPU)), Question("broken")).record
-    assert record.divergence is not None
-    assert record.divergence.expected is not None
-    assert record.divergence.found == record.divergence.expected + 1
-    screen = console()
-    with screen.capture() as captured:
-        screen.print(summary(record))
-    text = " ".join(captured.get().split())
-    op = row(five, "c")
-    assert f"divergence {op.id} Conv2D (conv2d.default) of module c at {marked('c')} is the first operation" in text
-    assert f"tensor {op.tensor} INT8[1, 7, 7, 24]" in text
-    assert "first at index [0, 0, 0, 0]: expected" in text
 
 
 def test_a_verified_run_has_none(five: Artifact) -> None:
