@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,18 +29,16 @@ def models() -> list[TorchModel]:
     import torch
     from torch import nn
 
-    class Sorted(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head, self.tail = nn.Conv2d(8, 16, 3, padding=1), nn.Conv2d(16, 8, 1)
+    from ethos_hil.lowering.testing.function_module import keeping
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            values = torch.sort(self.head(x).relu().flatten(1), 1)[0].reshape(1, 16, 8, 8)
-            return nn.functional.gelu(self.tail(values))
+    def sort(self: Any, x: torch.Tensor) -> torch.Tensor:
+        values = torch.sort(self.head(x).relu().flatten(1), 1)[0].reshape(1, 16, 8, 8)
+        return nn.functional.gelu(self.tail(values))
 
     torch.manual_seed(0)
+    two = keeping(sort, head=nn.Conv2d(8, 16, 3, padding=1), tail=nn.Conv2d(16, 8, 1))
     return [
-        from_module(Sorted(), (torch.randn(1, 8, 8, 8),), label="sorted"),
+        from_module(two, (torch.randn(1, 8, 8, 8),), label="sorted"),
         from_module(nn.ConvTranspose2d(8, 8, 3, 2), (torch.randn(1, 8, 7, 7),), label="transposed"),
     ]
 

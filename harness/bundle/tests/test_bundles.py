@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import ANY
 
 import numpy as np
@@ -22,30 +20,11 @@ from ethos_hil.harness.bundle.make import choose
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun
 from ethos_hil.harness.testing.command import Ended, Run, assert_one_clear_line, check_errors, run_command
+from ethos_hil.harness.testing.without import run_without
 from ethos_hil.harness.virtual.tests.programs import DATA, load
 from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
-
-_WITHOUT_TORCH = """
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "torchao") or name.startswith("executorch."):
-            raise ImportError(f"{name} is absent here")
-
-sys.meta_path.insert(0, Absent())
-for name in ("torch", "executorch.exir", "torchao"):
-    try:
-        __import__(name)
-    except ImportError:
-        continue
-    sys.exit(f"{name} can be imported")
-sys.argv = ["ethos-hil", *sys.argv[1:]]
-from ethos_hil.harness.cli.main import main
-main()
-"""
 
 
 def record_of(run: Path) -> Record:
@@ -75,14 +54,9 @@ def test_a_failure_shows_again_elsewhere(failed: FailedRun, tmp_path: Path) -> N
 
 def test_a_replay_needs_neither_torch_nor_executorch_nor_a_target(failed: FailedRun, tmp_path: Path) -> None:
     (tmp_path / "sent.zip").write_bytes(failed.data)
-    result = subprocess.run(
-        [sys.executable, "-P", "-c", _WITHOUT_TORCH, "run", "sent.zip", "--replay", "--json", "r.json"],
-        cwd=tmp_path,
-        env={**os.environ, "ETHOS_HIL_QEMU": "/absent", "ETHOS_HIL_FIRMWARE": "/absent"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    environment = {"ETHOS_HIL_QEMU": "/absent", "ETHOS_HIL_FIRMWARE": "/absent"}
+    absent, words = ("torch", "torchao", "executorch.*"), ("run", "sent.zip", "--replay", "--json", "r.json")
+    result = run_without(absent, *words, cwd=tmp_path, environment=environment)
     assert result.returncode == 1, result.stderr
     record = json.loads((tmp_path / "r.json").read_text())
     assert shown(record) == shown(json.loads(failed.files["record.json"]))
@@ -149,19 +123,22 @@ def test_only_a_bundle_is_replayed_and_only_a_run_is_bundled(ethos_hil: Run, rec
 
 
 @pytest.fixture
-def foreign(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program of which no cache knows the model: other tests may have lowered the same."""
+def foreign(here: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[np.ndarray], np.ndarray]:
+    """A program of which no cache knows the model, as other tests may have lowered it: its inputs, and its answer."""
     shutil.copy(DATA / "add.pte", here / "add.pte")
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(here / "empty"))
-
-
-@pytest.mark.usefixtures("foreign")
-def test_a_verified_program_with_the_users_data(ethos_hil: Run, here: Path) -> None:
-    """Several input sets and executions, and outputs that the user says are right; all of them are in the bundle."""
     recorded = load("add")
-    inputs = [np.frombuffer(data, np.float32).reshape(recorded.outputs[0].shape) for data in recorded.inputs]
+    (answer,) = recorded.outputs
+    return [np.frombuffer(data, np.float32).reshape(answer.shape) for data in recorded.inputs], answer
+
+
+def test_a_verified_program_with_the_users_data(
+    ethos_hil: Run, here: Path, foreign: tuple[list[np.ndarray], np.ndarray]
+) -> None:
+    """Several input sets and executions, and outputs that the user says are right; all of them are in the bundle."""
+    inputs, answer = foreign
     np.savez(here / "x.npz", *(np.stack([array, array]) for array in inputs))
-    np.savez(here / "y.npz", np.stack([recorded.outputs[0], recorded.outputs[0]]))
+    np.savez(here / "y.npz", np.stack([answer, answer]))
     arguments = ("run", "add.pte", "--inputs", "x.npz", "--expected", "y.npz", "--repeat", "3", "--runs", "runs")
     assert ethos_hil(*arguments).status == 0
     (run,) = (here / "runs").iterdir()
@@ -171,8 +148,8 @@ def test_a_verified_program_with_the_users_data(ethos_hil: Run, here: Path) -> N
     for name in ("add.pte", "x.npz", "y.npz"):
         (here / name).unlink()
     for options in ((), ("--replay",)):
-        answer = ethos_hil("run", "failure.zip", "--json", "r.json", "--runs", "other", *options)
-        assert answer.status == 0, answer.err
+        again = ethos_hil("run", "failure.zip", "--json", "r.json", "--runs", "other", *options)
+        assert again.status == 0, again.err
         record = json.loads((here / "r.json").read_text())
         assert (record["verdict"], record["executions"]) == ("verified", 6)
         assert "it ended as the run in failure.zip" in record["notes"]
@@ -180,12 +157,12 @@ def test_a_verified_program_with_the_users_data(ethos_hil: Run, here: Path) -> N
     assert not (here / "b.zip").exists()
 
 
-@pytest.mark.usefixtures("foreign")
-def test_inputs_and_expected_outputs_that_are_gone(ethos_hil: Run, here: Path) -> None:
-    recorded = load("add")
-    arrays = [np.frombuffer(data, np.float32).reshape(recorded.outputs[0].shape) for data in recorded.inputs]
+def test_inputs_and_expected_outputs_that_are_gone(
+    ethos_hil: Run, here: Path, foreign: tuple[list[np.ndarray], np.ndarray]
+) -> None:
+    arrays, answer = foreign
     np.savez(here / "x.npz", *arrays)
-    np.savez(here / "y.npz", recorded.outputs[0])
+    np.savez(here / "y.npz", answer)
     assert ethos_hil("run", "add.pte", "--inputs", "x.npz", "--expected", "y.npz", "--json", "r.json").status == 0
     for name in ("x.npz", "y.npz"):
         (here / name).rename(here / f"moved-{name}")
@@ -233,18 +210,19 @@ def night(failed: FailedRun, here: Path) -> Path:
     """A run folder with records of several tests."""
     folder = RunFolder(here / "runs", name="night")
     record = record_of(failed.folder)
-    for name, verdict in (("test_a", Verdict.FAILED), ("test_b", Verdict.VERIFIED), ("test_b_wide", Verdict.FAILED)):
-        test = SuiteTest(f"suites/t.py::{name}", "a", "b", "U55_BI", "suites/t.py:1")
-        failure = record.failure if verdict is Verdict.FAILED else None
-        folder.append(replace(record, test=test, verdict=verdict, failure=failure))
-    for name, changes in {
+    assert record.artifact is not None
+    changes: dict[str, dict[str, Any]] = {
+        "test_a": {},
+        "test_b": {"verdict": Verdict.VERIFIED, "failure": None},
+        "test_b_wide": {},
         "test_host": {"target": TargetInfo("tosa_reference_model", "host", ""), "npu": ""},
         "test_own_elf": {"runner": RunnerInfo("my.elf", "ab")},
         "test_none": {"artifact": None, "failure": Failure(FailureKind.COMPILE, "no")},
-        "test_gone": {"artifact": replace(record.artifact, sha256="ab" * 32)},  # type: ignore[type-var]
-    }.items():
+        "test_gone": {"artifact": replace(record.artifact, sha256="ab" * 32)},
+    }
+    for name, changed in changes.items():
         test = SuiteTest(f"suites/t.py::{name}", "a", "b", "U55_BI", "suites/t.py:1")
-        folder.append(replace(record, test=test, **changes))  # type: ignore[arg-type]
+        folder.append(replace(record, test=test, **changed))
     return folder.path
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
+import io
 import json
 import os
 import random
+import re
 import stat
+import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +20,104 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import EthosHilError, UsageError
-from ethos_hil.harness.bundle.archive import MANIFEST, pack
+from ethos_hil.base.question import GROUPS
+from ethos_hil.base.testing.recorded import Recorded, plain
+from ethos_hil.harness.bundle.archive import KIND, MANIFEST, SCHEMA_VERSION, pack
 from ethos_hil.harness.bundle.run_bundle import RunBundle, replay
-from ethos_hil.harness.bundle.tests.conftest import FailedRun
-from ethos_hil.harness.bundle.tests.damage import (
-    Facts,
-    Files,
-    asked,
-    edited,
-    entry,
-    npz,
-    replaced,
-    signed,
-    with_manifest,
-    zipped,
-)
+from ethos_hil.harness.bundle.tests.conftest import ROOT, FailedRun
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line
 
+Files = dict[str, bytes]
+Facts = dict[str, Any]
 Damage = Callable[[Files, Facts], bytes]
+REGULAR = stat.S_IFREG | 0o644
+
+
+def zipped(files: Mapping[str, bytes], **details: Any) -> bytes:
+    """Return a zip archive of files as they are; `details` change the entry of the one called `of`."""
+    buffer = io.BytesIO()
+    of = details.pop("of", "")
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr, info.compress_type = REGULAR << 16, zipfile.ZIP_DEFLATED
+            for field, value in details.items() if name == of else ():
+                setattr(info, field, value)
+            archive.writestr(info, data)
+    return buffer.getvalue()
+
+
+def with_manifest(files: Files, facts: Facts, **changes: Any) -> Files:
+    """Return a bundle's members with their manifest, and with what is changed in it."""
+    listed = {name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for name, data in files.items()}
+    document = {"kind": KIND, "schema_version": SCHEMA_VERSION, **facts, "members": listed} | changes
+    return {**files, MANIFEST: json.dumps(document).encode()}
+
+
+def signed(files: Files, facts: Facts) -> bytes:
+    """Return a bundle whose digests are all right, whatever is in it."""
+    members = {name: data for name, data in files.items() if name.startswith("artifact/") and not name.endswith("SUMS")}
+    sums = "".join(
+        f"{hashlib.sha256(data).hexdigest()}  {name.removeprefix('artifact/')}\n"
+        for name, data in sorted(members.items())
+    )
+    program = hashlib.sha256(files["artifact/model.pte"]).hexdigest()
+    return pack(files | {"artifact/SHA256SUMS": sums.encode()}, facts | {"program_sha256": program})
+
+
+def edited(name: str, change: Callable[[Any], object]) -> Damage:
+    """Return a damage: the JSON in a member is changed, and its digests are made right."""
+
+    def damage(files: Files, facts: Facts) -> bytes:
+        document = json.loads(files[name])
+        change(document)
+        return signed(files | {name: json.dumps(document).encode()}, facts)
+
+    return damage
+
+
+def replaced(name: str, data: bytes) -> Damage:
+    """Return a damage: a member has another content, and its digests are made right."""
+    return lambda files, facts: signed(files | {name: data}, facts)
+
+
+def asked(**changes: Any) -> Damage:
+    """Return a damage: what was asked is something else."""
+
+    def damage(files: Files, facts: Facts) -> bytes:
+        question = copy.deepcopy(facts["question"])
+        for name, value in changes.items():
+            group = next((group for group, names in GROUPS.items() if name in names), "judge")
+            question[group][name] = value
+        return signed(files, facts | {"question": question})
+
+    return damage
+
+
+def npz(**arrays: Any) -> bytes:
+    """Return an .npz, with pickles where there are objects in it."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def entry(data: bytes, name: str, field: int, value: int, form: str = "<I") -> bytes:
+    """Return an archive with another number in the entry of a member, both in the list and before its data.
+
+    Args:
+        data: the archive.
+        name: of the member.
+        field: offset in an entry of the list (APPNOTE.TXT 4.3.12); before the data it is two bytes earlier.
+        value, form: the number.
+    """
+    changed = bytearray(data)
+    for signature, header, shift in ((b"PK\1\2", 46, 0), (b"PK\3\4", 30, -2)):
+        at = -1
+        while (at := changed.find(signature, at + 1)) >= 0:
+            if changed[at + header : at + header + len(name)] == name.encode():
+                struct.pack_into(form, changed, at + field + shift, value)
+    return bytes(changed)
+
 
 _OWNED = Path("owned")
 
@@ -42,11 +127,6 @@ class Owner:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (open, (str(_OWNED), "w"))
-
-
-def _link(files: Files, facts: Facts) -> bytes:
-    whole = with_manifest(files, facts)
-    return zipped(whole, of="inputs.npz", external_attr=(stat.S_IFLNK | 0o777) << 16)
 
 
 def _special(kind: int) -> Damage:
@@ -70,10 +150,6 @@ def _entry(field: int, value: int, form: str = "<I") -> Damage:
     return lambda files, facts: entry(zipped(with_manifest(files, facts)), "inputs.npz", field, value, form)
 
 
-def _zeros(files: Files, facts: Facts) -> bytes:
-    return zipped(with_manifest(files | {"zeros": bytes(128 << 20)}, facts))
-
-
 def _longer_than_declared(files: Files, facts: Facts) -> bytes:
     """Return an archive in which a member unpacks to more than it declares, and the manifest agrees with the lie."""
     whole = with_manifest(files | {"bomb": bytes(16)}, facts)
@@ -85,63 +161,42 @@ def _zip64(files: Files, facts: Facts) -> bytes:
     return data[:-22] + b"PK\6\7" + bytes(16) + data[-22:]
 
 
-CONTAINER: dict[str, tuple[Damage, str]] = {
-    "cut by a byte": (lambda files, facts: pack(files, facts)[:-1], "cut short"),
-    "cut in the list": (lambda files, facts: pack(files, facts)[:-300], "cut short"),
-    "a byte more": (lambda files, facts: pack(files, facts) + b"\0", "cut short, or something was added"),
-    "no zip": (lambda files, facts: b"%PDF-1.7 " * 10, "not a zip archive"),
-    "zip64": (_zip64, "of another form"),
-    "no bundle": (lambda files, facts: zipped({"a.txt": b"text"}), "has no manifest.json"),
-    "traversal": (_named("../evil"), "'../evil'"),
-    "backslash": (_named("..\\evil"), "evil"),
-    "the artifact's folder itself": (_named("artifact/."), "in a folder of its own"),
-    "a name that no disk takes": (_named("artifact/" + "a" * 300), "File name too long"),
-    "link": (_link, "inputs.npz is a link"),
-    "folder": (_special(stat.S_IFDIR), "inputs.npz is a folder"),
-    "twice": (_twice, "two members are called 'inputs.npz'"),
-    "not in the manifest": (
-        lambda files, facts: zipped({**with_manifest(files, facts), "more.txt": b"x"}),
-        "more.txt is not in its manifest",
+CONTAINER: dict[str, Damage] = {
+    "cut by a byte": lambda files, facts: pack(files, facts)[:-1],
+    "cut in the list": lambda files, facts: pack(files, facts)[:-300],
+    "a byte more": lambda files, facts: pack(files, facts) + b"\0",
+    "no zip": lambda files, facts: b"%PDF-1.7 " * 10,
+    "zip64": _zip64,
+    "no bundle": lambda files, facts: zipped({"a.txt": b"text"}),
+    "traversal": _named("../evil"),
+    "backslash": _named("..\\evil"),
+    "the artifact's folder itself": _named("artifact/."),
+    "a name that no disk takes": _named("artifact/" + "a" * 300),
+    "link": _special(stat.S_IFLNK),
+    "folder": _special(stat.S_IFDIR),
+    "twice": _twice,
+    "not in the manifest": lambda files, facts: zipped({**with_manifest(files, facts), "more.txt": b"x"}),
+    "not in the archive": lambda files, facts: _named("more.txt")(files, facts).replace(b"more.txt", b"less.txt"),
+    "content": lambda files, facts: zipped(
+        with_manifest(files, facts) | {"record.json": files["record.json"][:-1] + b" "}
     ),
-    "not in the archive": (
-        lambda files, facts: zipped(with_manifest({**files, "more.txt": b"x"}, facts) | {"inputs.npz": b""})
-        .replace(b"more.txt", b"less.txt"),
-        "less.txt is not in its manifest",
+    "CRC": _entry(16, 7),
+    "encrypted": _entry(8, 1, "<H"),
+    "method": _entry(10, 12, "<H"),
+    "declares 4 GB": _entry(24, 0xFFFFFFF0),
+    "bomb": lambda files, facts: zipped(with_manifest(files | {"zeros": bytes(128 << 20)}, facts)),
+    "bomb that lies": _longer_than_declared,
+    "many members": lambda files, facts: zipped(
+        with_manifest(files | {f"m{index}": b"" for index in range(1000)}, facts)
     ),
-    "content": (
-        lambda files, facts: zipped(with_manifest(files, facts) | {"record.json": files["record.json"][:-1] + b" "}),
-        "record.json has the SHA-256",
+    "manifest of something else": _manifest(b'{"kind": "wheel"}'),
+    "manifest of a later release": lambda files, facts: zipped(with_manifest(files, facts, schema_version=4)),
+    "manifest is nested": _manifest(b"[" * 200_000),
+    "manifest is giant": _manifest(b" " * (2 << 20)),
+    "manifest without a question": lambda files, facts: pack(
+        files, {name: value for name, value in facts.items() if name != "question"}
     ),
-    "CRC": (_entry(16, 7), "inputs.npz is damaged"),
-    "encrypted": (_entry(8, 1, "<H"), "inputs.npz is encrypted"),
-    "method": (_entry(10, 12, "<H"), "compressed by method 12"),
-    "declares 4 GB": (_entry(24, 0xFFFFFFF0), "unpacks to"),
-    "bomb": (_zeros, "unpacks to"),
-    "bomb that lies": (_longer_than_declared, "bomb"),
-    "many members": (
-        lambda files, facts: zipped(with_manifest(files | {f"m{index}": b"" for index in range(1000)}, facts)),
-        "members, listed in",
-    ),
-    "manifest of something else": (_manifest(b'{"kind": "wheel"}'), "'wheel'"),
-    "manifest of a later release": (
-        lambda files, facts: zipped(with_manifest(files, facts, schema_version=4)),
-        "schema version 4, this program reads 3",
-    ),
-    "manifest is nested": (_manifest(b"[" * 200_000), "nested too deeply"),
-    "manifest is giant": (_manifest(b" " * (2 << 20)), "at most 1,048,576 are read"),
-    "manifest without a question": (
-        lambda files, facts: pack(files, {name: value for name, value in facts.items() if name != "question"}),
-        "question",
-    ),
-}  # fmt: skip
-
-
-def _operation(**changes: Any) -> Damage:
-    return edited("artifact/artifact.json", lambda doc: doc["methods"][0]["delegates"][0]["npu_ops"][0].update(changes))
-
-
-def _run(**changes: Any) -> Damage:
-    return edited("recording.json", lambda document: document["outcome"]["runs"][0].update(changes))
+}
 
 
 def _foreign(files: Files, facts: Facts) -> bytes:
@@ -149,45 +204,47 @@ def _foreign(files: Files, facts: Facts) -> bytes:
     return signed(files | {"artifact/model.pte": program}, facts)
 
 
-CONTENT: dict[str, tuple[Damage, str]] = {
-    "program cut": (replaced("artifact/model.pte", b"x" * 40), "not a usable ExecuTorch program"),
-    "program for another backend": (_foreign, "EthosXBackend"),
-    "another delegate beside the program": (replaced("artifact/delegate-0.vela", b"vela"), "not those in it"),
-    "TOSA damaged": (replaced("artifact/delegate-0.tosa", bytes(range(64))), "TOSA"),
-    "artifact's list of digests": (
-        lambda files, facts: pack({**files, "artifact/SHA256SUMS": b"../../evil  x\n"}, facts),
-        "not a complete artifact",
+CONTENT: dict[str, Damage] = {
+    "program cut": replaced("artifact/model.pte", b"x" * 40),
+    "program for another backend": _foreign,
+    "another delegate beside the program": replaced("artifact/delegate-0.vela", b"vela"),
+    "TOSA damaged": replaced("artifact/delegate-0.tosa", bytes(range(64))),
+    "artifact's list of digests": lambda files, facts: pack(
+        {**files, "artifact/SHA256SUMS": b"../../evil  x\n"}, facts
     ),
-    "a cycle count in words": (_operation(vela_cycles="many"), "vela_cycles: 'many' is not int"),
-    "another NPU": (asked(npu="ethos-u55-256"), "the program is for ethos-u55-128"),
-    "another method": (asked(method="backward"), "no method 'backward'"),
-    "repeated for ever": (asked(repeat=10**12), "each 1000000000000 times"),
-    "inputs of another shape": (replaced("inputs.npz", npz(a=np.zeros(3, np.float32))), "inputs.npz has float32[3]"),
-    "inputs with objects": (replaced("inputs.npz", npz(a=np.array([Owner()], object))), "holds objects"),
-    "answers with objects": (replaced("recording.npz", npz(run0=np.array([Owner()], object))), "holds objects"),
-    "record of something else": (replaced("record.json", b'{"schema_version": 9}'), "schema version 9"),
-    "answer of another program": (
-        edited("recording.json", lambda document: document["outcome"].update(program_hash="ab" * 32)), "another program"
+    "a cycle count in words": edited(
+        "artifact/artifact.json",
+        lambda document: document["methods"][0]["delegates"][0]["npu_ops"][0].update(vela_cycles="many"),
     ),
-    "answer of another question": (_run(input_set=1), "not of 1 input sets"),
-    "a wall time without an end": (
-        edited("recording.json", lambda document: document["outcome"]["seconds"].update(total=1e300)), "seconds"
+    "another NPU": asked(npu="ethos-u55-256"),
+    "another method": asked(method="backward"),
+    "repeated for ever": asked(repeat=10**12),
+    "inputs of another shape": replaced("inputs.npz", npz(a=np.zeros(3, np.float32))),
+    "inputs with objects": replaced("inputs.npz", npz(a=np.array([Owner()], object))),
+    "answers with objects": replaced("recording.npz", npz(run0=np.array([Owner()], object))),
+    "record of something else": replaced("record.json", b'{"schema_version": 9}'),
+    "answer of another program": edited(
+        "recording.json", lambda document: document["outcome"].update(program_hash="ab" * 32)
     ),
-}  # fmt: skip
+    "answer of another question": edited(
+        "recording.json", lambda document: document["outcome"]["runs"][0].update(input_set=1)
+    ),
+    "a wall time without an end": edited(
+        "recording.json", lambda document: document["outcome"]["seconds"].update(total=1e300)
+    ),
+}
 
 
-@pytest.fixture(params=[*CONTAINER, *CONTENT])
-def damaged(request: pytest.FixtureRequest, failed: FailedRun) -> tuple[bytes, str]:
-    damage, word = (CONTAINER | CONTENT)[request.param]
-    files = dict(failed.files)
-    return damage(files, dict(failed.facts)), word
-
-
-def test_a_damaged_bundle_is_refused_by_name(damaged: tuple[bytes, str], ethos_hil: Run, here: Path) -> None:
-    data, word = damaged
-    (here / "sent.zip").write_bytes(data)
+@pytest.mark.parametrize("what", [*CONTAINER, *CONTENT])
+def test_a_damaged_bundle_is_refused_by_name(
+    failed: FailedRun, ethos_hil: Run, here: Path, what: str, recorded: Recorded
+) -> None:
+    (here / "sent.zip").write_bytes((CONTAINER | CONTENT)[what](dict(failed.files), dict(failed.facts)))
     before = sorted(here.parent.rglob("*"))
-    assert_one_clear_line(ethos_hil("run", "sent.zip"), 2, "sent.zip is refused", word)
+    ended = ethos_hil("run", "sent.zip")
+    assert ended.status == 2
+    assert "sent.zip is refused" in ended.error
+    recorded.check(plain(re.sub(r"\d[\d,]*(?= bytes)|(?<=unpacks to )[\d,]+", "[some]", ended.error), [ROOT]))
     assert sorted(here.parent.rglob("*")) == before
     assert not _OWNED.exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -9,20 +10,25 @@ import sys
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.record import RunInfo
+from ethos_hil.base.judge import is_settled
+from ethos_hil.base.record import Record, RunInfo
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
-from ethos_hil.harness.campaign.engine import may_repeat, read_more
+from ethos_hil.harness.campaign.engine import ASKED_AGAIN, CampaignCrew, may_repeat, read_more
 from ethos_hil.harness.campaign.place import CampaignAnswers, OpenRun, RunPlace
 from ethos_hil.harness.campaign.planned import Planned, share_of
 from ethos_hil.harness.campaign.recorded import planned_of, records_of
 from ethos_hil.harness.campaign.run_folder import BENCH, EVALUATE, NIGHTLY, STATE, read_state
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.campaign.tests.cheap import CREW, HERE, KILLING, answer_to, ask, plan_of, subject_of
+from ethos_hil.harness.campaign.tests.cheap import CREW, HERE, KILLING, answer_to, ask, jobs_of, plan_of, subject_of
+from ethos_hil.harness.terminal.progress import Silent
+from ethos_hil.harness.testing.refusals import refusal
 from ethos_hil.results.gate.account import take_account
 from ethos_hil.results.run_results import read_results
 from ethos_hil.results.store import RunFolder
@@ -158,21 +164,42 @@ def test_a_question_that_kills_its_process_takes_no_other_with_it(tmp_path: Path
     verdicts = {record.name: record.verdict for record in records_of(tmp_path / "one")}
     assert {name for name, verdict in verdicts.items() if verdict is Verdict.VERIFIED} == {"a", "b", "d"}
     assert len(verdicts) == len(plan)
-    why = next(record.why for record in records_of(tmp_path / "one") if record.name == "c")
-    assert "its process ended with signal 9 before there was an answer" in why
+    lost = [record for record in records_of(tmp_path / "one") if record.verdict is not Verdict.VERIFIED]
+    assert {record.kind for record in lost} == {FailureKind.INTERNAL}
+    assert all("its process ended with signal 9 before there was an answer" in record.why for record in lost)
+
+    # It is asked again when the campaign is resumed; the record before is kept beside. A night keeps both.
+    ask(plan, tmp_path, "one", resume=True)
+    assert len(list(records_of(tmp_path / "one"))) == len(plan)
+    aside = (tmp_path / "one" / ASKED_AGAIN).read_text().splitlines()
+    assert [Record.from_json(json.loads(line)) for line in aside] == lost
+    crew = CampaignCrew(RunFolder(tmp_path, name="one"), 1, Silent(), replaces=False)
+    crew.ask(plan, jobs_of, is_settled, "Asking")
+    assert len(list(records_of(tmp_path / "one"))) == len(plan) + 3, "the last one has been answered meanwhile"
 
 
-def test_a_resumed_campaign_is_of_the_same_subject(tmp_path: Path) -> None:
+def test_what_cannot_be_started_or_resumed_is_said(tmp_path: Path, recorded: Recorded) -> None:
     plan = plan_of("a")
-    with RunPlace(tmp_path, "one").opened(subject_of(plan)):
-        refuse_to_resume(tmp_path, plan, None, "another bench writes")
-    refuse_to_resume(tmp_path, plan_of("b"), None, "is the benchmark of another plan")
-    refuse_to_resume(tmp_path, plan, Shard(1, 2), "is shard 1/1, and not 1/2")
 
+    def ask_as(name: str, asked: tuple[Planned, ...] = plan, shard: Shard | None = None, *, new: bool = False) -> None:
+        with RunPlace(tmp_path, name, not new, shard).opened(subject_of(asked, shard)):
+            pass
 
-def refuse_to_resume(root: Path, plan: tuple[Planned, ...], shard: Shard | None, message: str) -> None:
-    with pytest.raises(UsageError, match=message), RunPlace(root, "one", True, shard).opened(subject_of(plan, shard)):
-        pass
+    ask_as("one", new=True)
+    ask_as("one")
+    with RunPlace(tmp_path, "one", resume=True).opened(subject_of(plan)):
+        answers = [refusal(ask_as, "one")]
+    answers += [refusal(ask_as, "one", plan_of("b")), refusal(ask_as, "one", plan, Shard(1, 2))]
+    answers += [refusal(partial(ask_as, new=True), name) for name in ("one", "../one")]
+    RunFolder(tmp_path, name="old")
+    (tmp_path / "old/bench.json").write_text('{"schema_version": 1, "grid": "models"}')
+    answers += [refusal(ask_as, name) for name in ("two", "old")]
+    path = tmp_path / "one" / STATE
+    state = json.loads(path.read_text())
+    for text in (json.dumps({**state, "made_with": {"tool": "2"}}), "{}"):
+        path.write_text(text)
+        answers.append(refusal(ask_as, "one"))
+    recorded.check("\n".join(answers).replace(str(tmp_path), "[folder]"))
 
 
 def test_only_what_could_not_be_tried_is_tried_again_once_and_never_on_a_virtual_board() -> None:
@@ -188,9 +215,6 @@ def test_only_what_could_not_be_tried_is_tried_again_once_and_never_on_a_virtual
     assert not may_repeat(None, "board")
 
 
-# Shards: each piece of work is in one of them, the same on every machine.
-
-
 def test_each_piece_of_work_is_in_one_shard() -> None:
     shards = [Shard(number, 3) for number in (1, 2, 3)]
     takers = [[shard.number for shard in shards if shard.takes("conv", f"case{n}")] for n in range(300)]
@@ -199,7 +223,7 @@ def test_each_piece_of_work_is_in_one_shard() -> None:
     assert min(sizes) > 70
 
 
-@pytest.mark.parametrize("text", ["3/2", "0/2", "1", "1/0", "a/b", "1/2/3", "-1/2", ""])
-def test_what_is_no_shard_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a shard"):
-        Shard.parse(text)
+def test_what_is_no_shard_is_refused() -> None:
+    for text in ("3/2", "0/2", "1", "1/0", "a/b", "1/2/3", "-1/2", ""):
+        with pytest.raises(UsageError, match="is not a shard"):
+            Shard.parse(text)

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -18,6 +18,7 @@ from ethos_hil.base.file_lock import wait_for_writers
 from ethos_hil.harness.campaign.recorded import planned_of, records_of
 from ethos_hil.harness.campaign.run_folder import STATE, read_state
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
+from ethos_hil.harness.testing.small_grid import LINEAR, RELU, grid
 
 pytestmark = [pytest.mark.proof, pytest.mark.slow, pytest.mark.timeout(1200)]
 FILES = {
@@ -32,19 +33,7 @@ def data():
     generator = torch.Generator().manual_seed(1)
     return [(torch.randn(16, generator=generator), number % 8) for number in range(200)]
 """,
-    "grid.toml": """
-schema_version = 1
-npus = ["ethos-u55-128", "ethos-u85-256"]
-[[case]]
-name = "relu_1x64"
-steps = [{layer = "ReLU"}]
-inputs = [[1, 64]]
-tags = ["short"]
-[[case]]
-name = "linear_64_to_8"
-steps = [{layer = "Linear", args = [64, 8]}]
-inputs = [[1, 64]]
-""",
+    "grid.toml": grid("ethos-u55-128", "ethos-u85-256", cases=RELU + LINEAR),
     "nightly.toml": """
 schema_version = 1
 [run]
@@ -59,15 +48,9 @@ grid = "grid.toml"
 }
 
 
-@dataclass(frozen=True)
-class Source:
-    """A command that asks many questions.
-
-    Attributes:
-        words: its words and arguments.
-        lost: what it says of an answer that is lost.
-        status: its exit status then.
-        by_name: whether its user names the run folder.
+class Source(NamedTuple):
+    """A command that asks many questions: its words and arguments, what it says of an answer that is lost, its exit
+    status then, and whether its user names the run folder.
     """
 
     words: tuple[str, ...]

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import resource
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +39,8 @@ from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import git, record, write, write_shard
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.terminal.progress import Silent
+from ethos_hil.harness.testing.command import full_disk
+from ethos_hil.harness.testing.refusals import refusal
 from ethos_hil.harness.verdict.tool_state import difference, firmware_id, lowering_id
 from ethos_hil.results.selection import Selection, SessionEnd
 from ethos_hil.results.store import RunFolder
@@ -74,31 +72,22 @@ def test_what_was_interrupted_is_resumed_and_what_is_finished_is_not(tmp_path: P
     assert len(nights(tmp_path)) == 3
 
 
-def test_a_night_of_another_plan_shard_or_tool_is_not_gone_on_with(tmp_path: Path) -> None:
+OTHERS: dict[str, dict[str, Any]] = {
+    "plan": {"plan": "q"},
+    "tools": {"tools": {"torch version": "2.14.0", "commit": "a"}},
+    "shard": {"shard": "1/2"},
+}
+
+
+def test_a_night_of_another_plan_shard_or_tool_is_not_gone_on_with(tmp_path: Path, recorded: Recorded) -> None:
     with night(tmp_path) as first:
         pass
-    for other in ({"plan": "q"}, {"shard": "1/2"}, {"tools": {**TOOLS, "torch version": "2.14.0"}}):
-        with night(tmp_path / "x", **other) as run:
+    lines = [refusal(night(tmp_path, Start.RESUME, **other).__enter__, folder=tmp_path) for other in OTHERS.values()]
+    recorded.check("\n".join(lines).replace(first.name, "[night]"))
+    assert nights(tmp_path) == [first.folder]
+    for other in OTHERS.values():
+        with night(tmp_path, **other) as run:
             assert not run.resumed
-    with night(tmp_path, plan="q") as second:
-        assert second.name != first.name
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"plan": "q"}, {"tools": {"torch version": "2.14.0", "commit": "a"}}, {"shard": "1/2"}],
-    ids=["plan", "tools", "shard"],
-)
-def test_to_resume_another_one_is_refused_with_a_hint(
-    tmp_path: Path, other: dict[str, object], recorded: Recorded
-) -> None:
-    with night(tmp_path) as first:
-        pass
-    with pytest.raises(UsageError) as error, night(tmp_path, Start.RESUME, **other):  # type: ignore[arg-type]
-        pass
-    text = f"{error.value.message} ({error.value.hint})"
-    recorded.check(text.replace(str(tmp_path), "[folder]").replace(first.name, "[night]"))
-    assert len(nights(tmp_path)) == 1
 
 
 def test_two_nightlies_never_write_one_run_folder(tmp_path: Path) -> None:
@@ -118,18 +107,6 @@ def test_who_resumes_waits_for_the_last_writer_of_the_night_that_was_killed(tmp_
         assert again.resumed
 
 
-def test_a_writer_that_is_killed_holds_nothing(tmp_path: Path) -> None:
-    script = "import sys\nfrom pathlib import Path\nfrom ethos_hil.base.file_lock import Writing\n"
-    script += "it = Writing(Path(sys.argv[1]))\nprint(1, flush=True)\nsys.stdin.read()\n"
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        assert not wait_for_writers(tmp_path, 0)
-        process.kill()
-        assert wait_for_writers(tmp_path, 10)
-
-
 def change_state(folder: Path, **changes: object) -> None:
     state = json.loads((folder / STATE).read_text())
     (folder / STATE).write_text(json.dumps({**state, **changes}))
@@ -146,15 +123,9 @@ def test_a_clock_that_went_backwards_is_said(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_no_half_night(tmp_path: Path) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-        with pytest.raises(UsageError, match="cannot be read or written: File too large"), night(tmp_path):
-            pass
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
+    refused = pytest.raises(UsageError, match="cannot be read or written: File too large")
+    with full_disk(100), refused, night(tmp_path):
+        pass
     assert not list(tmp_path.iterdir())
 
 
@@ -166,18 +137,16 @@ DAMAGED: list[Any] = [
 """Texts of a night's state, and changes of it: each was status 70, on the machine that merges."""
 
 
-@pytest.mark.parametrize("damage", DAMAGED, ids=str)
-def test_a_damaged_night_is_named(tmp_path: Path, damage: Any) -> None:
+def test_a_damaged_night_is_named(tmp_path: Path) -> None:
     with night(tmp_path) as first:
         pass
-    if isinstance(damage, str):
-        (first.folder / STATE).write_text(damage)
-    else:
-        change_state(first.folder, **damage)
-    with pytest.raises(UsageError, match=f"{STATE} says of no campaign"), night(tmp_path):
-        pass
-    with pytest.raises(UsageError, match=f"{STATE} says of no campaign"):
-        read_state(first.folder)
+    right = (first.folder / STATE).read_text()
+    for damage in DAMAGED:
+        (first.folder / STATE).write_text(right if isinstance(damage, dict) else damage)
+        if isinstance(damage, dict):
+            change_state(first.folder, **damage)
+        with pytest.raises(UsageError, match=f"{STATE} says of no campaign"), night(tmp_path):
+            pass
 
 
 def test_a_folder_that_cannot_be_written_is_named_once(tmp_path: Path) -> None:
@@ -205,10 +174,7 @@ def test_what_a_night_depends_on_is_known_in_a_work_tree(tmp_path: Path) -> None
     assert difference(clean, provenance_of(tmp_path, plan)).startswith("changes since that commit was none and is ")
 
 
-@pytest.mark.parametrize(
-    "name", ["net.py", "tests/test_a.py", "tests/deep/help.py", "tests/conftest.py", "pytest.ini", "x.npz"]
-)
-def test_what_the_plan_names_is_known_without_git(tmp_path: Path, name: str) -> None:
+def test_what_the_plan_names_is_known_without_git(tmp_path: Path) -> None:
     """Else a night that is resumed after an edit has the answers of what was there before."""
     text = '[[suite]]\npaths = ["tests"]\n[[model]]\nmodel = "net.py:net"\ninputs = "x.npz"\n'
     plan = plan_of(read_config(write(tmp_path, text)))
@@ -219,8 +185,11 @@ def test_what_the_plan_names_is_known_without_git(tmp_path: Path, name: str) -> 
         (tmp_path / other).write_text("a = 1")
     (tmp_path / "tests/runs/night" / STATE).write_text("{}")
     assert difference(before, provenance_of(tmp_path, plan)) == ""
-    (tmp_path / name).write_text("a = 1")
-    assert difference(before, provenance_of(tmp_path, plan)).startswith("digest of the plan's files was ")
+    for name in ("net.py", "tests/test_a.py", "tests/deep/help.py", "tests/conftest.py", "pytest.ini", "x.npz"):
+        (tmp_path / name).write_text("a = 1")
+        after = provenance_of(tmp_path, plan)
+        assert difference(before, after).startswith("digest of the plan's files was "), name
+        before = after
 
 
 def test_a_damaged_selection_of_a_night_that_is_resumed_is_named(tmp_path: Path) -> None:
@@ -237,14 +206,11 @@ def test_a_damaged_selection_of_a_night_that_is_resumed_is_named(tmp_path: Path)
     assert error.value.hint == "start another run: --fresh, or another --run-name"
 
 
-# What is not run again: what ended well, by whole records of the same part, made by what is installed now.
-
-
 PART = "suite 1: virtual"
 
 
-def today(name: str) -> Record:
-    base = record(name)
+def today(name: str, **facts: Any) -> Record:
+    base = record(name, **facts)
     assert base.artifact is not None
     return replace(
         base,
@@ -262,20 +228,41 @@ def write_run(folder: Path, *records: Record, part: str = PART, attempt: int = 1
     return run.path
 
 
-@pytest.mark.parametrize("what", ["versions", "lowering", "timing_model", "firmware_sha256"])
-def test_a_record_that_others_made_does_not(tmp_path: Path, what: str) -> None:
-    row = today("a")
-    assert row.artifact is not None
-    other = {
-        "versions": replace(row, versions={**row.versions, "ethos-u-vela": "0.1"}),
-        "lowering": replace(row, artifact=replace(row.artifact, lowering="0" * 16)),
-    }.get(what) or replace(row, **{what: "0" * 64})  # type: ignore[arg-type]
-    assert settled_names(write_run(tmp_path, other, today("b")), PART) == {"b"}
+def test_only_what_ended_well_and_was_made_by_todays_tools_is_not_run_again(tmp_path: Path) -> None:
+    """A session that is resumed must not forget that its first part failed. Of several records of a test the last one
+    in time says it, in whatever order they are in files; of two in one second, the worse.
+    """
+    bad, good = Verdict.FAILED, Verdict.VERIFIED
+    known = SuiteTest("known defect", "plus", "same", "U55_BI", "", "https://example.org/1")
+    versions = {**today("").versions, "ethos-u-vela": "0.1"}
+    artifact = today("").artifact
+    assert artifact is not None
+    rows = [
+        *(today(str(verdict), verdict=verdict) for verdict in Verdict),
+        replace(today("known defect", verdict=bad), test=known),
+        replace(today("other versions"), versions=versions),
+        replace(today("other lowering"), artifact=replace(artifact, lowering="0" * 16)),
+        replace(today("other timing"), timing_model="0" * 64),
+        replace(today("other firmware"), firmware_sha256="0" * 64),
+    ]
+    for name, answers in {
+        "failed, then verified": ((bad, "01"), (good, "02")),
+        "verified, then failed": ((good, "01"), (bad, "02")),
+        "the later one first": ((bad, "02"), (good, "01")),
+        "in one second": ((bad, "01"), (good, "01")),
+    }.items():
+        rows += [replace(today(name, verdict=verdict), created=created) for verdict, created in answers]
+    folder = write_run(tmp_path, *rows)
+    assert settled_names(folder, PART) == {"verified", "known defect", "failed, then verified"}
+    compiled = settled_names(folder, PART, compile_only=True)
+    assert compiled == {"verified", "known defect", "failed, then verified", "compiled-only"}
+    SessionEnd(PART, 1, 0).write(folder)
+    assert is_audited(folder, PART, map(str, Verdict)), "they were tried, however they ended"
 
 
 def test_a_record_of_another_part_or_an_earlier_attempt_does_not(tmp_path: Path) -> None:
     """Of two attempts the later one says it, whatever the clock said."""
-    folder = write_run(tmp_path, replace(today("a"), verdict=Verdict.FAILED, created="02"))
+    folder = write_run(tmp_path, replace(today("a", verdict=Verdict.FAILED), created="02"))
     assert settled_names(folder, PART) == settled_names(folder, "suite 2: virtual") == frozenset()
     write_run(tmp_path, replace(today("a"), created="01"), attempt=2)
     assert settled_names(folder, PART) == settled_names(folder, PART, attempt=2) == {"a"}
@@ -291,37 +278,6 @@ def test_a_line_that_was_cut_does_not(tmp_path: Path) -> None:
         assert settled_names(folder, PART) == ({"a", "b"} if lost == 1 else {"a"})
 
 
-@pytest.mark.parametrize("compile_only", [False, True])
-@pytest.mark.parametrize(
-    ("verdict", "defect", "settled"),
-    [
-        *((Verdict.VERIFIED, "", (True, True)), (Verdict.FAILED, "https://example.org/1", (True, True))),
-        *((verdict, "", (False, False)) for verdict in (Verdict.SKIPPED, Verdict.FAILED, Verdict.UNVERIFIED)),
-        (Verdict.COMPILED_ONLY, "", (False, True)),
-    ],
-)
-def test_only_what_ended_well_is_not_run_again(
-    tmp_path: Path, verdict: Verdict, defect: str, settled: tuple[bool, bool], compile_only: bool
-) -> None:
-    """A session that is resumed must not forget that its first part failed."""
-    row = replace(today("a"), verdict=verdict, test=SuiteTest("a", "plus", "same", "U55_BI", "", defect))
-    folder = write_run(tmp_path, row)
-    assert settled_names(folder, PART, compile_only=compile_only) == ({"a"} if settled[compile_only] else frozenset())
-    SessionEnd(PART, 1, 0).write(folder)
-    assert is_audited(folder, PART, ["a"]), "it was tried, however it ended"
-
-
-def test_of_several_records_the_last_one_says_it(tmp_path: Path) -> None:
-    """The order of time counts, not that of files; of two in one second, the worse."""
-    good, bad = Verdict.VERIFIED, Verdict.FAILED
-    for number, (first, second, settled) in enumerate(
-        (((bad, "01"), (good, "02"), True), ((good, "01"), (bad, "02"), False),
-         ((bad, "02"), (good, "01"), False), ((bad, "01"), (good, "01"), False))
-    ):  # fmt: skip
-        both = [replace(today("a"), verdict=verdict, created=created) for verdict, created in (first, second)]
-        assert bool(settled_names(write_run(tmp_path / str(number), *both), PART)) == settled
-
-
 def test_an_audit_is_over_when_its_session_has_said_how_it_ended(tmp_path: Path) -> None:
     """Else one that is killed after its last record leaves the night red, however often it is resumed."""
     folder = write_run(tmp_path, today("a"))
@@ -332,57 +288,45 @@ def test_an_audit_is_over_when_its_session_has_said_how_it_ended(tmp_path: Path)
     assert not is_audited(folder, PART, ["a", "b"])
 
 
-# The shards of a night, put together: what is missing, doubled, unfinished or different is named.
-
-
-COMMIT = {"commit": "a"}
-
-
 @pytest.fixture
 def plan(tmp_path: Path) -> NightlyPlan:
     return plan_of(read_config(write(tmp_path, '[[suite]]\npaths = ["test_plus.py"]\n')))
 
 
-def shard(
-    folder: Path, plan: NightlyPlan, text: str, *names: str, finished: bool = True, tools: dict[str, str] = COMMIT
-) -> Path:
-    subject = CampaignSubject(NIGHTLY, plan.digest, tools, "nightly.toml", text)
-    with opened(folder / "shards", subject, Start.FRESH) as night:
-        for name in names:
-            night.run_folder.append(record(name), part="suite 1: virtual")
-        if finished:
-            night.finish({"down": {}, "problems": {"suite 1: virtual": "was cut"} if "cut" in names else {}})
-    return night.folder
+SHARDS: dict[str, tuple[tuple[str, str, dict[str, Any]], ...]] = {
+    "whole": (("1/2", "a", {"conducted": {"problems": {PART: "was cut"}}}), ("2/2", "b", {})),
+    "one is missing, one there twice, one unfinished and of other tools, and a test ran in two": (
+        ("1/3", "a", {}), ("1/3", "a", {}), ("3/3", "b", {"finished": "", "made_with": {"commit": "b"}})
+    ),
+    "two divisions": (("1/2", "a", {}), ("2/3", "b", {})),
+    "of another plan": (("1/2", "a", {"plan": "other"}),),
+    "a whole night": (("1/2", "a", {"shard": ""}),),
+    "no shard": (("1/2", "a", {"shard": "9/2"}),),
+}  # fmt: skip
+"""What a shard ran, and what it says otherwise than one that is right."""
 
 
-def test_whole_shards_are_one_run(tmp_path: Path, plan: NightlyPlan) -> None:
-    second = shard(tmp_path, plan, "2/2", "b")
-    first = shard(tmp_path, plan, "1/2", "a", "cut")
-    run = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {}))
-    assert run.folders == (first, second)
-    assert run.problems == ()
-    assert run.name == first.name.removesuffix("-1of2")
-    assert run.conducted.problems == {"shard 1/2, suite 1: virtual": "was cut"}
-
-
-def test_what_is_missing_doubled_unfinished_or_other_is_named(tmp_path: Path, plan: NightlyPlan) -> None:
-    first = shard(tmp_path, plan, "1/3", "a")
-    again = shard(tmp_path, plan, "1/3", finished=False, tools={"commit": "b"})
-    shard(tmp_path, plan, "3/3", "a")
-    problems = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {})).problems
-    assert problems[0].startswith("shard 1/3 is there 2 times: ")
-    assert str(first) in problems[0]
-    assert problems[1] == "shard 2/3 is missing"
-    assert problems[2] == f"shard 1/3 is not finished: {again}"
-    assert " are of different states: commit was " in problems[3] + problems[4]
-    assert problems[-1].startswith("a ran in ")
-
-
-def test_shards_of_two_divisions_are_no_night(tmp_path: Path, plan: NightlyPlan) -> None:
-    shard(tmp_path, plan, "1/2")
-    shard(tmp_path, plan, "2/3")
-    problems = put_together([tmp_path], CampaignSubject(NIGHTLY, plan.digest, {})).problems
-    assert problems[:2] == ("the shards are of different numbers: 1/2, 2/3", "shard 3/3 is missing")
+@pytest.mark.parametrize("what", SHARDS)
+def test_shards_are_put_together(tmp_path: Path, plan: NightlyPlan, what: str, recorded: Recorded) -> None:
+    subject = CampaignSubject(NIGHTLY, plan.digest, {"commit": "a"}, "nightly.toml")
+    folders = []
+    for text, name, changes in reversed(SHARDS[what]):
+        with opened(tmp_path / "shards", replace(subject, shard=text), Start.FRESH) as run:
+            run.run_folder.append(record(name), part=PART)
+            run.finish({"down": {}})
+        change_state(run.folder, **changes)
+        folders.append(run.folder)
+    folders.sort(key=lambda folder: (folder.name[-4:], folder.name))
+    if len(folders) == 1:
+        answer = refusal(put_together, [tmp_path], subject)
+    else:
+        together = put_together([tmp_path], subject)
+        assert together.folders == tuple(folders)
+        assert together.name == folders[0].name.rpartition("-")[0]
+        answer = "\n".join([*together.problems, *map(str, vars(together.conducted).items())])
+    for number, folder in enumerate(folders):
+        answer = answer.replace(str(folder), f"[{number}]")
+    recorded.check(answer)
 
 
 def test_records_of_another_run_are_red(tmp_path: Path, plan: NightlyPlan) -> None:
@@ -398,20 +342,3 @@ def test_records_of_another_run_are_red(tmp_path: Path, plan: NightlyPlan) -> No
     (folder / "records-7.jsonl").mkdir()
     with pytest.raises(UsageError, match=f"{folder}/records-7.jsonl cannot be read: it is a folder, not a file"):
         merge_nightly(config, plan, [folder], Silent())
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"plan": "other"}, "is of another plan"),
-        ({"shard": ""}, "is a whole night, and no shard"),
-        ({"shard": "9/2"}, f"{STATE}: '9/2' is not a shard"),
-    ],
-)
-def test_what_is_no_shard_of_the_plan_is_refused(
-    tmp_path: Path, plan: NightlyPlan, change: dict[str, str], message: str
-) -> None:
-    file = shard(tmp_path, plan, "1/2") / STATE
-    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
-    with pytest.raises(UsageError, match=message):
-        put_together([file.parent], CampaignSubject(NIGHTLY, plan.digest, {}))

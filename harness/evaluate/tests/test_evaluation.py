@@ -28,13 +28,14 @@ from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, ChunkJob, EvaluationJournal, FailedChunk, PlannedChunk
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, QUANTISED, ItemMetric, ScoreTally, class_of
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors
+from ethos_hil.harness.testing.refusals import refusal
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from import named_model
-from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.results.gate.account import take_account
 from ethos_hil.results.run_results import read_results
 
@@ -85,12 +86,12 @@ def broken():
             raise OSError("the disk is gone")
         yield data[index]
 
-def mislabelled():
-    return [(image, 7 if index == 3 else label) for index, (image, label) in enumerate(broken_free())]
-
 def broken_free():
     data = Labelled()
     return [data[index] for index in range(6)]
+
+def mislabelled():
+    return [(image, 7 if index == 3 else label) for index, (image, label) in enumerate(broken_free())]
 
 def misshapen():
     return [(image, torch.zeros(3 if index == 4 else 5)) for index, (image, _) in enumerate(broken_free())]
@@ -144,31 +145,22 @@ def test_a_data_set_is_scored_and_every_answer_compared(ethos_hil: Run, data: Pa
     assert limited["confusion"] == []
 
     # What was done before an error is kept, and the item named.
-    broken = evaluated(ethos_hil, data, "broken", status=2)
-    assert (broken["verdict"], broken["items"], broken["equal_to_reference"]) == ("failed", 5, 5)
-    assert "item 5 raised OSError: the disk is gone (data.py:" in broken["failure"]["message"]
-    assert broken["failure"]["message"] in broken["err"]
-    wrong = evaluated(ethos_hil, data, "mislabelled", status=2)
-    assert wrong["items"] == 3
-    assert "item 3: the label is 7, not a class from 0 to 4" in wrong["err"]
-    shaped = evaluated(ethos_hil, data, "misshapen", "-j", 1, status=2)
-    assert shaped["items"] == 4
-    assert "item 4: the label is float32[3], output 0 is float32[1, 5]" in shaped["err"]
-    for ended in (broken, wrong, shaped):
+    for name, items, message in (
+        ("broken", 5, "item 5 raised OSError: the disk is gone (data.py:"),
+        ("mislabelled", 3, "item 3: the label is 7, not a class from 0 to 4"),
+        ("misshapen", 4, "item 4: the label is float32[3], output 0 is float32[1, 5]"),
+    ):
+        ended = evaluated(ethos_hil, data, name, "-j", 1, status=2)
+        assert (ended["verdict"], ended["items"], ended["equal_to_reference"]) == ("failed", items, items)
         (line,) = [line for line in ended["err"].splitlines() if not line.endswith("...")]
         assert line.startswith("ethos-hil: --data data.py:")
+        assert message in line
+        assert ended["failure"]["message"] in line
 
 
 FACTS = (
-    "verdict",
-    "items",
-    "equal_to_reference",
-    "scores",
-    "agreement",
-    "sqnr_db",
-    "confusion",
-    "npu_cycles",
-    "layers",
+    *("verdict", "items", "equal_to_reference", "scores", "agreement", "sqnr_db"),
+    *("confusion", "npu_cycles", "layers"),
 )
 
 
@@ -272,49 +264,45 @@ def test_what_a_worker_raises_keeps_its_kind_and_status(artifact: Artifact) -> N
     assert right.equal == (True,)
 
 
-def small() -> TorchModel:
-    torch.manual_seed(0)
-    return from_module(torch.nn.Conv2d(2, 4, 3).eval(), (torch.randn(1, 2, 8, 8),))
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def artifact() -> Artifact:
-    return lower(small(), NPU)
+    torch.manual_seed(0)
+    return lower(from_module(torch.nn.Conv2d(2, 4, 3).eval(), (torch.randn(1, 2, 8, 8),)), NPU)
 
 
-def test_arguments_that_cannot_be(ethos_hil: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_that_cannot_be(
+    ethos_hil: Run,
+    data: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: Recorded,
+) -> None:
     # To wait for another process, which lowers the same model, is said in a second line.
-    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path_factory.mktemp("cache")))
     (data / "my.ini").write_text("[System_Config.Slow]\ncore_clock=quick\n")
-    for arguments, words in (
-        (("--data", "data.py:labeled"), ["no function 'labeled'", "did you mean labelled?"]),
-        (("--data", "absent.py:data"), ["no such file", "absent.py"]),
-        (("--data", "data.py:classifier"), ["item 0"]),
-        (("--data", "data.py:labelled", "--metric", "top2"), ["--metric 'top2' is not a metric", "top1, top5, mae"]),
-        (("--data", "data.py:labelled", "-j", "1000"), ["--jobs is 1000"]),
-        (("--data", "data.py:labelled", "--vela-ini", "my.ini", "--system-config", "Slow"), ["my.ini", "core_clock"]),
-    ):
-        assert_one_clear_line(ethos_hil("evaluate", "data.py:classifier", *arguments), 2, *words)
-
-
-# Scores by hand, and labels that do not fit.
+    check_errors(recorded, ethos_hil, "evaluate data.py:classifier --data", [
+        "data.py:labeled", "absent.py:data", "data.py:classifier", "data.py:labelled --metric top2",
+        "data.py:labelled -j 1000", "data.py:labelled --vela-ini my.ini --system-config Slow",
+    ], lowers=True)  # fmt: skip
 
 
 INF, NAN = np.inf, np.nan
 SCORES = (np.array([[0.1, 0.9, 0.9, 0.3, 0.2, 0.05, -1.0]], np.float32),)
 
 
-@pytest.mark.parametrize(
-    ("name", "label", "score"),
-    [("top1", 1, 1.0), ("top1", 2, 0.0), ("top5", 0, 1.0), ("top5", 5, 0.0), ("top1", torch.tensor([1]), 1.0)],
-)
-def test_classes(name: str, label: Any, score: float) -> None:
-    assert ItemMetric.parse(name).score(SCORES, label, "item 0") == score
-
-
-def test_a_mean_absolute_error() -> None:
+def test_scores_of_classes_a_mean_absolute_error_and_a_function_of_the_users() -> None:
+    for name, label, score in (
+        ("top1", 1, 1.0),
+        ("top1", 2, 0.0),
+        ("top5", 0, 1.0),
+        ("top5", 5, 0.0),
+        ("top1", torch.tensor([1]), 1.0),
+    ):
+        assert ItemMetric.parse(name).score(SCORES, label, "item 0") == score
     outputs = (np.array([[1, 2, 4]], np.int8),)
     assert ItemMetric.parse("mae").score(outputs, torch.tensor([1.0, 1.0, 1.0]), "item 0") == pytest.approx(4 / 3)
+    assert ItemMetric("mine", lambda outputs, label: outputs[0][0, label]).score(SCORES, 3, "") == pytest.approx(0.3)
+    assert ItemMetric.parse("top1").score((np.array([0, -INF, INF]),), 2, "") == 1, "a class that is ruled out"
 
 
 def scored(name: str, output: Any, label: Any) -> Callable[[], Any]:
@@ -379,17 +367,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_what_does_not_fit_is_named_with_its_item(recorded: Recorded) -> None:
-    answers = {}
-    for what, ask in REFUSED.items():
-        with pytest.raises(UsageError) as caught:
-            ask()
-        answers[what] = re.sub(r"(?<=\.py:)\d+|(?<=TypeError: ).*", "...", caught.value.message)
-    recorded.check(answers)
-
-
-def test_a_function_of_the_users_and_a_class_that_is_ruled_out() -> None:
-    assert ItemMetric("mine", lambda outputs, label: outputs[0][0, label]).score(SCORES, 3, "") == pytest.approx(0.3)
-    assert ItemMetric.parse("top1").score((np.array([0, -INF, INF]),), 2, "") == 1
+    answers = {what: refusal(ask) for what, ask in REFUSED.items()}
+    recorded.check({what: re.sub(r"(?<=\.py:)\d+|(?<=TypeError: ).*", "...", text) for what, text in answers.items()})
 
 
 def test_a_sum_is_never_infinite_and_a_noise_never_nan() -> None:
@@ -423,9 +402,6 @@ def test_a_tally_by_hand() -> None:
     assert tally.sqnr(DEVICE) == pytest.approx(0.0)
 
 
-# Every form of a data set is read item by item; what does not fit is named with its item.
-
-
 def numbers(data: Any, limit: int | None = None) -> list[int]:
     items = list(DataSet.of(data).items([IMAGE], limit))
     assert [item.number for item in items] == list(range(len(items)))
@@ -441,36 +417,24 @@ def generated() -> Iterator[tuple[np.ndarray, int]]:
         yield np.full((1, 3, 4, 4), index, np.float32), index
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_every_form() -> None:
+    for data in (
         Endless(),
         torch.utils.data.DataLoader(Endless(), batch_size=1),
         [Endless()[index] for index in range(3)],
         [((torch.full((3, 4, 4), float(index)),), index) for index in range(3)],
         generated(),
-    ],
-)
-def test_every_form(data: Any) -> None:
-    assert numbers(data) == [0, 1, 2]
+    ):
+        assert numbers(data) == [0, 1, 2]
 
 
 def test_a_limit_reads_no_more() -> None:
     def two() -> Iterator[tuple[np.ndarray, int]]:
         yield from list(generated())[:2]
-        raise AssertionError("a third item is read")
+        raise OSError("a third item is read")
 
     assert numbers(two(), 2) == [0, 1]
+    with pytest.raises(UsageError, match=r"item 2 raised OSError: a third item is read \(test_evaluation.py:\d+\)"):
+        numbers(two())
     assert DataSet.of(Endless()).count == 3
     assert DataSet.of(two()).count is None
-
-
-def test_what_is_raised_is_told_with_its_item() -> None:
-    def broken() -> Iterator[tuple[torch.Tensor, int]]:
-        yield Endless()[0]
-        raise OSError("the disk is gone")
-
-    items = DataSet.of(broken()).items([IMAGE], None)
-    next(items)
-    with pytest.raises(UsageError, match=r"item 1 raised OSError: the disk is gone \(test_evaluation.py:\d+\)"):
-        next(items)

@@ -46,10 +46,6 @@ def killed():
     import os, signal
 
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def none():
-    return torch.nn.Softsign(), (torch.randn(1, 4),)
 """
 
 

@@ -1,14 +1,13 @@
-"""What a nightly's file says, and what is said of one that cannot be used."""
+"""What the files of a nightly and of its quarantine say, and what is said of those that cannot be used."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
@@ -17,10 +16,24 @@ from ethos_hil.harness.cli.main import app
 from ethos_hil.harness.nightly.config import NightlyConfig, read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, plan_of
-from ethos_hil.harness.nightly.preparation import today
-from ethos_hil.harness.nightly.tests.plans import night, night_in_lines, nightly, record, write
+from ethos_hil.harness.nightly.preparation import read_quarantine, today
+from ethos_hil.harness.nightly.tests.plans import night, night_in_lines, record, write
+from ethos_hil.harness.testing.command import check_session, run_command
+from ethos_hil.harness.testing.refusals import refusal
+from ethos_hil.harness.testing.small_grid import RELU, RESIZE, grid
 
 SUITE = '[[suite]]\npaths = ["test_plus.py"]\n'
+MODEL = '[[model]]\nmodel = "net.py:net"\n'
+SWEEP = '[[sweep]]\ngrid = "grid.toml"\n'
+GRID = grid("ethos-u55-128", "ethos-u85-256", cases=RELU + RESIZE, more='memory_modes = ["Sram_Only"]\n')
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the nightlies here name, in another folder than that of the process."""
+    (tmp_path / "grid.toml").write_text(GRID)
+    (tmp_path / "mine.toml").write_text('extends = "mps3-an547"\n[link]\nurl = "/dev/ttyACM0"\n')
+    monkeypatch.chdir("/")
 
 
 def config(folder: Path, text: str) -> NightlyConfig:
@@ -42,38 +55,6 @@ def test_paths_start_from_the_files_own_folder_and_links_are_templates(tmp_path:
     assert config(tmp_path, SUITE).links.to_commit("c0ffee") == ""
 
 
-MODEL = '[[model]]\nmodel = "net.py:net"\n'
-UNUSABLE = {
-    "no TOML": "a = [1\n",
-    "unknown table": f"{SUITE}[[swoop]]\ngrid = 1\n",
-    "unknown key": f"{SUITE}onein = 3\n",
-    "number too small": f"{SUITE}{SUITE}one_in = 0\n",
-    "key that is missing": f"{SUITE}[audit]\n",
-    "text for a number": f"{SUITE}[run]\njobs = '2'\n",
-    "link without https": f'{SUITE}[links]\ncommit = "http://g/{{commit}}"\n',
-    "link without its part": f'{SUITE}[links]\njob = "https://g/jobs"\n',
-    "nothing": "",
-    "profile": '[[suite]]\npaths = ["t.py"]\nsuffixes = ["U56"]\n',
-    "target": '[[suite]]\npaths = ["t.py"]\ntargets = ["virtuel"]\n',
-    "memory mode": '[[suite]]\npaths = ["t.py"]\nmemory_modes = ["Fast"]\n',
-    "NPU": '[[suite]]\npaths = ["t.py"]\nnpus = ["ethos-u55-7"]\n',
-    "NPU that the target cannot have": f'{MODEL}npus = ["ethos-u85-256"]\ntargets = ["corstone-300"]\n',
-    # Else nothing of it would run, and the night would be green.
-    "no NPU of a profile": f'{SUITE}suffixes = ["MI", "U55_BI"]\nnpus = ["ethos-u85-256"]\n',
-    # Else the second session would overwrite what the first one says of its end.
-    "NPU twice": f'{SUITE}npus = ["ethos-u55-128", "ETHOS-U55-128"]\n',
-    "memory mode twice": f'{SUITE}memory_modes = ["Sram_Only", "sram_only"]\n',
-    "model on an NPU twice": f'{MODEL}npus = ["ethos-u55-128", "Ethos-U55-128"]\n',
-}
-
-
-@pytest.mark.parametrize("what", UNUSABLE)
-def test_what_cannot_be_used_is_said_with_its_place(tmp_path: Path, what: str, recorded: Recorded) -> None:
-    with pytest.raises(UsageError) as error:
-        plan(tmp_path, UNUSABLE[what])
-    recorded.check(f"{error.value.message} ({error.value.hint})".replace(str(tmp_path), "[folder]"))
-
-
 PLANS = {
     "profiles of the host run once": f'{SUITE}targets = ["virtual", "corstone-300"]\n'
     'memory_modes = ["Sram_Only", "Shared_Sram"]\n',
@@ -81,34 +62,62 @@ PLANS = {
     '"ethos-u55-256"]\nsuffixes = ["INT", "U55_BI", "U85_BI"]\n',
     "the known model has an NPU that its target can have": '[run]\nknown_model = "net.py:net"\n'
     f'targets = ["corstone-300", "corstone-320"]\n{SUITE}suffixes = ["U55_BI"]\n',
+    "points of a benchmark": SWEEP,
+    "one case": f"{SWEEP}cases = ['relu*']\nnpus = ['ethos-u85-128']\nboot = false\n",
+    # Its points are of the board that its records will name.
+    "a board's file is looked for beside the nightly's": f'[run]\ntargets = ["board:mine.toml"]\n{SWEEP}'
+    f'npus = ["ethos-u55-128"]\n{SWEEP}npus = ["ethos-u55-128"]\ntargets = ["board:./mine.toml", "virtual"]\n',
 }
 
 
-@pytest.mark.parametrize("what", PLANS)
-def test_a_plan_has_a_part_for_each_place(tmp_path: Path, what: str, recorded: Recorded) -> None:
-    parts = plan(tmp_path, PLANS[what]).parts
-    recorded.check({part.name: part.arguments if isinstance(part, SuitePart) else (part.target, part.npu)
-                    for part in parts})  # fmt: skip
+def test_a_plan_has_a_part_for_each_place(tmp_path: Path, recorded: Recorded) -> None:
+    for what, text in PLANS.items():
+        lines = []
+        for part in plan(tmp_path, text).parts:
+            words = part.arguments if isinstance(part, SuitePart) else [part.target, part.npu]
+            points = [*part.points] if hasattr(part, "points") else []
+            cases = [f"{point.case.name} of {point.key[-1]}, {part.settings.boot}" for point in points]
+            lines.append("; ".join([part.name, *words, *cases]))
+        recorded.check("\n".join(lines).replace(str(tmp_path), "[folder]"), what)
 
 
 def test_another_plan_has_another_digest_and_other_outputs_have_not(tmp_path: Path) -> None:
     digest = plan(tmp_path, SUITE).digest
     assert plan(tmp_path, f'{SUITE}[report]\nfile = "r.html"\n[run]\njobs = 7\n').digest == digest
-    assert plan(tmp_path, f"{SUITE}one_in = 2\n").digest != digest
-    assert plan(tmp_path, f"{SUITE}[audit]\none_in = 2\n").digest != digest
+    others = (f"{SUITE}one_in = 2\n", f"{SUITE}[audit]\none_in = 2\n", SWEEP, PLANS["one case"])
+    assert len({digest, *(plan(tmp_path, text).digest for text in others)}) == 5
 
 
-def test_check_shows_the_parts_and_runs_nothing(tmp_path: Path) -> None:
-    done = nightly(write(tmp_path, SUITE + MODEL), "--check", "--json", "plan.json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == ["suite 1: virtual", "model 1: ethos-u55-128 virtual"]
-    parts = json.loads((tmp_path / "plan.json").read_text())["parts"]
-    assert [part["name"] for part in parts] == done.stdout.splitlines()
+def test_check_shows_the_parts_and_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, SUITE + MODEL)
+    check_session(recorded, run_command, ["nightly nightly.toml --check", "nightly nightly.toml --check --json -"])
     assert not (tmp_path / "results").exists()
 
 
 BAD: dict[str, tuple[str, ...]] = {
-    "unknown table": ("[[swoop]]\n",),
+    "no TOML": ("a = [1\n",),
+    "unknown table": (f"{SUITE}[[swoop]]\ngrid = 1\n",),
+    "unknown key": (f"{SUITE}onein = 3\n",),
+    "number too small": (f"{SUITE}{SUITE}one_in = 0\n",),
+    "key that is missing": (f"{SUITE}[audit]\n",),
+    "text for a number": (f"{SUITE}[run]\njobs = '2'\n",),
+    "link without https": (f'{SUITE}[links]\ncommit = "http://g/{{commit}}"\n',),
+    "link without its part": (f'{SUITE}[links]\njob = "https://g/jobs"\n',),
+    "nothing": ("",),
+    "profile": ('[[suite]]\npaths = ["t.py"]\nsuffixes = ["U56"]\n',),
+    "target": ('[[suite]]\npaths = ["t.py"]\ntargets = ["virtuel"]\n',),
+    "memory mode": ('[[suite]]\npaths = ["t.py"]\nmemory_modes = ["Fast"]\n',),
+    "NPU": ('[[suite]]\npaths = ["t.py"]\nnpus = ["ethos-u55-7"]\n',),
+    "NPU that the target cannot have": (f'{MODEL}npus = ["ethos-u85-256"]\ntargets = ["corstone-300"]\n',),
+    # Else nothing of it would run, and the night would be green.
+    "no NPU of a profile": (f'{SUITE}suffixes = ["MI", "U55_BI"]\nnpus = ["ethos-u85-256"]\n',),
+    # Else the second session would overwrite what the first one says of its end.
+    "NPU twice": (f'{SUITE}npus = ["ethos-u55-128", "ETHOS-U55-128"]\n',),
+    "memory mode twice": (f'{SUITE}memory_modes = ["Sram_Only", "sram_only"]\n',),
+    "model on an NPU twice": (f'{MODEL}npus = ["ethos-u55-128", "Ethos-U55-128"]\n',),
     "shard": (SUITE, "--shard", "3/2"),
     "nothing to resume": (SUITE, "--resume"),
     "contradiction": (SUITE, "--resume", "--fresh"),
@@ -127,91 +136,62 @@ BAD: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
 def test_bad_input_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, recorded: Recorded
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded
 ) -> None:
-    text, *arguments = BAD[what]
-    file = write(tmp_path, text)
     (tmp_path / "nowhere").symlink_to("gone")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError) as error:
-        app(["nightly", str(file), *arguments], standalone_mode=False)
-    recorded.check(f"{error.value.message} ({error.value.hint})".replace(str(tmp_path), "[folder]"))
-    assert not (tmp_path / "results").exists()
+    lines = []
+    for what, (text, *arguments) in BAD.items():
+        words = ["nightly", str(write(tmp_path, text)), *arguments]
+        lines.append(f"{what}: {refusal(lambda words=words: app(words, standalone_mode=False), folder=tmp_path)}")
+        assert not (tmp_path / "results").exists()
+    recorded.check("\n".join(lines))
 
 
-# Sweeps: points of a benchmark as a part of a night.
+def test_refusals_are_not_red_and_lost_points_are(tmp_path: Path, recorded: Recorded) -> None:
+    sweep = plan(tmp_path, SWEEP)
+    first, second = sweep.parts
 
+    def point(case: str, part: str, kind: FailureKind | None = None) -> Record:
+        return replace(record(case, part, kind, npu=part.split()[2]), test=None, bench=BenchInfo("grid", case, "group"))
 
-GRID = """
-schema_version = 1
-npus = ["ethos-u55-128", "ethos-u85-256"]
-memory_modes = ["Sram_Only"]
-
-[[case]]
-name = "relu_64"
-steps = [{layer = "ReLU"}]
-inputs = [[1, 64]]
-tags = ["short"]
-
-[[case]]
-name = "resize_4x4x8"
-steps = [{layer = "Upsample", options = {scale_factor = 2}}]
-inputs = [[1, 8, 4, 4]]
-"""
-SWEEP = '[[sweep]]\ngrid = "grid.toml"\n'
-PARTS = [
-    "sweep 1: ethos-u55-128 virtual Sram_Only Ethos_U55_High_End_Embedded",
-    "sweep 1: ethos-u85-256 virtual Sram_Only Ethos_U85_SYS_DRAM_Mid",
-]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / "grid.toml").write_text(GRID)
-    return write(tmp_path, SWEEP)
-
-
-def point(case: str, part: str, kind: FailureKind | None = None) -> Record:
-    result = record(case, part, kind, npu=part.split()[2])
-    return replace(result, test=None, bench=BenchInfo("grid", case, "group"))
-
-
-def test_a_part_for_each_place(file: Path) -> None:
-    plan = plan_of(read_config(file))
-    assert [part.name for part in plan.parts] == PARTS
-    assert [case.name for case in plan.sweeps[0].cases] == ["relu_64", "resize_4x4x8"]
-    file.write_text(f"schema_version = 1\n{SWEEP}cases = ['relu*']\nnpus = ['ethos-u85-128']\nboot = false\n")
-    (part,) = plan_of(read_config(file)).sweeps
-    assert (part.npu, len(part.cases), part.settings.boot) == ("ethos-u85-128", 1, False)
-    assert plan_of(read_config(file)).digest != plan.digest
-
-
-def test_refusals_are_not_red_and_lost_points_are(file: Path, recorded: Recorded) -> None:
-    plan = plan_of(read_config(file))
-    first, second = PARTS
     records = (
-        point("relu_64", first, FailureKind.MISMATCH),
-        point("resize_4x4x8", first, FailureKind.DELEGATION),
-        point("relu_64", second),
+        point("relu_1x64", first.name, FailureKind.MISMATCH),
+        point("resize_4x4x8", first.name, FailureKind.DELEGATION),
+        point("relu_1x64", second.name),
     )
-    recorded.check(
-        night_in_lines(account_of_night(plan, replace(night(plan), records=records), Conducted(), (), today()))
-    )
+    results = replace(night(sweep), records=records)
+    recorded.check(night_in_lines(account_of_night(sweep, results, Conducted(), (), today())))
 
 
-def test_a_boards_file_is_looked_for_beside_the_nightlys(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As all paths of the file are; and its points are of the board that its records will name."""
-    (file.parent / "mine.toml").write_text('extends = "mps3-an547"\n[link]\nurl = "/dev/ttyACM0"\n')
-    file.write_text(
-        f'schema_version = 1\n[run]\ntargets = ["board:mine.toml"]\n{SWEEP}npus = ["ethos-u55-128"]\n'
-        f'{SWEEP}npus = ["ethos-u55-128"]\ntargets = ["board:./mine.toml", "virtual"]\n'
-    )
-    monkeypatch.chdir("/")
-    targets = [part.target for part in plan_of(read_config(file)).sweeps]
-    assert targets == [f"board:{file.parent / 'mine.toml'}"] * 2 + ["virtual"]
-    assert {row.key[-1] for part in plan_of(read_config(file)).sweeps for row in part.points} == {
-        "board:mine",
-        "virtual",
-    }
+QUARANTINE = """\
+schema_version = 1
+[[test]]
+id = "t.py::test_*_U55_BI"
+kind = "mismatch"
+reason = "rounds the other way"
+issue = "https://example.org/7"
+owner = "ada"
+expires = {expires}
+"""
+BAD_QUARANTINES = {
+    "no date": ('"24.12.2026"', ""),
+    "a day that is none": ('"2026-02-30"', ""),
+    "unknown key": ("2026-01-01", 'onwer = "x"\n'),
+    "no kind": ("2026-01-01", '[[test]]\nid = "x"\n'),
+    "unknown kind": ("2026-01-01", QUARANTINE[19:].format(expires="2026-01-01").replace("mismatch", "wrong")),
+    "more than two months": (str(today() + timedelta(61)), ""),
+}
+
+
+def test_what_a_quarantine_cannot_say_is_told_with_its_place(tmp_path: Path, recorded: Recorded) -> None:
+    path = tmp_path / "quarantine.toml"
+    lines = []
+    for what, (expires, more) in BAD_QUARANTINES.items():
+        path.write_text(QUARANTINE.format(expires=expires) + more)
+        lines.append(f"{what}: {refusal(read_quarantine, path, folder=tmp_path)}".replace(expires, "[day]"))
+    recorded.check("\n".join(lines))
+    path.write_text(QUARANTINE.format(expires=today() + timedelta(60)))
+    (entry,) = read_quarantine(path)
+    assert (entry.owner, entry.expires) == ("ada", today() + timedelta(60))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +18,8 @@ from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
+from ethos_hil.harness.testing.small_grid import RELU, grid
+from ethos_hil.harness.testing.without import run_without
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements-merge.lock"
 EXPORTS = ("junit", "summary", "openmetrics", "points-csv", "points-parquet")
@@ -44,28 +44,7 @@ file = "quarantine.toml"
 [audit]
 one_in = 2
 """ + "".join(f'[[export]]\nto = "{to}"\nfile = "{to}.txt"\n' for to in EXPORTS)
-GRID = """
-schema_version = 1
-npus = ["ethos-u55-128"]
-memory_modes = ["Sram_Only"]
-[[case]]
-name = "relu_64"
-steps = [{layer = "ReLU"}]
-inputs = [[1, 64]]
-"""
-ALONE = """\
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ABSENT:
-            raise ModuleNotFoundError(f"{name} is absent here")
-
-ABSENT = frozenset(sys.argv.pop(1).split())
-sys.meta_path.insert(0, Absent())
-from ethos_hil.harness.cli.main import main
-main()
-"""
+GRID = grid("ethos-u55-128", cases=RELU, more='memory_modes = ["Sram_Only"]\n')
 
 
 def absent() -> set[str]:
@@ -78,9 +57,8 @@ def absent() -> set[str]:
 
 def alone(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `ethos-hil` where only what the lock has can be imported, and no program is there."""
-    command = [sys.executable, "-c", ALONE, " ".join(sorted(absent())), *arguments]
-    environment = {**os.environ, "PATH": str(folder / "empty"), "GITHUB_REF_NAME": "main"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
+    environment = {"PATH": str(folder / "empty"), "GITHUB_REF_NAME": "main"}
+    return run_without(absent(), *arguments, cwd=folder, environment=environment)
 
 
 def shards(folder: Path, plan: NightlyPlan, cycles: float) -> None:
@@ -90,11 +68,10 @@ def shards(folder: Path, plan: NightlyPlan, cycles: float) -> None:
     for number in (1, 2):
         shard = Shard(number, 2)
         records: list[Record] = [record(f"test_plus.py::test_{number}_U55_BI", cycles=cycles)]
-        for planned in model.planned_of(shard):
-            records.append(replace(record(planned.name, model.name, npu=model.npu), test=None))
-        for case in (planned.name for planned in sweep.planned_of(shard)):
-            point = replace(record(case, sweep.name, npu=sweep.npu), test=None, bench=BenchInfo("grid", case, "group"))
-            records.append(point)
+        for part in (model, sweep):
+            for planned in part.planned_of(shard):
+                bench = BenchInfo("grid", planned.name, "group") if part is sweep else None
+                records.append(replace(record(planned.name, part.name, npu=part.npu), test=None, bench=bench))
         write_shard(folder / "shards", plan, shard, *records)
 
 

@@ -38,9 +38,13 @@ expires = {expires}
 """
 
 
-def read_report(folder: Path) -> Mapping[str, Any]:
-    document: Mapping[str, Any] = json.loads((folder / "out.json").read_text())
-    return document
+def report_of(file: Path, status: int, **variables: str) -> Mapping[str, Any]:
+    """Run a night, which must end with a status. Return its report, with what it said on stderr."""
+    done = nightly(file, "--json", "out.json", **variables)
+    assert done.returncode == status, done.stderr
+    report = json.loads((file.parent / "out.json").read_text())
+    assert done.stdout == report["sentence"] + "\n"
+    return {**report, "stderr": done.stderr}
 
 
 @pytest.mark.slow
@@ -48,10 +52,8 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     """In the second one a test fails as its quarantine says, another one kills its process, a test function fails."""
     text = f'[run]\njobs = 1\n{ONE}[compare]\nagainst = "last"\n[history]\nfolder = "history"\n'
     text += '[report]\nfile = "report.html"\n[[export]]\nto = "junit"\nfile = "junit.xml"\n[audit]\none_in = 1\n'
-    first = nightly(write(tmp_path, text), "--json", "out.json")
-    assert first.returncode == 0, first.stderr
-    assert first.stdout.endswith(": 1 verified; green\n")
-    report = read_report(tmp_path)
+    report = report_of(write(tmp_path, text), 0)
+    assert report["sentence"].endswith(": 1 verified; green")
     assert report["comparison"] is None
     (night,) = nights(tmp_path / "results/runs")
     parts = [record.run.part for record in records_of(night) if record.run is not None]
@@ -62,10 +64,7 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     wrong = TESTS.replace('aten=("add.Tensor",)', 'aten=("sub.Tensor",)').replace('case("same"', FATAL) + FUNCTION
     (tmp_path / "quarantine.toml").write_text(QUARANTINE.replace("{expires}", str(date.today() + timedelta(20))))
     file = write(tmp_path, f'{text}[quarantine]\nfile = "quarantine.toml"\n', wrong)
-    second = nightly(file, "--json", "out.json")
-    assert second.returncode == 1, second.stderr
-    report = read_report(tmp_path)
-    assert second.stdout == report["sentence"] + "\n"
+    report = report_of(file, 1)
     assert report["counts"] == {"quarantined": 1, "missing": 1}
     assert "".join(test["letter"] for test in report["tests"]) == "MQ"
     assert report["red"][0] == "suite 1: virtual: test_plus.py::test_function_U55_BI failed: assert False"
@@ -79,29 +78,28 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
 def test_where_the_known_model_is_not_verified_nothing_else_runs(tmp_path: Path) -> None:
     """Its process is killed, as by the kernel when memory is short."""
     file = write(tmp_path, f'[run]\njobs = 1\nknown_model = "net.py:killed"\n{ONE}[compare]\nagainst = "last"\n')
-    done = nightly(file, "--json", "out.json")
-    assert done.returncode == 3, done.stderr
+    report = report_of(file, 3)
     why = "net.py:killed is not verified there: internal: its process ended with signal 9 before there was an answer"
-    assert read_report(tmp_path)["down"] == {"virtual": why}
+    assert report["down"] == {"virtual": why}
     (night,) = nights(tmp_path / "results/runs")
     (record,) = records_of(night)
     assert (record.model, record.verdict, attempt_of(record)) == ("net.py:killed", "failed", 1)
-    assert f"not available: virtual: {why}" in done.stderr
+    assert f"not available: virtual: {why}" in report["stderr"]
 
 
 def test_a_target_that_is_missing_is_infrastructure(tmp_path: Path) -> None:
-    done = nightly(write(tmp_path, f'[run]\ntargets = ["corstone-320"]\n{ONE}'), ETHOS_HIL_FVP_PATH="/nowhere")
-    assert done.returncode == 3, done.stderr
-    assert "not available: corstone-320: FVP_Corstone_SSE-320 is not in /nowhere" in done.stderr
-    assert done.stdout.endswith(": nothing ran; not run, because of their target: corstone-320; infrastructure\n")
+    report = report_of(write(tmp_path, f'[run]\ntargets = ["corstone-320"]\n{ONE}'), 3, ETHOS_HIL_FVP_PATH="/nowhere")
+    assert "not available: corstone-320: FVP_Corstone_SSE-320 is not in /nowhere" in report["stderr"]
+    end = ": nothing ran; not run, because of their target: corstone-320; infrastructure"
+    assert report["sentence"].endswith(end)
 
 
 @pytest.mark.proof
 @pytest.mark.slow
 def test_what_an_fvp_could_not_try_is_tried_again_and_both_attempts_are_kept(tmp_path: Path) -> None:
     """It has no licence for the first run."""
-    launchers = {path.name: path for path in install(tmp_path / "bin")}
-    launcher = launchers["FVP_Corstone_SSE-300_Ethos-U55"]
+    install(tmp_path / "bin")
+    launcher = tmp_path / "bin/FVP_Corstone_SSE-300_Ethos-U55"
     real = launcher.rename(tmp_path / "bin/real")
     mark = tmp_path / "taken"
     launcher.write_text(
@@ -110,8 +108,7 @@ def test_what_an_fvp_could_not_try_is_tried_again_and_both_attempts_are_kept(tmp
     )
     launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
     file = write(tmp_path, f'[run]\njobs = 1\ntargets = ["corstone-300"]\n{ONE}')
-    done = nightly(file, "--json", "out.json", ETHOS_HIL_FVP_PATH=str(tmp_path / "bin"))
-    assert done.returncode == 0, done.stderr
+    assert report_of(file, 0, ETHOS_HIL_FVP_PATH=str(tmp_path / "bin"))["counts"] == {"verified": 1}
     (night,) = nights(tmp_path / "results/runs")
     attempts = [
         (record.run.attempt, str(record.verdict), record.failure and str(record.failure.kind))
@@ -119,7 +116,6 @@ def test_what_an_fvp_could_not_try_is_tried_again_and_both_attempts_are_kept(tmp
         if record.run is not None
     ]
     assert sorted(attempts) == [(1, "failed", "licence"), (2, "verified", None)]
-    assert read_report(tmp_path)["counts"] == {"verified": 1}
 
 
 @pytest.mark.proof
@@ -160,9 +156,7 @@ def test_what_pytest_calls_failed_is_red_whatever_the_records_say(tmp_path: Path
     (tmp_path / "b/test_b.py").write_text("def test_plus_itself_MI():\n    assert False\n")
     (tmp_path / "b/test_c.py").write_text("import pytest\npytest.importorskip('gone')\ndef test_function_MI(): pass\n")
     (tmp_path / "a/conftest.py").write_text(TEARDOWN)
-    done = nightly(file, "--json", "out.json")
-    assert done.returncode == 1, done.stderr
-    report = read_report(tmp_path)
+    report = report_of(file, 1)
     assert report["counts"] == {"verified": 1}
     assert sorted(problem.split(": ", 2)[2] for problem in report["problems"]) == [
         "a file skipped itself, with all of its tests: b/test_c.py: Skipped: could not import 'gone': No module named "
@@ -182,11 +176,10 @@ def test_a_session_that_ends_at_once_or_chose_nothing_is_red(tmp_path: Path) -> 
         folder.mkdir()
         file = write(folder, '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["MI"]\nexpression = "no_such_test"\n')
         (folder / "conftest.py").write_text(conftest)
-        done = nightly(file, "--json", "out.json")
-        assert done.returncode == 1, done.stderr
-        (problem,) = read_report(folder)["problems"]
+        report = report_of(file, 1)
+        (problem,) = report["problems"]
         assert message in problem
-        assert read_report(folder)["whole"] is False
+        assert report["whole"] is False
 
 
 def test_a_suite_that_pytest_cannot_run_does_not_hide_what_else_is_red(tmp_path: Path) -> None:
@@ -199,9 +192,7 @@ def test_a_suite_that_pytest_cannot_run_does_not_hide_what_else_is_red(tmp_path:
     (tmp_path / "b/pytest.ini").write_text("[pytest]\naddopts = --compile-only\n")
     for name in "abc":
         (tmp_path / f"{name}/test_{name}.py").write_text("def test_a_MI():\n    assert False\n")
-    done = nightly(file, "--json", "out.json")
-    assert done.returncode == 1, done.stderr
-    problems = [problem.partition(" (")[0] for problem in read_report(tmp_path)["problems"]]
+    problems = [problem.partition(" (")[0] for problem in report_of(file, 1)["problems"]]
     assert problems == [
         "suite 1: virtual: pytest cannot run it: E ModuleNotFoundError: No module named 'gone'",
         "suite 2: virtual: pytest cannot run it: ERROR: the nightly does not ask for --compile-only: take it out of "

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import read_quarantine
 from ethos_hil.harness.nightly.tests.plans import git, record, write, write_shard
+from ethos_hil.harness.testing.refusals import refusal
 
 ROOT = Path(__file__).resolve().parents[3]
 CI = ROOT / "docs/ci"
@@ -48,8 +50,6 @@ file = "summary.md"
 to = "junit"
 file = "results.xml"
 """
-
-
 WORKFLOWS = ("github.yml", "github-shards.yml")
 PIPELINES = ("gitlab-ci.yml", "gitlab-ci-shards.yml")
 
@@ -274,44 +274,38 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def installed(machine: Path, *arguments: str, status: int = 0) -> list[str]:
-    environment = {"PATH": str(machine / "bin"), "TOLD": str(machine / "told"), "TMPDIR": str(machine)}
-    command = ["sh", str(CI / "action/install.sh"), *arguments]
+def called(machine: Path, *command: str, status: int = 0) -> str:
+    """Run a command on that machine. Return what programs it called, or what it said where it ended with an error; not
+    the names of temporary folders, nor `sudo`, which root does not need.
+    """
+    told = machine / "told"
+    environment = {"PATH": str(machine / "bin"), "TOLD": str(told), "TMPDIR": str(machine)}
     done = subprocess.run(command, cwd=machine, env=environment, capture_output=True, text=True, timeout=30)
     assert done.returncode == status, done.stderr
-    return (machine / "told").read_text().splitlines() if status == 0 else [done.stderr]
-
-
-def test_what_is_installed_is_the_users_lock_and_torch_for_the_cpu(machine: Path, recorded: Recorded) -> None:
-    recorded.check(shown(machine, installed(machine)))
-    assert (machine / "told.requirements-run.lock").read_bytes() == (ROOT / "requirements-run.lock").read_bytes()
     assert not list(machine.glob("tmp.*")), "nothing is left behind"
-
-
-def test_a_machine_that_has_qemu_and_no_compiler_gets_one(machine: Path) -> None:
-    """A plan with `profile = true`, as that of the recipes, counts instructions, by a plug-in of QEMU's in C."""
-    assert "profile = true" in (CI / "nightly.toml").read_text()
-    (machine / "bin/qemu-system-arm").symlink_to(machine / "bin/git")
-    assert any("apt-get install" in line and " gcc libc6-dev " in line for line in installed(machine))
-
-
-def test_a_machine_that_merges_gets_neither_torch_nor_qemu(machine: Path, recorded: Recorded) -> None:
-    recorded.check(shown(machine, installed(machine, "merge")))
-
-
-def shown(machine: Path, lines: list[str]) -> str:
-    """Return commands without the names of temporary folders, and without `sudo`, which root does not need."""
-    text = "\n".join(line.removeprefix("sudo ") for line in lines).replace(str(machine), "[machine]")
+    text = told.read_text() if status == 0 else done.stderr
+    told.unlink(missing_ok=True)
+    text = "\n".join(line.removeprefix("sudo ") for line in text.splitlines()).replace(str(machine), "[machine]")
     return re.sub(r"\[machine\]/tmp\.\w+", "[temporary]", text)
 
 
-def test_a_machine_without_a_wheel_or_with_two_is_told_so(machine: Path) -> None:
+def test_what_is_installed_is_the_users_lock_and_torch_for_the_cpu(machine: Path, recorded: Recorded) -> None:
+    """A machine that merges gets neither torch nor QEMU; one that has QEMU and no compiler gets one: a plan with
+    `profile = true`, as that of the recipes, counts instructions, by a plug-in of QEMU's in C.
+    """
+    install = ("sh", str(CI / "action/install.sh"))
+    recorded.check(called(machine, *install), "run")
+    assert (machine / "told.requirements-run.lock").read_bytes() == (ROOT / "requirements-run.lock").read_bytes()
+    recorded.check(called(machine, *install, "merge"), "merge")
+    assert "profile = true" in (CI / "nightly.toml").read_text()
+    (machine / "bin/qemu-system-arm").symlink_to(machine / "bin/git")
+    recorded.check(called(machine, *install), "with QEMU")
     (wheel,) = machine.glob("*.whl")
     shutil.copy(wheel, machine / "ethos_hil-0.2.0-py3-none-any.whl")
-    assert "there must be one wheel" in installed(machine, status=2)[0]
+    recorded.check(called(machine, *install, status=2), "two wheels")
     for path in machine.glob("*.whl"):
         path.unlink()
-    assert "there must be one wheel" in installed(machine, status=2)[0]
+    recorded.check(called(machine, *install, status=2), "no wheel")
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -343,51 +337,29 @@ def test_the_image_is_debian_with_what_ethos_hil_needs_and_its_steps_run(machine
     file.rename(image / file.name)
     for name in ("qemu-system-arm", "cc"):
         (machine / "bin" / name).symlink_to(machine / "bin/git")
-    step = steps[5][1].replace(folder.rstrip("/"), str(image))
-    environment = {"PATH": str(machine / "bin"), "TOLD": str(machine / "told"), "TMPDIR": str(machine)}
-    done = subprocess.run(["sh", "-c", step], env=environment, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stderr
-    log = (machine / "told").read_text()
+    log = called(machine, "sh", "-c", steps[5][1].replace(folder.rstrip("/"), str(image)))
     assert "requirements-run.lock" in log
     assert "apt-get" not in log
     assert not image.exists()
 
 
-def commands() -> Iterator[tuple[str, list[str]]]:
-    """Every call of ours in the recipes, with the variables of the CI system filled in."""
-    filled: Mapping[str, str] = {
-        "CI_NODE_INDEX": "1",
-        "CI_NODE_TOTAL": "2",
-        "PLAN": "nightly.toml",
-        "ARGUMENTS": "--shard 1/2 --into shard",
-    }
-    for file in (*PIPELINES, "action/action.yml", "ethos-hil-nightly.service"):
-        text = re.sub(r"\$\{CI_MERGE.*|\"\$\{against.*?\"", "", (CI / file).read_text())
-        for call in re.findall(r"ethos-hil nightly [^\n]*(?:toml|PLAN)[^\n]*", text):
-            words = shlex.split(re.sub(r"\$(\w+)", lambda match: filled[match[1]], call))
-            yield file, words[1:]
-
-
-def test_every_recipe_calls_the_same_command_with_options_that_it_has(
+def test_the_units_for_systemd_are_whole_and_what_no_test_runs_has_options_that_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    files = set()
-    for file, words in commands():
-        write(tmp_path, "[[swoop]]\n")  # refused after the options are read, before anything runs
-        with pytest.raises(Exception, match="swoop is not known"):
-            app(words, standalone_mode=False)
-        files.add(file)
-    assert len(files) == 4
-
-
-def test_the_units_for_systemd_are_whole() -> None:
     timer, service = (configparser.RawConfigParser(strict=False) for _ in range(2))
     timer.read(CI / "ethos-hil-nightly.timer")
     service.read(CI / "ethos-hil-nightly.service")
     assert timer["Timer"]["Persistent"] == "true"
     assert service["Service"]["Type"] == "oneshot"
-    assert service["Service"]["ExecStart"].startswith("/usr/bin/flock --nonblock ")
+    start = service["Service"]["ExecStart"]
+    assert start.startswith("/usr/bin/flock --nonblock ")
+    shard = read("gitlab-ci-shards.yml")["shard"]["script"][0].replace("$CI_NODE_INDEX/$CI_NODE_TOTAL", "1/2")
+    write(tmp_path, "[[swoop]]\n")  # refused after the options are read, before anything runs
+    monkeypatch.chdir(tmp_path)
+    for call in (start, shard):
+        assert "swoop is not known" in refusal(
+            partial(app, standalone_mode=False), shlex.split(call.split("ethos-hil ")[1])
+        )
 
 
 def test_the_plan_of_the_recipes_can_be_used(tmp_path: Path) -> None:
@@ -400,12 +372,12 @@ def test_the_plan_of_the_recipes_can_be_used(tmp_path: Path) -> None:
         "model 1: ethos-u85-256 virtual",
     ]
     assert read_quarantine(tmp_path / "ci/quarantine.toml") == ()
-    uncommented = {
-        name: (CI / name).read_text().replace("# [", "[").replace("\n# ", "\n")
-        for name in ("nightly.toml", "quarantine.toml")
-    }
-    (tmp_path / "q.toml").write_text(uncommented["quarantine.toml"].replace("2027-01-31", "2026-01-31"))
+    uncommented = [
+        (CI / f"{name}.toml").read_text().replace("# [", "[").replace("\n# ", "\n")
+        for name in ("nightly", "quarantine")
+    ]
+    (tmp_path / "q.toml").write_text(uncommented[1].replace("2027-01-31", "2026-01-31"))
     (entry,) = read_quarantine(tmp_path / "q.toml")
     assert entry.owner == "ada"
-    (tmp_path / "ci/linked.toml").write_text(uncommented["nightly.toml"].split("\n", 1)[1])
+    (tmp_path / "ci/linked.toml").write_text(uncommented[0].split("\n", 1)[1])
     assert read_config(tmp_path / "ci/linked.toml").links.to_commit("c0ffee").endswith("/commit/c0ffee")

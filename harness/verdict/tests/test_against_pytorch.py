@@ -13,7 +13,7 @@ import torch
 
 from ethos_hil.base.judge import Evidence, decide
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.record import Accuracy
+from ethos_hil.base.record import Accuracy, Decision
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.verdict.against_pytorch import (
@@ -30,14 +30,14 @@ from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.results.text.record import accuracy_text
 
 
-def compare(wanted: Any, output: Any) -> tuple[str | None, str]:
-    finding = against_float((np.asarray(wanted),), (np.asarray(output),))
-    if finding.failure is None:
-        return None, "; ".join(finding.notes)
-    return finding.failure.kind, finding.failure.message
+def told(finding: PyTorchFinding) -> str:
+    """Return what a finding says: why it failed, or what is noted."""
+    failure = finding.failure
+    return f"{failure.kind}: {failure.message}" if failure is not None else "; ".join(finding.notes)
 
 
 F32, F64, I8, I32, I64, BOOL = (
@@ -46,81 +46,68 @@ F32, F64, I8, I32, I64, BOOL = (
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "output", "kind", "text"),
-    [
-        (F64([1, 2]), F32([1, 3]), None, ""),
-        (F64([1, NAN]), F32([1, 0]), "accuracy", "output 0: PyTorch answers nan at [1], the program 0.0 (1 of 2"),
-        (F64([1, 2]), F32([1, INF]), "accuracy", "PyTorch answers 2.0 at [1], the program inf"),
-        (F64([-INF]), F32([INF]), "accuracy", "PyTorch answers -inf at [0], the program inf"),
-        (F64([NAN]), F32([INF]), "accuracy", "PyTorch answers nan at [0], the program inf"),
-        (F64([INF]), F32([NAN]), "accuracy", "PyTorch answers inf at [0], the program nan"),
-        (F64([-INF]), F32([NAN]), "accuracy", "PyTorch answers -inf at [0], the program nan"),
-        (F64([NAN, INF, -INF]), F32([NAN, INF, -INF]), None, ""),
-        (I64([5, -7]), I32([5, -7]), None, "output 0 is int32, int64 in the model; the model's values fit"),
-        (I64([5]), I32([4]), None, "output 0 is int32, int64 in the model; the model's values fit"),
-        (I64([1, 2**31]), I32([1, 0]), "overflow", "PyTorch answers 2147483648 at [1], the program 0"),
-        (I64([-(2**31) - 1]), I32([0]), "overflow", "PyTorch answers -2147483649 at [0]"),
-        (I64([2**31 - 1, -(2**31)]), I32([2**31 - 1, -(2**31)]), None, "the model's values fit"),
-        (F64([1, 2.5]), I8([1, 2]), "dtype", "output 0 is int8, float64 in the model; PyTorch answers 2.5 at [1]"),
-        (F64([1, 2]), I8([1, 2]), None, "output 0 is int8, float64 in the model; the values are equal"),
-        (BOOL([1, 0]), I8([1, 0]), None, "output 0 is int8, bool in the model; the values are equal"),
-        (BOOL([1, 0]), I8([1, 1]), "dtype", "PyTorch answers False at [1], the program 1"),
-        (F64([[1]]), F32([1]), "accuracy", "output 0 is [1], in the model [1, 1]"),
-        (F64(NAN), F32(0), "accuracy", "PyTorch answers nan at [], the program 0.0"),
-    ],
-)
-def test_each_difference_has_its_kind(wanted: Any, output: Any, kind: str | None, text: str) -> None:
-    finding = compare(wanted, output)
-    assert finding[0] == kind
-    assert text in finding[1]
+DIFFERENCES: list[tuple[Any, Any]] = [
+    (F64([1, 2]), F32([1, 3])),
+    (F64([1, NAN]), F32([1, 0])),
+    (F64([1, 2]), F32([1, INF])),
+    (F64([-INF]), F32([INF])),
+    (F64([NAN]), F32([INF])),
+    (F64([INF]), F32([NAN])),
+    (F64([-INF]), F32([NAN])),
+    (F64([NAN, INF, -INF]), F32([NAN, INF, -INF])),
+    (I64([5, -7]), I32([5, -7])),
+    (I64([5]), I32([4])),
+    (I64([1, 2**31]), I32([1, 0])),
+    (I64([-(2**31) - 1]), I32([0])),
+    (I64([2**31 - 1, -(2**31)]), I32([2**31 - 1, -(2**31)])),
+    (F64([1, 2.5]), I8([1, 2])),
+    (F64([1, 2]), I8([1, 2])),
+    (BOOL([1, 0]), I8([1, 0])),
+    (BOOL([1, 0]), I8([1, 1])),
+    (F64([[1]]), F32([1])),
+    (F64(NAN), F32(0)),
+]
 
 
-def test_outputs_are_counted_and_an_unknown_answer_says_nothing() -> None:
+def test_each_difference_has_its_kind(recorded: Recorded) -> None:
+    lines = []
+    for wanted, output in DIFFERENCES:
+        arrays = f"{wanted.tolist()} {wanted.dtype}, {output.tolist()} {output.dtype}"
+        lines.append(f"{arrays}: {told(against_float((wanted,), (output,)))}")
     array = np.zeros(1)
-    finding = against_float((array, array), (array,))
-    assert finding.failure is not None
-    assert finding.failure.message == "the model has 2 outputs, the program 1"
-    assert against_float((), (array,)) == PyTorchFinding()
+    lines.append(f"two outputs: {told(against_float((array, array), (array,)))}")
+    recorded.check("\n".join(lines))
+    assert against_float((), (array,)) == PyTorchFinding(), "an unknown answer says nothing"
 
 
 def test_the_users_limit_is_that_of_the_worst_output() -> None:
     right, wrong = np.array([1.0, 2.0]), np.array([1.1, 2.0])
-    assert against_limit((right, right), (right, right), 200.0, "").failure is None
-    failure = against_limit((right, right), (right, wrong), 30.0, ", input set 2").failure
-    assert failure is not None
-    assert (failure.kind, failure.message) == (
-        FailureKind.ACCURACY,
-        "output 1, input set 2: SQNR 27.0 dB against PyTorch, float64, at least 30 wanted",
+    assert told(against_limit((right, right), (right, right), 200.0, "")) == ""
+    assert told(against_limit((right, right), (right, wrong), 30.0, ", input set 2")) == (
+        "accuracy: output 1, input set 2: SQNR 27.0 dB against PyTorch, float64, at least 30 wanted"
     )
-    assert against_limit((right,), (wrong,), 26.9, "").failure is None
+    assert told(against_limit((right,), (wrong,), 26.9, "")) == ""
     other_shapes = ((right, np.zeros(0)), (np.zeros(3), np.zeros(0)))
     assert against_limit(*other_shapes, 30.0, "") == PyTorchFinding(), "these are compared elsewhere"
 
 
-@pytest.mark.parametrize(
-    ("second", "message"),
-    [
-        ([[5, -7]], None),
-        ([[2**31 - 1, -(2**31)]], None),
-        ([[5, 2**40]], "input 1 has 1099511627776 at [0, 1]; the program narrows it to int32"),
-        ([[-(2**31) - 1, 0]], "input 1 has -2147483649 at [0, 0]; the program narrows it to int32"),
-    ],
-)
-def test_an_input_that_the_program_narrows_has_to_fit(second: list[list[int]], message: str | None) -> None:
+def test_an_input_that_the_program_narrows_has_to_fit() -> None:
     first = np.array([[1.0, 2.0]], np.float32)
-    failure = integers_that_do_not_fit(narrowing(), (first, np.array(second, np.int64))).failure
-    assert (failure.message if failure else None) == message
-    assert failure is None or failure.kind is FailureKind.OVERFLOW
+    for second, message in (
+        ([5, -7], ""),
+        ([2**31 - 1, -(2**31)], ""),
+        ([5, 2**40], "overflow: input 1 has 1099511627776 at [0, 1]; the program narrows it to int32"),
+        ([-(2**31) - 1, 0], "overflow: input 1 has -2147483649 at [0, 0]; the program narrows it to int32"),
+    ):
+        assert told(integers_that_do_not_fit(narrowing(), (first, np.array([second], np.int64)))) == message
 
 
 def test_the_programs_own_answer_is_right_and_outputs_in_another_order_are_seen() -> None:
     artifact, (first, second) = heads()
     assert against_example(artifact, (first, second)) == PyTorchFinding()
-    failure = against_example(artifact, (second, first)).failure
-    assert failure is not None
-    assert failure.message == (
-        "outputs are in another order than in the model: output 0 is PyTorch's output 1, output 1 is PyTorch's output 0"
+    assert told(against_example(artifact, (second, first))) == (
+        "accuracy: outputs are in another order than in the model: "
+        "output 0 is PyTorch's output 1, output 1 is PyTorch's output 0"
     )
 
 
@@ -128,11 +115,9 @@ def test_an_answer_that_roundings_do_not_explain_is_a_failure_if_the_rules_compu
     """PyTorch's answer is another one: the program computes what it says, which is not the model."""
     artifact, right = heads()
     unlike = (artifact.quantised[0] + np.float32(1.0), artifact.quantised[1])
-    failure = against_example(dataclasses.replace(artifact, quantised=unlike), right).failure
-    assert failure is not None
-    assert failure.kind is FailureKind.ACCURACY
-    assert "output 0 at [0, 0]: PyTorch's quantised module answers" in failure.message
-    assert re.search(r"roundings explain at most .* \(SQNR -?[0-9.]+ dB\)", failure.message)
+    message = told(against_example(dataclasses.replace(artifact, quantised=unlike), right))
+    assert message.startswith("accuracy: output 0 at [0, 0]: PyTorch's quantised module answers")
+    assert re.search(r"roundings explain at most .* \(SQNR -?[0-9.]+ dB\)", message)
 
 
 def test_an_answer_that_the_rules_do_not_compute_is_a_note_about_the_rules() -> None:
@@ -141,11 +126,9 @@ def test_an_answer_that_the_rules_do_not_compute_is_a_note_about_the_rules() -> 
     other = first.copy()
     other[0, 0] += step
     unlike = (artifact.quantised[0] + np.float32(1.0), artifact.quantised[1])
-    finding = against_example(dataclasses.replace(artifact, quantised=unlike), (other, second))
-    assert finding.failure is None
-    assert finding.notes == (
+    assert told(against_example(dataclasses.replace(artifact, quantised=unlike), (other, second))) == (
         "output 0 is far from PyTorch's, and its bound does not hold for the program either: a rule in "
-        "lowering/oracle/bounds may be wrong",
+        "lowering/oracle/bounds may be wrong"
     )
 
 
@@ -173,13 +156,11 @@ def test_what_has_no_bound_and_what_is_equal_is_not_too_far() -> None:
     allowing = dataclasses.replace(artifact, quantised=(unlike, second), allowed=(bound, artifact.allowed[1]))
     assert against_example(allowing, (first, second)) == PyTorchFinding()
     bound[0, 3] = 0.0
-    failure = against_example(allowing, (first, second)).failure
-    assert failure is not None
-    assert "output 0 at [0, 3]: PyTorch's quantised module answers" in failure.message
+    message = told(against_example(allowing, (first, second)))
+    assert message.startswith("accuracy: output 0 at [0, 3]: PyTorch's quantised module answers")
     assert artifact.floating, "whose answer is finite, as the program's is"
-    failure = against_example(dataclasses.replace(artifact, quantised=(equal, second)), (first, second)).failure
-    assert failure is not None
-    assert "output 0 at [0, 1]: PyTorch's quantised module answers nan, the program" in failure.message
+    message = told(against_example(dataclasses.replace(artifact, quantised=(equal, second)), (first, second)))
+    assert message.startswith("accuracy: output 0 at [0, 1]: PyTorch's quantised module answers nan, the program")
 
 
 def test_a_float_program_is_held_against_the_float_module() -> None:
@@ -187,54 +168,37 @@ def test_a_float_program_is_held_against_the_float_module() -> None:
     artifact, (answer,) = floating()
     assert against_example(artifact, (answer,)) == PyTorchFinding()
     unlike = dataclasses.replace(artifact, floating=(artifact.floating[0] + 1,))
-    failure = against_example(unlike, (answer,)).failure
-    assert failure is not None
-    assert "output 0 at [0, 0]: PyTorch's float module answers" in failure.message
+    assert told(against_example(unlike, (answer,))).startswith("accuracy: output 0 at [0, 0]: PyTorch's float module")
     finding = against_example(unlike, (answer + np.float32(0.5),))
     assert (finding.failure, len(finding.notes)) == (None, 1)
 
 
+def answered(module: torch.nn.Module, *example: torch.Tensor, on_cpu: bool = False) -> tuple[Artifact, Any]:
+    """A program, and its answer to the example inputs."""
+    method = dataclasses.replace(from_module(module.eval(), example).methods["forward"], on_cpu=on_cpu)
+    artifact = lower(TorchModel("net", {"forward": method}), EthosU.parse("ethos-u55-128"))
+    return artifact, Reference(artifact).run(artifact.example_inputs).outputs
+
+
 @functools.cache
 def floating() -> tuple[Artifact, tuple[np.ndarray, ...]]:
-    """A program on the CPU, and its answer to the example inputs."""
+    """A program on the CPU."""
     torch.manual_seed(0)
-    model = from_module(torch.nn.Linear(16, 8).eval(), (torch.linspace(-1, 1, 16).reshape(1, 16),))
-    method = dataclasses.replace(model.methods["forward"], on_cpu=True)
-    artifact = lower(TorchModel("cpu", {"forward": method}), EthosU.parse("ethos-u55-128"))
-    return artifact, Reference(artifact).run(artifact.example_inputs).outputs
+    return answered(torch.nn.Linear(16, 8), torch.linspace(-1, 1, 16).reshape(1, 16), on_cpu=True)
 
 
 @functools.cache
 def heads() -> tuple[Artifact, tuple[np.ndarray, ...]]:
-    """A program with two outputs of one form, and its answer to the example inputs."""
-
-    class Heads(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(0)
-            self.one, self.two = torch.nn.Linear(8, 24), torch.nn.Linear(8, 24)
-
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            return self.one(x), self.two(x)
-
-    example = (torch.linspace(-1, 1, 8).reshape(1, 8),)
-    artifact = lower(from_module(Heads().eval(), example), EthosU.parse("ethos-u55-128"))
-    return artifact, Reference(artifact).run(artifact.example_inputs).outputs
+    """A program with two outputs of one form."""
+    torch.manual_seed(0)
+    two = keeping(lambda self, x: (self.a(x), self.b(x)), a=torch.nn.Linear(8, 24), b=torch.nn.Linear(8, 24))
+    return answered(two, torch.linspace(-1, 1, 8).reshape(1, 8))
 
 
 @functools.cache
 def narrowing() -> Artifact:
     """A program with an input of float32 and one of int64, which it makes int32 of."""
-
-    class Compares(torch.nn.Module):
-        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            return x * 2, y > 0
-
-    example = (torch.tensor([[1.0, 2.0]]), torch.tensor([[1, 2]]))
-    return lower(from_module(Compares().eval(), example), EthosU.parse("ethos-u55-128"))
-
-
-# Outputs in another order: found where chance cannot explain it, and nowhere else.
+    return answered(module_of(lambda x, y: (x * 2, y > 0)), torch.tensor([[1.0, 2.0]]), torch.tensor([[1, 2]]))[0]
 
 
 STEP = 0.05
@@ -307,13 +271,7 @@ def test_an_order_is_told_where_nothing_else_explains_it(what: str) -> None:
 
 
 def test_an_integer_that_becomes_a_float_has_no_limits_to_fit() -> None:
-    class Floats(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x.to(torch.float32) * 2
-
-    method = from_module(Floats(), (torch.tensor([[1, 2]]),)).methods["forward"]
-    model = TorchModel("cpu", {"forward": dataclasses.replace(method, on_cpu=True)})
-    artifact = lower(model, EthosU.parse("ethos-u55-128"))
+    artifact, _ = answered(module_of(lambda x: x.to(torch.float32) * 2), torch.tensor([[1, 2]]), on_cpu=True)
     casts = [call for call in artifact.plan.instructions if isinstance(call, KernelCall) and "_to_dim" in call.operator]
     assert {str(artifact.plan.tensor(call.args[-1]).dtype) for call in casts} == {"float32"}
     assert integers_that_do_not_fit(artifact, (np.array([[2**40, 1]], np.int64),)) == PyTorchFinding()
@@ -321,13 +279,8 @@ def test_an_integer_that_becomes_a_float_has_no_limits_to_fit() -> None:
 
 def test_what_pytorch_says_decides_after_the_reference() -> None:
     unlike, difference = Failure(FailureKind.ACCURACY, "a"), Failure(FailureKind.MISMATCH, "m")
-    assert decide(Evidence(unlike=unlike, compared=1)).failure is unlike
-    assert decide(Evidence(unlike=unlike, compared=1)).verdict is Verdict.FAILED
-    assert decide(Evidence(unlike=unlike, difference=difference, compared=1)).failure is difference
-    assert decide(Evidence(compared=1)).verdict is Verdict.VERIFIED
-
-
-# Quantisation error against the float model: the numbers, and the report where there are none.
+    assert decide(Evidence(unlike=unlike, compared=1)) == Decision(Verdict.FAILED, unlike)
+    assert decide(Evidence(unlike=unlike, difference=difference, compared=1)) == Decision(Verdict.FAILED, difference)
 
 
 INPUT = np.arange(4, dtype=np.float32)
@@ -367,9 +320,12 @@ def test_an_error_is_told_in_numbers_and_in_words(recorded: Recorded) -> None:
 def test_float_is_known_for_the_example_inputs_alone() -> None:
     artifact = Artifact("", "model", None, b"", (), example_inputs=(INPUT,), floating=(INPUT,))
     assert len(accuracies(artifact, (INPUT,), (INPUT,))) == 1
-    assert accuracies(artifact, (INPUT + 1,), (INPUT,)) == ()
-    assert accuracies(artifact, (), (INPUT,)) == ()
-    assert accuracies(artifact, (INPUT,), (INPUT, INPUT)) == ()
-    assert accuracies(artifact, (INPUT,), (INPUT[:3],)) == ()
-    assert accuracies(dataclasses.replace(artifact, floating=(INPUT[:0],)), (INPUT,), (INPUT[:0],)) == ()
-    assert accuracies(dataclasses.replace(artifact, floating=()), (INPUT,), (INPUT,)) == ()
+    for floating, inputs, outputs in (
+        ((INPUT,), (INPUT + 1,), (INPUT,)),
+        ((INPUT,), (), (INPUT,)),
+        ((INPUT,), (INPUT,), (INPUT, INPUT)),
+        ((INPUT,), (INPUT,), (INPUT[:3],)),
+        ((INPUT[:0],), (INPUT,), (INPUT[:0],)),
+        ((), (INPUT,), (INPUT,)),
+    ):
+        assert accuracies(dataclasses.replace(artifact, floating=floating), inputs, outputs) == ()

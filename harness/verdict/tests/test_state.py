@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import ethos_hil
 from ethos_hil.base.errors import UsageError
@@ -27,29 +28,21 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 
 X = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
 
 
-class Sum(nn.Module):
-    """Adds up its inputs."""
-
-    n: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("n", torch.zeros(1, 4))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        self.n.add_(x)
-        return x + 1, self.n * 2
+def on_cpu(module: nn.Module) -> Artifact:
+    method = dataclasses.replace(from_module(module, (torch.from_numpy(X),)).methods["forward"], on_cpu=True)
+    return lower(TorchModel("net", {"forward": method}), EthosU.parse("ethos-u55-128"))
 
 
 @functools.cache
 def summing() -> Artifact:
-    method = dataclasses.replace(from_module(Sum(), (torch.from_numpy(X),)).methods["forward"], on_cpu=True)
-    return lower(TorchModel("sum", {"forward": method}), EthosU.parse("ethos-u55-128"))
+    """Adds up its inputs."""
+    return on_cpu(keeping(lambda self, x: (x + 1, self.n.add_(x) * 2), n=torch.zeros(1, 4)))
 
 
 def answers(count: int) -> list[tuple[np.ndarray, ...]]:
@@ -57,36 +50,36 @@ def answers(count: int) -> list[tuple[np.ndarray, ...]]:
     return [(X + np.float32(1), sum([X] * (at + 1), np.zeros_like(X)) * np.float32(2)) for at in range(count)]
 
 
-def compared(outputs: list[tuple[np.ndarray, ...]], wanted: list[tuple[np.ndarray, ...]]) -> str | None:
+def of_runs(outputs: Sequence[tuple[np.ndarray, ...]]) -> Outcome:
     runs = tuple(Run(0, at, arrays, ()) for at, arrays in enumerate(outputs))
-    outcome = Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
+    return Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
+
+
+def compared(outputs: list[tuple[np.ndarray, ...]], wanted: list[tuple[np.ndarray, ...]]) -> str | None:
     calls = ModelCalls(tuple(wanted), repeat=len(wanted))
-    failure = steps_of(summing(), [(X,)] * len(outputs), calls, outcome).failure
+    failure = steps_of(summing(), [(X,)] * len(outputs), calls, of_runs(outputs)).failure
     assert failure is None or failure.kind is FailureKind.STATE
     return failure.message if failure is not None else None
 
 
-@pytest.mark.parametrize(("call", "output"), [(0, 0), (1, 1), (2, 0), (2, 1)])
-def test_the_first_step_that_differs_is_named_by_its_number_and_output(call: int, output: int) -> None:
+def test_the_first_step_that_differs_is_named_by_its_number_and_output() -> None:
     """Each call is held against the model's own. People count calls from 1, as in "call 1 of the model"."""
     assert compared(answers(3), answers(3)) is None
-    wrong = [tuple(map(np.copy, arrays)) for arrays in answers(3)]
-    wrong[call][output][0, 2] += 1
-    wrong[-1][-1][0, 3] += 1
-    right = answers(3)[call][output][0, 2]
-    said = f"call {call + 1}, output {output} at [0, 2]: PyTorch answers {right:.9g}, the program {right + 1:.9g};"
-    assert str(compared(wrong, answers(3))).startswith(said)
+    for call, output in ((0, 0), (1, 1), (2, 0), (2, 1)):
+        wrong = [tuple(map(np.copy, arrays)) for arrays in answers(3)]
+        wrong[call][output][0, 2] += 1
+        wrong[-1][-1][0, 3] += 1
+        right = answers(3)[call][output][0, 2]
+        said = f"call {call + 1}, output {output} at [0, 2]: PyTorch answers {right:.9g}, the program {right + 1:.9g};"
+        assert str(compared(wrong, answers(3))).startswith(said)
 
 
 def test_a_program_without_state_or_of_integers_has_no_steps() -> None:
     """They are compared elsewhere: here even a wrong answer says nothing."""
-    stateless = dataclasses.replace(from_module(nn.Identity(), (torch.from_numpy(X),)).methods["forward"], on_cpu=True)
-    without = lower(TorchModel("same", {"forward": stateless}), EthosU.parse("ethos-u55-128"))
-    for artifact in (dataclasses.replace(summing(), quantised=(X,)), without):
+    for artifact in (dataclasses.replace(summing(), quantised=(X,)), on_cpu(nn.Identity())):
         outputs = tuple(X + 9 for _ in artifact.plan.outputs)
-        outcome = Outcome(b"", b"", b"", 0, 0, {}, (Run(0, 0, outputs, ()),), (), {})
         calls = ModelCalls((tuple(X for _ in outputs),))
-        assert steps_of(artifact, [(X,)], calls, outcome) == PyTorchFinding()
+        assert steps_of(artifact, [(X,)], calls, of_runs([outputs])) == PyTorchFinding()
 
 
 def test_what_the_program_does_not_keep_is_a_failure_or_a_note(recorded: Recorded) -> None:
@@ -152,23 +145,18 @@ def test_a_quantised_state_is_verified_and_one_that_is_lost_is_seen(
     assert "repeat 2" in broken.failure.message
 
 
-# The text of a model that writes.
-
-
 def outcome(*numbers: list[int]) -> Outcome:
-    runs = tuple(Run(0, at, (np.zeros(1, np.float32), np.array(values)), ()) for at, values in enumerate(numbers))
-    return Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
+    return of_runs([(np.zeros(1, np.float32), np.array(values)) for values in numbers])
 
 
-def test_it_joins_the_characters_of_all_executions() -> None:
-    assert written_text(outcome([72], [105, 10], [8364]), ("logits", "c"), "c") == "Hi\n€"
+def test_characters_of_all_executions_are_joined_and_what_is_none_is_replaced() -> None:
+    def text(*numbers: list[int], name: str = "c") -> str:
+        return written_text(outcome(*numbers), ("logits", "c"), name)
 
-
-def test_what_is_no_character_is_replaced_and_no_output_is_no_text() -> None:
-    assert written_text(outcome([-1], [0xD800], [0x110000], [65]), ("logits", "c"), "c") == "\ufffd\ufffd\ufffdA"
-    assert written_text(outcome([65]), ("logits", "c"), "") == ""
-    surrogates = outcome([0], [0xD7FF], [0xD800, 0xDFFF], [0xE000, 0x10FFFF])
-    assert written_text(surrogates, ("logits", "c"), "c") == "\0\ud7ff\ufffd\ufffd\ue000\U0010ffff"
+    assert text([72], [105, 10], [8364]) == "Hi\n€"
+    assert text([-1], [0xD800], [0x110000], [65]) == "\ufffd\ufffd\ufffdA"
+    assert text([0], [0xD7FF], [0xD800, 0xDFFF], [0xE000, 0x10FFFF]) == "\0\ud7ff\ufffd\ufffd\ue000\U0010ffff"
+    assert text([65], name="") == "", "no output is no text"
 
 
 def test_an_output_that_cannot_be_text_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:

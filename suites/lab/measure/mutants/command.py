@@ -72,7 +72,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
                 "harness/verdict/tests",
                 "src/ethos_hil/base/tests/test_judge.py",
                 "results/tests/test_account.py",
-                "harness/nightly/tests/test_quarantine.py",
+                "harness/nightly/tests/test_attacks.py",
                 "src/ethos_hil/base/tests/test_record.py",
                 "harness/tests/test_against_pytorch.py",
                 "harness/cli/tests/test_npu.py",
