@@ -78,10 +78,7 @@ def test_a_server_that_ignores_signals_ends(tmp_path: Path) -> None:
 
 def test_the_port_of_another_core_is_behind_the_first(tmp_path: Path) -> None:
     text = LISTEN.replace("{port})", "{port} + 1)")
-    with (
-        StartedServer(replace(script(text), core=1)) as server,
-        socket.create_connection(server.address, timeout=5),
-    ):
+    with StartedServer(replace(script(text), core=1)) as server, socket.create_connection(server.address, timeout=5):
         pass
 
 

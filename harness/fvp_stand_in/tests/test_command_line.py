@@ -13,11 +13,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.testing.recorded import Recorded, plain
-from ethos_hil.harness.fvp_stand_in.command_line import (
-    CommandLineError,
-    LaunchSettings,
-    parse,
-)
+from ethos_hil.harness.fvp_stand_in.command_line import CommandLineError, LaunchSettings, parse
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, Treatment, listing
 from ethos_hil.harness.fvp_stand_in.tests.conftest import (

@@ -180,10 +180,7 @@ def test_what_the_program_wrote_is_in_the_dump(board300: Board) -> None:
 
 @pytest.mark.parametrize(
     ("words", "options", "status"),
-    [
-        ("uart one spin", ("-C", "mps3_board.uart0.shutdown_on_eot=1"), 0),
-        ("spin", (), 1),
-    ],
+    [("uart one spin", ("-C", "mps3_board.uart0.shutdown_on_eot=1"), 0), ("spin", (), 1)],
     ids=["end of transmission", "time limit"],
 )
 def test_memory_is_dumped_whatever_ends_the_run(
