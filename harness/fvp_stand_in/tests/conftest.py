@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.socs.registry import MODELS, FvpModel
 
 GUEST = Path(__file__).parent / "guest"
@@ -87,25 +87,10 @@ def build(soc: str, output: Path, source: str = "guest.c", code: int | None = No
 
 
 @pytest.fixture(scope="session")
-def zeros_launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with executables whose NPU returns zeros."""
-    folder = tmp_path_factory.mktemp("zeros")
-    install_zeros(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The test program for a system on chip, compiled once."""
     folder = tmp_path_factory.mktemp("guest")
-    built: dict[str, Path] = {}
-
-    def get(soc: str) -> Path:
-        if soc not in built:
-            built[soc] = build(soc, folder / f"{soc}.elf")
-        return built[soc]
-
-    return get
+    return functools.cache(lambda soc: build(soc, folder / f"{soc}.elf"))
 
 
 @pytest.fixture(params=BOARDS, ids=lambda model: model.soc.name)
