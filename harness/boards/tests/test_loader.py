@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
@@ -49,28 +50,24 @@ def firmware() -> bytes:
     return find_firmware("corstone-300")
 
 
-def test_the_firmware_is_loaded_and_runs(tmp_path: Path, firmware: bytes) -> None:
-    progress: list[tuple[int, int]] = []
+def test_firmware_and_package_are_loaded_and_run(tmp_path: Path, firmware: bytes) -> None:
+    program = programs.load("convolutions")
+    packed = pack(firmware, program.pte, [program.inputs], RunPlan(1, 1))
+    progress: list[tuple[int, ...]] = []
     with board_remote(qemu_loading(tmp_path)) as remote:
         loaded = load(
-            remote, firmware, words=RESET, vector_table=VECTORS, progress=lambda done, of: progress.append((done, of))
+            *(remote, packed.elf),
+            words=RESET,
+            vector_table=VECTORS,
+            soc=CORSTONE_300,
+            progress=lambda *on: progress.append(on),
         )
         assert remote.read_register("pc") == loaded.parked
         start(remote, loaded)
         types = [frame.type for frame in frames(tmp_path)]
-    assert types == [FrameType.HELLO, FrameType.ERROR, FrameType.END]  # there is no package
     assert progress[-1] == (2 * loaded.bytes, 2 * loaded.bytes)
-    assert [done for done, _ in progress] == sorted(done for done, _ in progress)
-
-
-def test_a_package_in_other_memories_is_loaded_too(tmp_path: Path, firmware: bytes) -> None:
-    recorded = programs.load("convolutions")
-    packed = pack(firmware, recorded.pte, [recorded.inputs], RunPlan(1, 1))
-    with board_remote(qemu_loading(tmp_path)) as remote:
-        loaded = load(remote, packed.elf, words=RESET, vector_table=VECTORS, soc=CORSTONE_300)
-        start(remote, loaded)
-        types = [frame.type for frame in frames(tmp_path)]
-    assert loaded.bytes > len(recorded.pte)
+    assert progress == sorted(progress)
+    assert loaded.bytes > len(program.pte)
     assert FrameType.ERROR in types  # QEMU has no NPU; the package was found
     assert b"no package" not in (tmp_path / "uart").read_bytes()
 
@@ -85,23 +82,14 @@ def test_gdb_sees_what_was_loaded(tmp_path: Path, firmware: bytes) -> None:
         remote.close()
         elf = tmp_path / "firmware.elf"
         elf.write_bytes(firmware)
-        orders = (
-            f"target remote {server.address[0]}:{server.address[1]}",
-            "compare-sections",
-            "info registers r5 sp pc xpsr",
-        )
+        address = ":".join(map(str, server.address))
+        orders = (f"target remote {address}", "compare-sections", "info registers r5 sp pc xpsr")
         command = ["gdb-multiarch", "-nx", "-batch", *(word for order in orders for word in ("-ex", order)), str(elf)]
         output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
     assert ".text, range" in output
     assert "MIS-MATCHED" not in output.replace(".data", "")  # GDB reads .data where it runs, not where it is loaded
-    values = {
-        words[0]: int(words[1], 0)
-        for line in output.splitlines()
-        if len(words := line.split()) > 2 and words[1][:2] == "0x"
-    }
-    assert values["r5"] == 0x55555555
-    assert values["sp"] == loaded.start.stack
-    assert values["pc"] == loaded.parked
+    values = {name: int(value, 0) for name, value in re.findall(r"(?m)^(\w+) +(0x\w+) ", output)}
+    assert (values["r5"], values["sp"], values["pc"]) == (0x55555555, loaded.start.stack, loaded.parked)
     assert values["xpsr"] & THUMB
 
 
@@ -127,11 +115,10 @@ def test_a_client_that_goes_away_in_the_middle_leaves_a_board_for_the_next(tmp_p
 
 
 def test_a_board_that_starts_again_during_the_load_is_lost(tmp_path: Path, firmware: bytes) -> None:
-    done_once: list[int] = []
+    late = iter([True])
 
     def press_reset(done: int, of: int) -> None:
-        if done > of // 3 and not done_once:
-            done_once.append(done)
+        if done > of // 3 and next(late, False):
             qmp(tmp_path, "system_reset")
 
     with pytest.raises(TargetError, match="started again") as caught, board_remote(qemu_loading(tmp_path)) as remote:
