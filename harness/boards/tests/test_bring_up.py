@@ -118,15 +118,12 @@ def test_the_first_failure_decides_on_the_status(recorded: Recorded) -> None:
     recorded.check([result.summary, result.document()["steps"]])
 
 
-def test_what_a_board_says_is_no_markup_in_the_report() -> None:
+def test_what_a_board_says_is_no_markup_in_the_report(recorded: Recorded) -> None:
     markup = "<script>alert(1)</script> | `rm -rf` \x1b[31m\n# A heading"
     step = BringUpStep("monitor", StepFinding.failed(FailureKind.LINK, markup, markup, {"console": [markup]}))
     text = report(step, description=markup).markdown()
-    assert "<script>" not in text.split("## Raw values")[0]
-    assert "\x1b" not in text
-    assert "\n# A heading" not in text
-    (row,) = (line for line in text.splitlines() if line.startswith("| monitor |"))
-    assert row.replace("\\|", "").count("|") == 5
+    recorded.check(text.partition("\nMade ")[0])
+    assert not any(word in text for word in ("\x1b", "\n# A heading"))
 
 
 def test_the_report_has_no_paths_and_no_commands_of_the_user(tmp_path: Path) -> None:

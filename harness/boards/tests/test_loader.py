@@ -17,14 +17,14 @@ from ethos_hil.harness.boards import loader
 from ethos_hil.harness.boards.board import ResetWords, WordWrite
 from ethos_hil.harness.boards.gdb_server import StartedServer, board_remote
 from ethos_hil.harness.boards.loadable import LoadableImage
-from ethos_hil.harness.boards.loader import ICIALLU, THUMB, VTOR, load, make_sure_parked, park, reset, start, store
+from ethos_hil.harness.boards.loader import ICIALLU, THUMB, VTOR, load, make_sure_parked, park, start, store
 from ethos_hil.harness.boards.tests.qemu_servers import RESET, VECTORS, frames, qemu_loading, qmp
 from ethos_hil.harness.gdb.remote import GdbRemote, connect
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.socs.corstone_300 import SOC as CORSTONE_300
-from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer
+from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer, Hook
 from ethos_hil.harness.testing.tiny_elf import tiny_elf
 from ethos_hil.harness.virtual.tests import programs
 
@@ -191,29 +191,38 @@ def test_without_a_reset_what_may_interrupt_is_switched_off() -> None:
     assert not any(command.startswith(b"qRcmd") for command in peer.commands)
 
 
-@pytest.mark.parametrize("where", [0, 8, 2000, len(CODE) + 7])
-def test_one_bit_that_memory_does_not_keep_is_found(recorded: Recorded, where: int) -> None:
+def flip(where: int) -> Hook:
     wanted = (struct.pack("<II", BASE + SIZE - 64, BASE + 0x41) + CODE)[where]
 
-    def flip(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+    def hook(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
         peer.state.memory[where] = wanted ^ 0x80
         return packets
 
-    with GdbPeer(hook=flip) as peer, pytest.raises(TargetError) as caught:
+    return hook
+
+
+def stuck(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+    peer.state.registers["xpsr"] = 0
+    return packets
+
+
+def running(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+    peer.state.words[0xE000EDF0] = 1
+    return packets
+
+
+BROKEN = {
+    **{f"bit 7 of byte {where} is not kept": flip(where) for where in (0, 8, 2000, len(CODE) + 7)},
+    "a register is not kept": stuck,
+    "it runs though it was reset": running,
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_board_that_does_something_else_is_found(recorded: Recorded, name: str) -> None:
+    with GdbPeer(hook=BROKEN[name]) as peer, pytest.raises(TargetError) as caught:
         load(peer_remote(peer), image(), words=RESET, vector_table=BASE, soc=CORSTONE_300)
-    recorded.check(caught.value.failure)
-    with GdbPeer(hook=flip) as peer:  # the comparison sees it: without it the load ends well
-        load(peer_remote(peer), image(), words=RESET, vector_table=BASE, verify=False)
-        assert peer.state.memory[where] != wanted
-
-
-def test_a_register_that_is_not_kept_is_found() -> None:
-    def stuck(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
-        peer.state.registers["xpsr"] = 0
-        return packets
-
-    with GdbPeer(hook=stuck) as peer, pytest.raises(TargetError, match="xpsr is 0x00000000; 0x01000000 was written"):
-        load(peer_remote(peer), image(), words=RESET, vector_table=BASE)
+    recorded.check({"written": peer.state.writes > 0, "failure": caught.value.failure})
 
 
 def test_bit_0_of_pc_may_be_shown_as_it_was_written() -> None:
@@ -231,17 +240,6 @@ def test_a_board_whose_code_memory_is_read_only_is_not_parked() -> None:
         assert park(remote, BASE + 2 * SIZE, BASE + 0x1000) is None
         assert remote.usable
         assert peer.state.registers["pc"] == 0
-
-
-def test_a_processor_that_runs_though_it_was_reset_is_refused() -> None:
-    def running(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
-        peer.state.words[0xE000EDF0] = 1
-        return packets
-
-    with GdbPeer(hook=running) as peer:
-        with pytest.raises(TargetError, match="still runs"):
-            reset(peer_remote(peer), RESET)
-        assert peer.state.writes == 0
 
 
 IMAGES = {
