@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import subprocess
 from collections.abc import Callable
@@ -43,29 +42,6 @@ def test_each_fvp_is_found_by_its_system_and_npu() -> None:
         for npu in model.npu.names:
             assert fvp_model(model.soc.name, npu) == model
     assert fvp_model("corstone-300", "ethos-u85-256") is None
-
-
-@each_soc
-def test_memories_are_apart_and_devices_are_in_none(soc: Soc) -> None:
-    ranges = sorted((base, base + memory.size) for memory in soc.memories for base in memory.bases)
-    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ranges))
-    adapters = () if soc.timing_adapters is None else (soc.timing_adapters,)
-    for window in (soc.npu_registers, *adapters, *soc.uarts):
-        assert all(memory.offset_of(base) is None for memory in soc.memories for base in window.bases)
-    assert len(soc.timing_adapter_ports) == 2 * len(adapters)
-    assert all(window.offset_of(port) is not None for window in adapters for port in soc.timing_adapter_ports)
-
-
-@each_soc
-def test_the_firmware_is_put_into_memories_that_are_there(soc: Soc) -> None:
-    board = soc.firmware
-    assert soc.memory(board.boot).base == soc.boot
-    assert any(memory.holds(board.package.base, board.package.size) for memory in soc.memories if memory.npu)
-    assert soc.memory(board.pool).npu
-    if soc.virtual:
-        for name in (board.boot, board.code, board.data, board.stack, board.pool):
-            memory = soc.memory(name)
-            assert missing(memory.base, memory.size, soc) is None
 
 
 def test_the_firmwares_files_are_those_of_the_declarations() -> None:

@@ -158,35 +158,27 @@ def test_the_recorded_conversation_is_a_whole_one_of_its_run(
     fails(lambda: run_fvp(image_of(load("add", "corstone-300"))), "stale-output")
 
 
-@pytest.mark.parametrize(
-    ("change", "then", "kind", "words", "hint"),
-    [
-        *((part(share), "exit 0", "link", "the FVP ended of its own accord", "") for share in (0.1, 0.5, 0.9, 0.999)),
-        *(
-            (part(share), f"ulimit -c 0; kill -{sent.value} $$", "crashed", sent.name, "")
-            for share in (0, 0.5)
-            for sent in (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
-        ),
-        (part(0.5), "echo Fatal: out of patience; exit 3", "crashed", "exited with status 3", "out of patience"),
-        (part(0.5), "exec sleep 1000", "timeout", "bytes of a frame", ""),
-        (flipped, "exec sleep 1000", "link", "", ""),
-    ],
-)
+KILLS = (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
+Break = tuple[Callable[[bytes], bytes], str, str, str]
+BREAKS: list[Break] = [
+    *((part(share), "exit 0", "link", "the FVP ended of its own accord") for share in (0.1, 0.5, 0.9, 0.999)),
+    *((part(share), f"ulimit -c 0; kill -{by.value} $$", "crashed", by.name) for share in (0, 0.5) for by in KILLS),
+    (part(0.5), "echo Fatal: out of patience; exit 3", "crashed", "exited with status 3"),
+    (part(0.5), "echo Fatal: out of patience; exit 3", "crashed", "out of patience"),
+    (part(0.5), "exec sleep 1000", "timeout", "bytes of a frame"),
+    (flipped, "exec sleep 1000", "link", ""),
+]
+"""A part of it, or another; what the FVP does after it; the kind of the error, and words in it."""
+
+
+@pytest.mark.parametrize("case", BREAKS)
 def test_what_breaks_a_conversation_is_told(
-    fake: Fake,
-    add_image: Image,
-    wire: bytes,
-    tmp_path: Path,
-    change: Callable[[bytes], bytes],
-    then: str,
-    kind: str,
-    words: str,
-    hint: str,
+    fake: Fake, add_image: Image, wire: bytes, tmp_path: Path, case: Break
 ) -> None:
-    """A part of it, or another; and what the FVP does after it."""
+    change, then, kind, words = case
     fake(f"{says(tmp_path, change(wire))}; {then}")
     started = time.monotonic()
-    fails(lambda: run_fvp(add_image, 1.0 if kind == "timeout" else TIMEOUT), kind, words, hint=hint)
+    fails(lambda: run_fvp(add_image, 1.0 if kind == "timeout" else TIMEOUT), kind, words)
     assert time.monotonic() - started < 10
 
 
