@@ -21,21 +21,11 @@ _WORKER = ("PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER")
 """Variables of a worker of pytest-xdist, which its processes inherit."""
 
 
-def qemu_loading(folder: Path, *more: str, timeout: float = 20.0) -> Loading:
+def qemu_loading(folder: Path) -> Loading:
     """Return how QEMU is started as a server. Its UART goes to the file "uart" in `folder`, its QMP to "qmp"."""
-    command = (
-        *(find_qemu(), "-M", "mps3-an547", "-S", "-gdb", "tcp:127.0.0.1:{port}", "-display", "none"),
-        *(
-            "-monitor",
-            "none",
-            "-serial",
-            f"file:{folder / 'uart'}",
-            "-qmp",
-            f"unix:{folder / 'qmp'},server=on,wait=off",
-        ),
-        *more,
-    )
-    return Loading(Server.OPENOCD, ServerDialect.QEMU, command=command, timeout=timeout)
+    machine = ("-M", "mps3-an547", "-S", "-gdb", "tcp:127.0.0.1:{port}", "-display", "none", "-monitor", "none")
+    lines = ("-serial", f"file:{folder / 'uart'}", "-qmp", f"unix:{folder / 'qmp'},server=on,wait=off")
+    return Loading(Server.OPENOCD, ServerDialect.QEMU, command=(find_qemu(), *machine, *lines), timeout=20.0)
 
 
 def frames(folder: Path, until: FrameType = FrameType.END, seconds: float = 20.0) -> list[Frame]:

@@ -29,47 +29,29 @@ MHZ = 1_000_000
 
 
 class SmallMemory:
-    """A memory behind a server: it answers at all addresses, also with fewer lines for them, or with a bad bit."""
+    """A memory behind a server: it answers at all addresses, with fewer lines for them."""
 
     server = "a server"
     usable = True
 
-    def __init__(self, size: int, stuck: int = 0) -> None:
+    def __init__(self, size: int) -> None:
         self.bytes = bytearray(size)
-        self._stuck = stuck
 
     def read(self, address: int, size: int) -> bytes:
         return bytes(self.bytes[(address + at) % len(self.bytes)] for at in range(size))
 
     def write(self, address: int, data: bytes) -> None:
         for at, byte in enumerate(data):
-            self.bytes[(address + at) % len(self.bytes)] = byte & ~self._stuck
-
-
-def examined(memory: SmallMemory, size: int) -> int:
-    span = MemorySpan("SRAM", "soc.memories.SRAM", 0, size, ("pool",))
-    return examine_memory(cast(GdbRemote, memory), span, lambda done, parts: None)[0]
-
-
-def test_a_memory_that_keeps_everything_passes_and_is_put_back() -> None:
-    memory = SmallMemory(0x10000)
-    memory.bytes[:] = bytes(index * 7 % 251 for index in range(0x10000))
-    before = bytes(memory.bytes)
-    assert examined(memory, 0x10000) > 12_000
-    assert memory.bytes == before
+            self.bytes[(address + at) % len(self.bytes)] = byte
 
 
 @pytest.mark.parametrize("there", [0x1000, 0x4000, 0x8000])
 def test_a_memory_that_is_smaller_than_the_file_says_repeats(there: int) -> None:
+    span = MemorySpan("SRAM", "soc.memories.SRAM", 0, 0x10000, ("pool",))
     with pytest.raises(TargetError, match="has the same bytes at 0x") as caught:
-        examined(SmallMemory(there), 0x10000)
+        examine_memory(cast(GdbRemote, SmallMemory(there)), span, lambda done, parts: None)
     assert caught.value.kind is FailureKind.READBACK
     assert caught.value.hint == "correct soc.memories.SRAM in the board's file to what the board has"
-
-
-def test_a_bad_line_of_data_is_named() -> None:
-    with pytest.raises(TargetError, match="so bits 0x40004000 are wrong"):
-        examined(SmallMemory(0x10000, stuck=0x40), 0x10000)
 
 
 CLOCKS = [
@@ -118,15 +100,12 @@ def test_the_first_failure_decides_on_the_status(recorded: Recorded) -> None:
     recorded.check([result.summary, result.document()["steps"]])
 
 
-def test_what_a_board_says_is_no_markup_in_the_report() -> None:
+def test_what_a_board_says_is_no_markup_in_the_report(recorded: Recorded) -> None:
     markup = "<script>alert(1)</script> | `rm -rf` \x1b[31m\n# A heading"
     step = BringUpStep("monitor", StepFinding.failed(FailureKind.LINK, markup, markup, {"console": [markup]}))
     text = report(step, description=markup).markdown()
-    assert "<script>" not in text.split("## Raw values")[0]
-    assert "\x1b" not in text
-    assert "\n# A heading" not in text
-    (row,) = (line for line in text.splitlines() if line.startswith("| monitor |"))
-    assert row.replace("\\|", "").count("|") == 5
+    recorded.check(text.partition("\nMade ")[0])
+    assert not any(word in text for word in ("\x1b", "\n# A heading"))
 
 
 def test_the_report_has_no_paths_and_no_commands_of_the_user(tmp_path: Path) -> None:

@@ -6,26 +6,17 @@ import contextlib
 import socket
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 
 import pytest
-from cobs import cobs
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.monitor import MonitorLink
 from ethos_hil.harness.boards.serial_line import SerialLine
-from ethos_hil.harness.image.formats import (
-    PROTOCOL_VERSION,
-    FrameHeader,
-    MonitorFrameType,
-    Ready,
-    Received,
-    Speed,
-    Struct,
-)
+from ethos_hil.harness.image.formats import PROTOCOL_VERSION, MonitorFrameType, Ready, Received, Speed, Struct
+from ethos_hil.harness.link.frames import Frame, encode
 
 WITHIN = 0.2
 """Seconds that the link gets."""
@@ -33,9 +24,8 @@ WITHIN = 0.2
 
 def frame(kind: MonitorFrameType, record: Struct, **values: int) -> bytes:
     """A frame of the monitor; what is not given is zero."""
-    payload = record.pack({**{field.name: 0 for field in record.fields}, **values})
-    content = FrameHeader.pack({"type": kind, "reserved": 0, "sequence": 0}) + payload
-    return bytes(cobs.encode(content + zlib.crc32(content).to_bytes(4, "little"))) + b"\0"
+    payload = record.pack({field.name: 0 for field in record.fields} | values)
+    return encode(Frame(kind, 0, payload))  # type: ignore[arg-type]
 
 
 READY = frame(MonitorFrameType.READY, Ready, nonce=1, protocol=PROTOCOL_VERSION, board=300)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
+from ethos_hil.base.testing.processes import parent_of
 from ethos_hil.harness.socs.registry import MODELS, FvpModel
 
 GUEST = Path(__file__).parent / "guest"
 CORSTONE_300_U55 = MODELS["FVP_Corstone_SSE-300_Ethos-U55"]
-CORSTONE_300_U65 = MODELS["FVP_Corstone_SSE-300_Ethos-U65"]
-CORSTONE_310_U55 = MODELS["FVP_Corstone_SSE-310"]
 CORSTONE_320 = MODELS["FVP_Corstone_SSE-320"]
 _DEFINES = {
     "corstone-300": ("UART=0x59303000", "NPU_BASE=0x58102000", "NPU_IRQ=56", "PMU=0", "NPU_LIMITS=0x0F1F0000"),
@@ -47,17 +46,17 @@ class Board:
     def command(self, words: str, *options: str, seconds: float = 30.0) -> list[str]:
         """The launcher's command line for a test program that is given `words`, as upstream's tests write it."""
         cpu = self.model.fvp.cpu_path
-        macs = 128 if self.model.soc.name == "corstone-300" else 256
+        npu, board = self.model.fvp.npu_path, self.model.fvp.board_path
         settings = {
-            f"{self.model.fvp.npu_path}.num_macs": str(macs),
-            f"{self.model.fvp.board_path}.visualisation.disable-visualisation": "1",
-            f"{self.model.fvp.board_path}.telnetterminal0.start_telnet": "0",
-            f"{self.model.fvp.board_path}.uart0.out_file": "'-'",
+            f"{npu}.num_macs": "128" if self.model.soc.name == "corstone-300" else "256",
+            f"{board}.visualisation.disable-visualisation": "1",
+            f"{board}.telnetterminal0.start_telnet": "0",
+            f"{board}.uart0.out_file": "'-'",
             f"{cpu}.semihosting-enable": "1",
             f"{cpu}.semihosting-stack_base": "0",
             f"{cpu}.semihosting-heap_limit": "0",
             f"{cpu}.semihosting-cwd": str(self.folder),
-            f"{self.model.fvp.npu_path}.extra_args": "'--fast'",
+            f"{npu}.extra_args": "'--fast'",
             f"{cpu}.semihosting-cmd_line": f"'guest {words}'",
         }
         arguments = [word for name, value in settings.items() for word in ("-C", f"{name}={value}")]
@@ -75,37 +74,19 @@ class Board:
 def build(soc: str, output: Path, source: str = "guest.c", code: int | None = None) -> Path:
     """Compile a test program for `soc`."""
     code_at, data_at = _PLACES[soc]
-    target = ["-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"]
-    compile_ = ["arm-none-eabi-gcc", *target, "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
-    defines = [f"-D{define}" for define in _DEFINES[soc]]
+    options = "-mcpu=cortex-m55 -mthumb -mfloat-abi=hard -O1 -g -Wall -Wextra -Werror --specs=rdimon.specs -T guest.ld"
+    given = [f"-D{define}" for define in _DEFINES[soc]] + (["-nostartfiles"] if source == "wrapped.c" else [])
     places = [f"-Wl,--defsym=CODE={code_at if code is None else code}", f"-Wl,--defsym=DATA={data_at}"]
-    link = ["--specs=rdimon.specs", "-T", "guest.ld", *places, "startup.S", source, "-o", str(output)]
-    if source == "wrapped.c":
-        link.append("-nostartfiles")
-    subprocess.run([*compile_, *defines, *link], cwd=GUEST, check=True, timeout=60)
+    command = ["arm-none-eabi-gcc", *options.split(), *given, *places, "startup.S", source, "-o", str(output)]
+    subprocess.run(command, cwd=GUEST, check=True, timeout=60)
     return output
-
-
-@pytest.fixture(scope="session")
-def zeros_launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with executables whose NPU returns zeros."""
-    folder = tmp_path_factory.mktemp("zeros")
-    install_zeros(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The test program for a system on chip, compiled once."""
     folder = tmp_path_factory.mktemp("guest")
-    built: dict[str, Path] = {}
-
-    def get(soc: str) -> Path:
-        if soc not in built:
-            built[soc] = build(soc, folder / f"{soc}.elf")
-        return built[soc]
-
-    return get
+    return functools.cache(lambda soc: build(soc, folder / f"{soc}.elf"))
 
 
 @pytest.fixture(params=BOARDS, ids=lambda model: model.soc.name)
@@ -122,16 +103,8 @@ def board300(launchers: Path, guest: Callable[[str], Path], tmp_path: Path) -> B
 
 def children(pid: int) -> set[int]:
     """Return the process ids of all descendants of a process."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)] = int(fields[1])
+    parents = {int(folder.name): parent_of(int(folder.name)) for folder in Path("/proc").glob("[0-9]*")}
     descendants: set[int] = set()
-    while True:
-        more = {child for child, parent in parents.items() if parent in descendants | {pid}} - descendants
-        if not more:
-            return descendants
+    while more := {child for child, parent in parents.items() if parent in descendants | {pid}} - descendants:
         descendants |= more
+    return descendants

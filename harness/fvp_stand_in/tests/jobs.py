@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -44,13 +45,9 @@ class Job:
         for name in ("stream", "weights", "scratch"):
             (folder / f"{name}.bin").write_bytes(getattr(self, name))
 
-    def wrong(self, scratch: bytes) -> list[int]:
-        """Return the indices of the outputs that are not in `scratch` after the job."""
-        return [
-            index
-            for index, (offset, answer) in enumerate(self.answers)
-            if scratch[offset : offset + len(answer)] != answer
-        ]
+    def answered(self, scratch: bytes) -> bool:
+        """Return whether all outputs are in `scratch` after the job."""
+        return all(scratch[offset : offset + len(answer)] == answer for offset, answer in self.answers)
 
 
 def job(name: str, soc: str) -> Job:
@@ -60,7 +57,7 @@ def job(name: str, soc: str) -> Job:
     quantised = {}
     for instruction in plan.instructions:
         if isinstance(instruction, KernelCall) and instruction.operator.endswith("quantize_per_tensor.out"):
-            scale, zero, low, high = (_number(plan.values[argument]) for argument in instruction.args[1:5])
+            scale, zero, low, high = (cast(float, plan.values[argument]) for argument in instruction.args[1:5])
             if instruction.args[0] in plan.inputs:
                 data = np.frombuffer(recorded.inputs[plan.inputs.index(instruction.args[0])], np.float32)
                 # In the precision and rounding of upstream's kernel: the scale's inverse, then to nearest even.
@@ -71,18 +68,9 @@ def job(name: str, soc: str) -> Job:
     scratch = np.full(blob.scratch_size, FILLING, np.uint8)
     for place, value in zip(blob.inputs, call.args, strict=False):
         scratch[place.offset : place.offset + place.size] = np.frombuffer(quantised[value], np.uint8)
-    answers = zip(blob.outputs, recorded.delegate_outputs, strict=True)
-    return Job(
-        blob.command_stream,
-        blob.weights,
-        scratch.tobytes(),
-        tuple((place.offset, answer.tobytes()) for place, answer in answers),
-    )
-
-
-def _number(value: object) -> float:
-    assert isinstance(value, int | float)
-    return value
+    outputs = zip(blob.outputs, recorded.delegate_outputs, strict=True)
+    answers = tuple((place.offset, answer.tobytes()) for place, answer in outputs)
+    return Job(blob.command_stream, blob.weights, scratch.tobytes(), answers)
 
 
 def load(name: str, soc: str) -> Recorded:

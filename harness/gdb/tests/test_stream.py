@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.gdb.registers import UNDESCRIBED, DescriptionError, RegisterTable, described_registers
+from ethos_hil.harness.gdb.registers import UNDESCRIBED, DescriptionError, described_registers
 from ethos_hil.harness.gdb.stream import (
     MOST_BYTES,
     PacketError,
@@ -30,22 +30,20 @@ QEMU = {
 }
 
 
-def read_all(reader: PacketReader) -> list[RspPacket | RspAcknowledgement]:
-    return list(iter(reader.next, None))
+MEANINGS = {
+    b"0* ": b"0000",  # the manual's example: 32 - 29 = 3 more
+    b"E01": b"E01",
+    b"a}\x03b": b"a#b",
+    b"}\x5d*!": b"}" * 5,
+    b"x*~*~": b"x" * 195,
+    escape_binary(bytes(range(256)) * 3): bytes(range(256)) * 3,
+}
 
 
-@pytest.mark.parametrize(
-    ("content", "meaning"),
-    [
-        (b"0* ", b"0000"),  # the manual's example: 32 - 29 = 3 more
-        (b"E01", b"E01"),
-        (b"a}\x03b", b"a#b"),
-        (b"}\x5d*!", b"}" * 5),
-        (b"x*~*~", b"x" * 195),
-    ],
-)
-def test_repetitions_and_escapes(content: bytes, meaning: bytes) -> None:
-    assert decode(content) == meaning
+def test_repetitions_and_escapes() -> None:
+    assert {content: decode(content) for content in MEANINGS} == MEANINGS
+    assert not {b"#"[0], b"$"[0], b"*"[0]} & {*escape_binary(bytes(range(256)))}
+    assert encode(b"m4015bc,2") == b"$m4015bc,2#5a", "a packet is as the manual has it"
 
 
 @pytest.mark.parametrize("content", [b"a}", b"*!", b"a*", b"a*\x1d", b"a" + b"*~" * (MOST_BYTES // 97 + 1)])
@@ -54,24 +52,14 @@ def test_what_stands_for_nothing_or_too_much_is_no_packet(content: bytes) -> Non
         decode(content)
 
 
-def test_binary_data_comes_back() -> None:
-    data = bytes(range(256)) * 3
-    assert decode(escape_binary(data)) == data
-    assert not {b"#"[0], b"$"[0], b"*"[0]} & set(escape_binary(data))
-
-
-def test_a_packet_is_as_the_manual_has_it() -> None:
-    assert encode(b"m4015bc,2") == b"$m4015bc,2#5a"
-
-
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_pieces_of_any_size_make_the_same_packets(size: int) -> None:
     data = b"junk+$OK#9a-%Stop:T05#99$cut$E01#A6$bad#00"
     reader = PacketReader()
-    packets = []
-    for piece in (data[begin : begin + size] for begin in range(0, len(data), size)):
-        reader.feed(piece)
-        packets += read_all(reader)
+    packets: list[RspPacket | RspAcknowledgement] = []
+    for begin in range(0, len(data), size):
+        reader.feed(data[begin : begin + size])
+        packets += iter(reader.next, None)
     assert packets == [
         RspAcknowledgement(True),
         RspPacket(b"OK", True),
@@ -105,24 +93,16 @@ def test_long_packets_are_read_in_linear_time() -> None:
 OTHER_NAMES = b'<target><reg name="MSP"/><reg name="primask" bitsize="1"/><reg name="PSR" regnum="0x10"/></target>'
 
 
-@pytest.mark.parametrize(
-    ("table", "registers"),
-    [
-        (
-            described_registers(QEMU.__getitem__),
-            {"r0": (0, 4), "SP": (13, 4), "pc": (15, 4), "xPSR": (25, 4), "d0": (26, 8)},
-        ),
-        (described_registers(lambda name: OTHER_NAMES), {"sp": (0, 4), "primask": (1, 1), "xpsr": (16, 4)}),
-        (UNDESCRIBED, {"pc": (15, 4), "xpsr": (25, 4)}),
-    ],
-    ids=["QEMU's", "other names", "no description, so GDB's"],
-)
-def test_registers_have_the_numbers_and_sizes_of_the_description(
-    table: RegisterTable, registers: dict[str, tuple[int, int]]
-) -> None:
-    found = {name: (entry.number, entry.size) for name in registers if (entry := table.find(name))}
-    assert found == registers
-    assert table.find("psplim") is None
+def test_registers_have_the_numbers_and_sizes_of_the_description(recorded: Recorded) -> None:
+    tables = {
+        "QEMU's": described_registers(QEMU.__getitem__),
+        "other names": described_registers(lambda name: OTHER_NAMES),
+        "no description, so GDB's": UNDESCRIBED,
+    }
+    names = ("r0", "SP", "sp", "pc", "xPSR", "d0", "primask", "psplim")
+    for whose, table in tables.items():
+        found = {name: (entry.number, entry.size) for name in names if (entry := table.find(name))}
+        recorded.check(str(found), whose)
 
 
 DESCRIPTIONS = {

@@ -26,13 +26,6 @@ from ethos_hil.harness.socs.registry import SOCS
 
 ROOT = Path(__file__).resolve().parents[3]
 BOARDS = [soc.firmware.name for soc in SOCS]
-NET = """
-import torch
-
-def net():
-    torch.manual_seed(0)
-    return torch.nn.Conv2d(2, 4, 3), (torch.randn(1, 2, 8, 8),)
-"""
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -53,6 +46,7 @@ def test_every_board_is_found_where_the_build_put_it(monkeypatch: pytest.MonkeyP
         assert firmware_path(soc.name) == ROOT / "build/firmware" / soc.name.replace("-", "") / ELF_NAME
         assert Firmware.read(find_firmware(soc.name)).doubt is None
     assert OWN.resolve() == ROOT / "build/firmware"
+    assert firmware_doubt(find_firmware() + b"\0") is None, "another ELF is the user's own choice"
 
 
 def test_the_variable_names_a_file_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,38 +56,27 @@ def test_the_variable_names_a_file_or_a_folder(tmp_path: Path, monkeypatch: pyte
     assert firmware_path("corstone-320") == tmp_path / "my.elf"
 
 
-def test_another_elf_is_the_users_own_choice() -> None:
-    assert firmware_doubt(find_firmware() + b"\0") is None
+def write(folder: Path, *names: str, text: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
 
 
-@pytest.fixture
-def sources(tmp_path: Path) -> Path:
-    for name in ("main.cc", "boards/armv8m/sections.ld", "link/frames.h", "fuzz/boot.cc", "README.md"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
-    return tmp_path
-
-
-@pytest.mark.parametrize("name", ["main.cc", "boards/armv8m/sections.ld", "link/frames.h"])
-def test_any_change_of_a_source_moves_the_digest(sources: Path, name: str) -> None:
-    before = source_digest(sources)
-    path = sources / name
-    path.write_text("changed")
-    changed = source_digest(sources)
-    path.rename(path.with_stem("other"))
-    renamed = source_digest(sources)
-    path.with_stem("other").unlink()
-    assert len({before, changed, renamed, source_digest(sources)}) == 4
-
-
-def test_what_no_board_is_built_from_does_not(sources: Path) -> None:
-    before = source_digest(sources)
-    for name in ("fuzz/boot.cc", "README.md", "tests/test_kernels.py", "boards/host/board.cc", "main.cc.orig"):
-        path = sources / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+def test_any_change_of_a_source_moves_the_digest_and_no_other(tmp_path: Path) -> None:
+    sources, others = ("main.cc", "boards/armv8m/sections.ld", "link/frames.h"), ("fuzz/boot.cc", "README.md")
+    write(tmp_path, *sources, *others, text="text")
+    before = source_digest(tmp_path)
+    write(tmp_path, *others, "tests/test_kernels.py", "boards/host/board.cc", "main.cc.orig", text="changed")
+    assert source_digest(tmp_path) == before, "no board is built from them"
+    digests = [before]
+    for path in (tmp_path / name for name in sources):
         path.write_text("changed")
-    assert source_digest(sources) == before
+        digests.append(source_digest(tmp_path))
+        path.rename(path.with_stem("other"))
+        digests.append(source_digest(tmp_path))
+        path.with_stem("other").unlink()
+        digests.append(source_digest(tmp_path))
+    assert len({*digests}) == 10
 
 
 @pytest.mark.parametrize(
@@ -125,36 +108,33 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in ("harness", "lowering", "results", "suites", "firmware", "build/firmware", "src"):
         shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=unwanted)
     shutil.copy(ROOT / "harness/virtual/tests/data/add.pte", root)
-    (root / "net.py").write_text(NET)
     return root
 
 
-def ethos_hil(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command line of the copy."""
+def python(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python with the modules of the copy."""
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
     environment.pop("ETHOS_HIL_FIRMWARE", None)
-    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", *arguments]
+    command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=250)
+
+
+def preflight(checkout: Path) -> subprocess.CompletedProcess[str]:
+    return python(checkout, "-m", "ethos_hil.harness.cli.main", "preflight", "add.pte", "--json", "-")
 
 
 def doubt(checkout: Path) -> str:
     """What is said of the firmware that is built there."""
-    return printed(checkout, "f.firmware_doubt(f.firmware_path('corstone-300').read_bytes())")
-
-
-def printed(checkout: Path, expression: str) -> str:
-    """What the copy's module of the firmware's file, `f`, answers."""
-    code = f"from ethos_hil.harness.image import firmware_manifest as f; print({expression})"
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-    environment.pop("ETHOS_HIL_FIRMWARE", None)
-    return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    code = (
+        "from ethos_hil.harness.image import firmware_manifest as f\n"
+        "print(f.firmware_doubt(f.firmware_path('corstone-300').read_bytes()))"
+    )
+    return python(checkout, "-c", code).stdout.strip()
 
 
 def firmware_row(checkout: Path) -> dict[str, str]:
     """What preflight says of the firmware."""
-    done = ethos_hil(checkout, "preflight", "add.pte", "--json", "-")
+    done = preflight(checkout)
     assert done.returncode == 0, done.stderr
     (row,) = (check for check in json.loads(done.stdout)["checks"] if check["name"] == "firmware")
     return dict(row)
@@ -167,9 +147,8 @@ def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: 
     assert doubt(checkout) == "None", "a newer date alone says nothing"
     source.write_text(text + "\n// changed\n")
     row = firmware_row(checkout)
-    assert row["status"] == "note"
     note = "the firmware of corstone300 was built from other sources than there are now; run `make firmware`"
-    assert row["fix"] == note
+    assert (row["status"], row["fix"]) == ("note", note)
     source.write_text(text)
     for damaged in (written.replace(json.loads(written)["sha256"], "0" * 64), ""):
         manifest.write_text(damaged)
@@ -181,7 +160,7 @@ def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: 
 def test_a_missing_firmware_names_what_to_do(checkout: Path) -> None:
     folder = checkout / "build/firmware/corstone300"
     folder.rename(folder.with_name("elsewhere"))
-    done = ethos_hil(checkout, "preflight", "add.pte")
+    done = preflight(checkout)
     folder.with_name("elsewhere").rename(folder)
     assert done.returncode == 3
     assert f"no firmware at {folder / ELF_NAME}" in done.stderr

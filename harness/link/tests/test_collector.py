@@ -6,38 +6,122 @@ import dataclasses
 import json
 import random
 import struct
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
-from ethos_hil.harness.image.pack import CutAt, Image
+from ethos_hil.base.testing.recorded import Recorded, shown
+from ethos_hil.harness.image import formats
+from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, ErrorKind, FrameType, Struct, TensorRole
+from ethos_hil.harness.image.pack import CutAt, Image, RunPlan
 from ethos_hil.harness.link import outcome_json
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.link.outcome import Outcome, Run
-from ethos_hil.harness.link.tests.conversation import (
-    DELEGATE_OUTPUT,
-    IMAGE,
-    OUTPUT,
-    Message,
-    complete,
-    counters,
-    end,
-    error,
-    execution,
-    fault,
-    hello,
-    loaded,
-    log,
-    run_begin,
-    run_end,
-    step,
-    tensor,
-    wire,
-)
+from ethos_hil.harness.link.frames import Frame, encode
+from ethos_hil.harness.link.outcome import Run
+
+# --- A conversation as the firmware holds it, frame by frame, so that a test can drop, change or add frames.
+
+Message = tuple[FrameType, bytes]
+IMAGE = Image(b"", bytes(range(16)), bytes(range(32)), bytes(range(32, 64)), RunPlan(2, 1, repeat=2))
+OUTPUT = np.arange(2 * 3 * 4 * 40, dtype=np.float32).reshape(2, 3, 4, 40)
+"""Needs four DATA frames."""
+DELEGATE_OUTPUT = np.arange(-3, 3, dtype=np.int8).reshape(1, 6)
+
+
+def message(kind: FrameType, record: Struct, changes: dict[str, object], **usual: object) -> Message:
+    """Return a message; what is not given is zero."""
+    return kind, record.pack(dict.fromkeys((field.name for field in record.fields), 0) | usual | changes)
+
+
+def hello(**changes: object) -> Message:
+    ids = {"run_id": IMAGE.run_id, "image_hash": IMAGE.image_hash, "program_hash": IMAGE.program_hash}
+    npu = {"protocol": formats.PROTOCOL_VERSION, "npu_id": 0x10066001, "npu_config": 0x1807}
+    return message(FrameType.HELLO, formats.Hello, changes, **ids, **npu)
+
+
+def loaded() -> Message:
+    values = {field.name: number for number, field in enumerate(formats.Loaded.fields)} | {"outputs": 1}
+    return FrameType.LOADED, formats.Loaded.pack(values)
+
+
+def log(text: str) -> Message:
+    return FrameType.LOG, formats.Log.pack({"level": 1}) + text.encode()
+
+
+def run_begin(input_set: int, repeat: int) -> Message:
+    return FrameType.RUN_BEGIN, formats.RunBegin.pack({"input_set": input_set, "repeat": repeat})
+
+
+def run_end(input_set: int, repeat: int) -> Message:
+    values = {"input_set": input_set, "repeat": repeat, "stack_used": 1234}
+    return FrameType.RUN_END, formats.RunEnd.pack(values)
+
+
+def tensor(
+    array: np.ndarray, dtype: int, role: int = TensorRole.OUTPUT, order: Sequence[int] = (), **changes: object
+) -> list[Message]:
+    """Return TENSOR and its DATA; `order` is the dim_order, `changes` replaces fields with wrong values."""
+    order = tuple(order) or tuple(range(array.ndim))
+    data = np.ascontiguousarray(array.transpose(order)).tobytes()
+    form = {"role": role, "dtype": dtype, "rank": array.ndim, "dim_order": bytes(order).ljust(formats.MAX_RANK, b"\0")}
+    content = {"nbytes": len(data), "crc32": zlib.crc32(data)}
+    kind, payload = message(FrameType.TENSOR, formats.TensorInfo, changes, **form, **content)
+    pieces = (data[start : start + MAX_FRAME_PAYLOAD] for start in range(0, len(data), MAX_FRAME_PAYLOAD))
+    sizes = struct.pack(f"<{array.ndim}I", *array.shape)
+    return [(kind, payload + sizes), *((FrameType.DATA, piece) for piece in pieces)]
+
+
+def counters(**changes: object) -> Message:
+    usual = {"instruction": 5, "cycles": 1 << 33, "events": tuple(range(8)), "stream_size": 64}
+    return message(FrameType.COUNTERS, formats.Counters, changes, **usual)
+
+
+def step(instruction: int, **parts: int) -> Message:
+    """Return what the CPU took for a call, by the names of StepPart."""
+    times = [parts.get(part.name.lower(), 0) for part in formats.StepPart]
+    return FrameType.STEP, formats.Step.pack({"instruction": instruction, "parts": times})
+
+
+def execution(input_set: int, repeat: int) -> list[Message]:
+    """Return everything from RUN_BEGIN to RUN_END."""
+    return [
+        *(run_begin(input_set, repeat), counters()),
+        *tensor(DELEGATE_OUTPUT, 1, TensorRole.DELEGATE_OUTPUT, instruction=5),
+        *tensor(OUTPUT, 6, order=(0, 2, 3, 1)),
+        run_end(input_set, repeat),
+    ]
+
+
+def error(kind: ErrorKind, text: str, needed: int = 0, available: int = 0) -> Message:
+    values = {"kind": kind, "needed": needed, "available": available}
+    return FrameType.ERROR, formats.Error.pack(values) + text.encode()
+
+
+def fault(**changes: object) -> Message:
+    return message(FrameType.FAULT, formats.FaultInfo, changes)
+
+
+def end(frames_before: int, status: int = 0, runs: int = 4) -> Message:
+    return FrameType.END, formats.End.pack({"status": status, "runs": runs, "frames": frames_before + 1})
+
+
+def complete() -> list[Message]:
+    """Return a complete conversation about IMAGE, from HELLO to END."""
+    messages = [hello(), log("hello\nworld"), loaded()]
+    messages += [part for number in range(4) for part in execution(*divmod(number, 2))]
+    return [*messages, end(len(messages))]
+
+
+def wire(messages: Sequence[Message], *, printable: bool = False) -> list[bytes]:
+    """Return each message as it goes over the wire, with its sequence number."""
+    return [
+        encode(Frame(kind, number & 0xFFFF, payload), printable=printable)
+        for number, (kind, payload) in enumerate(messages)
+    ]
+
 
 ONE = dataclasses.replace(IMAGE, plan=dataclasses.replace(IMAGE.plan, input_set_count=1, repeat=1))
 """An image with one execution."""
@@ -74,20 +158,6 @@ def only_run(image: Image, *body: Message) -> Run:
     return run
 
 
-def facts(outcome: Outcome) -> object:
-    """Return an outcome in a form that can be recorded: its arrays, which are compared elsewhere, as their forms."""
-
-    def of_run(run: Run) -> Run:
-        forms = [f"{array.dtype}{list(array.shape)}" for array in run.outputs]
-        calls = [
-            dataclasses.replace(call, outputs=tuple(f"{array.dtype}{list(array.shape)}" for array in call.outputs))  # type: ignore[misc]
-            for call in run.delegates
-        ]
-        return dataclasses.replace(run, outputs=tuple(forms), delegates=tuple(calls))  # type: ignore[arg-type]
-
-    return dataclasses.replace(outcome, runs=tuple(map(of_run, outcome.runs)))
-
-
 def huge_and_empty(*sizes: int) -> Message:
     """A TENSOR of float32 with these sizes and one of 0, so that it has no bytes."""
     kind, payload = tensor(np.zeros((*(1 for _ in sizes), 0), np.float32), 6)[0]
@@ -115,32 +185,30 @@ def same_as(output: int) -> Message:
 
 
 def test_a_complete_conversation_makes_an_outcome(recorded: Recorded) -> None:
-    outcome = collect(complete()).outcome({"total": 1.0})
+    progress: list[tuple[int, int]] = []
+    collector = Collector(IMAGE, lambda done, planned: progress.append((done, planned)))
+    for piece in wire(complete()):
+        assert not collector.complete
+        collector.feed(piece)
+    assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    outcome = collector.outcome({"total": 1.0})
+    runs = []
     for run in outcome.runs:
         np.testing.assert_array_equal(run.outputs[0], OUTPUT, strict=True)
         np.testing.assert_array_equal(run.delegates[0].outputs[0], DELEGATE_OUTPUT, strict=True)
+        calls = tuple(dataclasses.replace(call, outputs=call.outputs[1:]) for call in run.delegates)
+        runs.append(dataclasses.replace(run, outputs=run.outputs[1:], delegates=calls))
     # The plan counts four events; a frame has room for the eight of the largest NPU.
-    recorded.check(facts(dataclasses.replace(outcome, runs=outcome.runs[1:3])))
+    recorded.check(dataclasses.replace(outcome, runs=tuple(runs[1:3])))
 
 
 def test_an_outcome_comes_back_from_json() -> None:
     outcome = collect(complete()).outcome({"total": 1.0})
     arrays: dict[str, np.ndarray] = {}
     document = json.loads(json.dumps(outcome_json.outcome_to_json(outcome, arrays)))
-    again = outcome_json.outcome(document, arrays)
-    assert facts(again) == facts(outcome)
-    np.testing.assert_array_equal(again.runs[0].outputs[0], OUTPUT, strict=True)
+    assert shown(outcome_json.outcome(document, arrays)) == shown(outcome)
     with pytest.raises(ValueError, match="inf"):
         outcome_json.outcome({**document, "seconds": {"total": float("inf")}}, arrays)
-
-
-def test_progress_is_reported_after_every_execution() -> None:
-    progress: list[tuple[int, int]] = []
-    collector = Collector(IMAGE, lambda done, planned: progress.append((done, planned)))
-    for piece in wire(complete()):
-        collector.feed(piece)
-    assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert collector.complete
 
 
 @pytest.mark.parametrize("image", [ONE, PRINTABLE], ids=["of bytes", "printable"])
@@ -152,6 +220,15 @@ def test_one_flipped_bit_anywhere_is_noticed(image: Image) -> None:
         damaged[position // 8] ^= 1 << position % 8
         with pytest.raises(TargetError) as caught:
             receive(bytes(damaged), image)
+        assert caught.value.kind == "link"
+
+
+def test_every_missing_byte_is_noticed() -> None:
+    data = b"".join(wire(complete()))
+    for position in random.Random(0).sample(range(len(data) - 1), 300):
+        # A missing delimiter joins two frames, any other byte damages one.
+        with pytest.raises(TargetError) as caught:
+            receive(data[:position] + data[position + 1 :], IMAGE)
         assert caught.value.kind == "link"
 
 
@@ -310,15 +387,12 @@ def test_a_run_without_an_end_says_what_was_reported_or_how_far_it_got(recorded:
     silent, failing = Collector(IMAGE), Collector(IMAGE)
     silent.feed(b"".join(wire(complete()[:9])))
     failing.feed(b"".join(wire([hello(), log("a last word"), error(ErrorKind.KERNEL, "because")])))
-    errors = [
-        *(
-            silent.timeout_error(2.5),
-            silent.timeout_error(2.5, "it sleeps", "look"),
-            failing.timeout_error(2.5, "it sleeps"),
-        ),
-        *(Collector(IMAGE).timeout_error(2.5), Collector(IMAGE).timeout_error(2.5, "it sleeps", "look")),
-    ]
+    asked = [(silent, ()), (silent, ("it sleeps", "look")), (failing, ("it sleeps",)), (Collector(IMAGE), ())]
+    asked.append((Collector(IMAGE), ("it sleeps", "look")))
+    errors = [collector.timeout_error(2.5, *words) for collector, words in asked]
     recorded.check([(error.failure, error.console) for error in errors])
+    with pytest.raises(TargetError, match="not complete"):
+        silent.outcome({})
 
 
 def test_an_empty_tensor_may_be_as_large_as_the_memory() -> None:
@@ -362,20 +436,10 @@ def test_a_fault_has_the_names_of_the_architectures_manual(recorded: Recorded) -
     recorded.check({str(registers): said([hello(), fault(**registers)]) for registers in FAULTS})
 
 
-def test_an_outcome_of_an_incomplete_run_is_refused() -> None:
-    collector = Collector(IMAGE)
-    collector.feed(b"".join(wire(complete()[:5])))
-    with pytest.raises(TargetError, match="not complete"):
-        collector.outcome({})
+DTYPES = {0: "u1", 1: "i1", 2: "i2", 3: "i4", 4: "i8", 5: "f2", 6: "f4", 7: "f8", 11: "?", 27: "u2", 28: "u4", 29: "u8"}
 
 
-@pytest.mark.parametrize(
-    ("scalar_type", "dtype"),
-    [
-        *((0, "u1"), (1, "i1"), (2, "i2"), (3, "i4"), (4, "i8"), (5, "f2"), (6, "f4"), (7, "f8"), (11, "?")),
-        *((27, "u2"), (28, "u4"), (29, "u8")),
-    ],
-)
+@pytest.mark.parametrize(("scalar_type", "dtype"), DTYPES.items())
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (1, 2, 3)])
 def test_dtypes_and_shapes_come_back(scalar_type: int, dtype: str, shape: tuple[int, ...]) -> None:
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)

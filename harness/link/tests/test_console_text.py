@@ -10,6 +10,8 @@ import pytest
 
 from ethos_hil.harness.link.console_text import LINE, LINES, ConsoleText
 
+TELLING = re.compile("^E: ")
+
 
 def written(*pieces: bytes, telling: re.Pattern[str] | None = None) -> tuple[str, ...]:
     console = ConsoleText(telling)
@@ -18,30 +20,19 @@ def written(*pieces: bytes, telling: re.Pattern[str] | None = None) -> tuple[str
     return console.lines()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "a",
-        "a\n",
-        "a\r\nb\r\n",
-        "a\rb",
-        "\n\n",
-        "a\x0bb\x0cc\u2028d\x85e",
-        "é\r\n名\n",
-        "E: fault\rE x\r\n",
-        "a\r\r\nb",
-    ],
-)
-def test_lines_are_those_of_splitlines_however_the_bytes_are_cut(text: str) -> None:
-    data = text.encode()
-    for at in range(len(data) + 1):
-        assert written(data[:at], data[at:]) == tuple(text.splitlines())
-    assert written(*(data[i : i + 1] for i in range(len(data)))) == tuple(text.splitlines())
-
-
-def test_the_end_of_a_longest_line_may_come_in_pieces() -> None:
-    assert written(b"x" * LINE + b"\r", b"\nnext") == ("x" * LINE, "next")
+def test_lines_are_those_of_splitlines_however_the_bytes_are_cut() -> None:
+    dice = random.Random(1)
+    texts = ["", "a\n", "a\r\nb\r\n", "a\rb", "\n\n", "é\r\n名\n", "E: fault\rE x\r\n", "a\r\r\nb"]
+    texts += ["".join(dice.choices("ab\r\n\x0b\x0cé名\x85\u2028", k=dice.randrange(30))) for _ in range(300)]
+    for text in texts:
+        data, pieces = text.encode(), []
+        for at in range(len(data) + 1):
+            assert written(data[:at], data[at:]) == tuple(text.splitlines()), (text, at)
+        while data:
+            at = dice.randint(1, 4)
+            pieces.append(data[:at])
+            data = data[at:]
+        assert written(*pieces) == tuple(text.splitlines()), pieces
 
 
 def test_a_long_line_is_cut_and_says_how_many_bytes_are_missing() -> None:
@@ -50,38 +41,30 @@ def test_a_long_line_is_cut_and_says_how_many_bytes_are_missing() -> None:
     console = ConsoleText()
     console.add(["é" * (LINE + 2)])
     assert console.lines() == ("é" * LINE + " ... (4 bytes left out)",)
+    assert written(b"x" * LINE + b"\r", b"\nnext") == ("x" * LINE, "next"), "its end may come in pieces"
 
 
 def test_of_many_lines_the_first_and_the_last_are_kept() -> None:
     lines = written(b"".join(b"line %d\n" % i for i in range(10 * LINES)))
-    assert lines[0] == "line 0"
-    assert lines[LINES - 1] == f"line {LINES - 1}"
-    assert lines[LINES] == "... (8,000 lines, 72,000 bytes left out)"
-    assert lines[-1] == f"line {10 * LINES - 1}"
-    assert len(lines) == 2 * LINES + 1
+    first, last = ([f"line {begin + i}" for i in range(LINES)] for begin in (0, 9 * LINES))
+    assert lines == (*first, "... (8,000 lines, 72,000 bytes left out)", *last)
 
 
 def test_a_telling_line_is_never_left_out() -> None:
     """A failure that a program reports between a thousand other lines is still a failure."""
     many = b"x\n" * (3 * LINES)
     assert "E: broken" not in written(many, b"E: broken\n", many)
-    assert "E: broken" in written(many, b"E: broken\n", many, telling=re.compile(r"^E: "))
-    lines = written(many, b"E: broken\n" * (LINES + 1), many, telling=re.compile(r"^E: "))
-    assert lines.count("E: broken") == LINES
+    assert "E: broken" in written(many, b"E: broken\n", many, telling=TELLING)
+    assert written(many, b"E: broken\n" * (LINES + 1), many, telling=TELLING).count("E: broken") == LINES
 
 
 @pytest.mark.parametrize(
     ("piece", "times"),
-    [
-        (b"x" * (1 << 20), 40),
-        (b"x\n" * 50_000, 5),
-        (b"\r" * 100_000, 3),
-        (b"\xff" * (1 << 20), 20),
-        (b"E: x\n" * 50_000, 5),
-    ],
-)
+    [(b"x" * (1 << 20), 40), (b"x\n" * 50_000, 5), (b"\r" * 100_000, 3), (b"\xff" * (1 << 20), 20),
+     (b"E: x\n" * 50_000, 5)],
+)  # fmt: skip
 def test_an_endless_console_takes_bounded_memory(piece: bytes, times: int) -> None:
-    console = ConsoleText(re.compile("^E: "))
+    console = ConsoleText(TELLING)
     console.write(piece)
     tracemalloc.start()
     try:
@@ -92,15 +75,3 @@ def test_an_endless_console_takes_bounded_memory(piece: bytes, times: int) -> No
         assert held < 1 << 20
     finally:
         tracemalloc.stop()
-
-
-def test_random_pieces_of_random_text() -> None:
-    dice = random.Random(1)
-    for _ in range(300):
-        text = "".join(dice.choices("ab\r\n\x0bé\u2028", k=dice.randrange(30)))
-        data, pieces = text.encode(), []
-        while data:
-            at = dice.randint(1, 4)
-            pieces.append(data[:at])
-            data = data[at:]
-        assert written(*pieces) == tuple(text.splitlines()), pieces

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,121 +75,133 @@ class Contract(TargetContract):
 
 
 CONTRACT = Contract()
-LISTS = Run(0, 0, ([1],), ())  # type: ignore[arg-type]
-
-
-def is_red(test: Callable[..., None], board: Target, *more: object) -> None:
-    """The test, given the board, fails."""
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
-        test(board, contract_programs(NPU), *more)
 
 
 class Changing(VirtualTarget):
-    """Brings back something else than came."""
+    """Brings back something else than came: other fields of each run, and of each call of a delegate."""
 
     def __init__(
         self,
-        run: Callable[[Run], Run] = lambda run: run,
-        call: Callable[[DelegateRun], DelegateRun] = lambda call: call,
+        of_run: Callable[[Run], dict[str, Any]] = lambda run: {},
+        of_call: Callable[[DelegateRun], dict[str, Any]] = lambda call: {},
     ) -> None:
         super().__init__(NPU)
-        self._change_run = run
-        self._change_call = call
+        self._of_run, self._of_call = of_run, of_call
 
     def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
         outcome = super()._run(image, timeout=timeout, progress=progress)
-        return dataclasses.replace(outcome, runs=tuple(map(self._changed, outcome.runs)))
+        runs = []
+        for run in outcome.runs:
+            delegates = tuple(dataclasses.replace(call, **self._of_call(call)) for call in run.delegates)
+            runs.append(dataclasses.replace(run, **{"delegates": delegates} | self._of_run(run)))
+        return dataclasses.replace(outcome, runs=tuple(runs))
 
-    def _changed(self, run: Run) -> Run:
-        delegates = tuple(map(self._change_call, run.delegates))
-        return self._change_run(dataclasses.replace(run, delegates=delegates))
 
-
-def off_by_one(outputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def off_by_one(outputs: tuple[np.ndarray, ...]) -> dict[str, Any]:
     first = outputs[0].copy()
     first.flat[0] += 1
-    return first, *outputs[1:]
+    return {"outputs": (first, *outputs[1:])}
 
 
-def test_a_wrong_output() -> None:
-    test = CONTRACT.test_answers_of_the_whole_plan_equal_the_reference
-    is_red(test, Changing(lambda run: dataclasses.replace(run, outputs=off_by_one(run.outputs))))
-    is_red(test, Changing(call=lambda call: dataclasses.replace(call, outputs=off_by_one(call.outputs))))
-    is_red(test, Changing(lambda run: dataclasses.replace(run, delegates=())))
+class Claiming(VirtualTarget):
+    def __init__(self, *able: Capability) -> None:
+        super().__init__(NPU)
+        self._able = frozenset(able)
+
+    def capabilities(self) -> frozenset[Capability]:
+        return self._able
 
 
-def test_runs_in_another_order() -> None:
-    swapped = Changing(lambda run: dataclasses.replace(run, repeat=1 - run.repeat))
-    is_red(CONTRACT.test_answers_of_the_whole_plan_equal_the_reference, swapped)
+class Gullible(VirtualTarget):
+    """Takes the image's word for the device's, as one that does not read HELLO."""
+
+    def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
+        try:
+            return super()._run(image, timeout=timeout, progress=progress)
+        except TargetError:
+            return Outcome(image.run_id, image.image_hash, image.program_hash, 0, 0, {}, (), (), {})
 
 
-def test_numbers_that_are_claimed_and_not_there() -> None:
-    test = CONTRACT.test_cycles_and_operations_are_there_if_and_only_if_they_are_claimed
-    is_red(test, Changing(call=lambda call: dataclasses.replace(call, cycles=0)))
-    is_red(test, Changing(call=lambda call: dataclasses.replace(call, op_events=())))
-    is_red(test, Changing(call=lambda call: dataclasses.replace(call, cycles=call.cycles + 1)))
-    is_red(test, Changing(call=lambda call: dataclasses.replace(call, op_events=call.op_events[::-1])))
+class Lax(VirtualTarget):
+    def _expect(self, method: str, state: object) -> None:
+        pass
 
 
-def test_numbers_that_are_not_claimed_do_not_come_through() -> None:
-    class Modest(VirtualTarget):
-        def capabilities(self) -> frozenset[Capability]:
-            return frozenset({Capability.SEMIHOSTING})
-
-    CONTRACT.test_cycles_and_operations_are_there_if_and_only_if_they_are_claimed(Modest(NPU), contract_programs(NPU))
+class Deaf(VirtualTarget):
+    def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
+        return super()._boot(elf, command_line.replace("absent", "other"), folder, timeout=timeout)
 
 
-def test_capabilities_that_contradict_one_another_or_the_plugin() -> None:
-    class Claiming(VirtualTarget):
-        def __init__(self, *able: Capability) -> None:
-            super().__init__(NPU)
-            self._able = frozenset(able)
-
-        def capabilities(self) -> frozenset[Capability]:
-            return self._able
-
-    for able in ((Capability.NPU_CYCLES,), (Capability.OP_EVENTS, Capability.STAYS_UP)):
-        with pytest.raises(AssertionError):
-            CONTRACT.test_its_capabilities_fit_together(Claiming(*able))
+class Forgetful(VirtualTarget):
+    def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
+        return dataclasses.replace(super()._boot(elf, command_line, folder, timeout=timeout), status=0)
 
 
-def test_another_kind_than_the_plugins() -> None:
-    for name, value in (("kind", "board"), ("soc", "soc"), ("npu", "ethos-u55-64"), ("cycle_provenance", "guessed")):
-        board = VirtualTarget(NPU)
-        setattr(board, name, value)
-        with pytest.raises(AssertionError):
-            CONTRACT.test_it_is_what_its_plugin_says(board)
+def called(**names: str) -> VirtualTarget:
+    board = VirtualTarget(NPU)
+    vars(board).update(names)
+    return board
 
 
-def test_an_answer_that_is_kept_for_the_next_run() -> None:
-    class Remembering(VirtualTarget):
-        last: Outcome | None = None
+ANSWERS = CONTRACT.test_answers_of_the_whole_plan_equal_the_reference
+NUMBERS = CONTRACT.test_cycles_and_operations_are_there_if_and_only_if_they_are_claimed
+ALONE = CONTRACT.test_one_run_knows_nothing_of_another
+FIT = CONTRACT.test_its_capabilities_fit_together
+PLUGIN = CONTRACT.test_it_is_what_its_plugin_says
+ON_THE_WAY = CONTRACT.test_a_byte_that_is_damaged_on_the_way_to_the_device_is_noticed
+STATES = CONTRACT.test_methods_are_refused_in_a_state_they_are_not_for
+BOOTED = CONTRACT.test_a_booted_program_gets_its_command_line_and_gives_its_status
+RUNS = itertools.count()
+BROKEN: dict[str, tuple[Callable[..., None], Target]] = {
+    "a wrong output": (ANSWERS, Changing(lambda run: off_by_one(run.outputs))),
+    "a wrong output of a delegate": (ANSWERS, Changing(of_call=lambda call: off_by_one(call.outputs))),
+    "no delegates": (ANSWERS, Changing(lambda run: {"delegates": ()})),
+    "another order": (ANSWERS, Changing(lambda run: {"repeat": 1 - run.repeat})),
+    "no cycles": (NUMBERS, Changing(of_call=lambda call: {"cycles": 0})),
+    "no operations": (NUMBERS, Changing(of_call=lambda call: {"op_events": ()})),
+    "a cycle too many": (NUMBERS, Changing(of_call=lambda call: {"cycles": call.cycles + 1})),
+    "operations backwards": (NUMBERS, Changing(of_call=lambda call: {"op_events": call.op_events[::-1]})),
+    "cycles that grow": (ALONE, Changing(of_call=lambda call: {"cycles": call.cycles + next(RUNS)})),
+    "cycles and no pool": (FIT, Claiming(Capability.NPU_CYCLES)),
+    "operations without cycles": (FIT, Claiming(Capability.OP_EVENTS, Capability.STAYS_UP)),
+    "another kind": (PLUGIN, called(kind="board")),
+    "another system": (PLUGIN, called(soc="soc")),
+    "another NPU": (PLUGIN, called(npu="ethos-u55-64")),
+    "an unknown provenance": (PLUGIN, called(cycle_provenance="guessed")),
+    "another run's answer": (CONTRACT.test_an_answer_to_another_run_is_stale, Gullible(NPU)),
+    "another program's answer": (CONTRACT.test_an_answer_of_another_program_is_wrong, Gullible(NPU)),
+    "a damaged byte": (ON_THE_WAY, Gullible(NPU)),
+    "no end": (CONTRACT.test_a_program_that_never_ends_is_a_timeout, Gullible(NPU)),
+    "states that nobody checks": (STATES, Lax(NPU)),
+    "another command line": (BOOTED, Deaf(NPU)),
+    "a status that is lost": (BOOTED, Forgetful(NPU)),
+}
 
-        def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
-            self.last = self.last or super()._run(image, timeout=timeout, progress=progress)
-            return self.last
 
-    with pytest.raises(TargetError, match="belongs to another run"):
-        CONTRACT.test_one_run_knows_nothing_of_another(Remembering(NPU), contract_programs(NPU))
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_with_a_target_is_seen(name: str, tmp_path: Path) -> None:
+    test, board = BROKEN[name]
+    given = {"board": board, "programs": contract_programs(NPU), "tmp_path": tmp_path}
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        test(**{name: given[name] for name in inspect.signature(test).parameters})
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda answer: dataclasses.replace(answer, run_id=bytes(16)), "belongs to another run: its id is 0000"),
-        (lambda answer: dataclasses.replace(answer, program_hash=bytes(32)), "is of another program"),
-        (
-            lambda answer: dataclasses.replace(answer, runs=answer.runs * 2),
-            r"answered with (\d+) of (?!\1)\d+ executions",
-        ),
-        (lambda answer: dataclasses.replace(answer, runs=()), "answered with 0 of "),
-        (
-            lambda answer: dataclasses.replace(answer, runs=(LISTS,) * len(answer.runs)),
-            "returned a list in place of an",
-        ),
-    ],
+def test_what_is_not_claimed_does_not_come_through(tmp_path: Path) -> None:
+    NUMBERS(Claiming(Capability.SEMIHOSTING), contract_programs(NPU))
+    CONTRACT.test_a_runner_answers_as_the_packed_image_does(Claiming(), contract_programs(NPU), tmp_path)
+
+
+ANSWERS_TO_ELSE: tuple[tuple[Callable[[Outcome], dict[str, Any]], str], ...] = (
+    (lambda answer: {"run_id": bytes(16)}, "belongs to another run: its id is 0000"),
+    (lambda answer: {"program_hash": bytes(32)}, "is of another program"),
+    (lambda answer: {"runs": answer.runs * 2}, r"answered with (\d+) of (?!\1)\d+ executions"),
+    (lambda answer: {"runs": ()}, "answered with 0 of "),
+    (lambda answer: {"runs": (Run(0, 0, ([1],), ()),) * len(answer.runs)}, "returned a list in place of an"),  # type: ignore[arg-type]
 )
-def test_an_answer_to_something_else_is_no_answer(change: Callable[[Outcome], Outcome], words: str) -> None:
+
+
+@pytest.mark.parametrize(("change", "words"), ANSWERS_TO_ELSE)
+def test_an_answer_to_something_else_is_no_answer(change: Callable[[Outcome], dict[str, Any]], words: str) -> None:
     """Also of a target that looks at nothing itself."""
 
     class Saying(VirtualTarget):
@@ -195,54 +210,13 @@ def test_an_answer_to_something_else_is_no_answer(change: Callable[[Outcome], Ou
 
         def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
             runs = (Run(0, 0, (np.zeros(1),), ()),) * image.plan.executions
-            return change(Outcome(image.run_id, image.image_hash, image.program_hash, 0, 0, {}, runs, (), {}))
+            answer = Outcome(image.run_id, image.image_hash, image.program_hash, 0, 0, {}, runs, (), {})
+            return dataclasses.replace(answer, **change(answer))
 
     board = Saying(NPU)
     board.load(contract_programs(NPU)[0].image(board.soc))
     with pytest.raises(EthosHilError, match=words):
         board.run(timeout=1)
-
-
-def test_an_echo_that_nobody_compares() -> None:
-    """It takes the image's word for the device's, as one that does not read HELLO."""
-
-    class Gullible(VirtualTarget):
-        def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
-            try:
-                return super()._run(image, timeout=timeout, progress=progress)
-            except TargetError:
-                return Outcome(image.run_id, image.image_hash, image.program_hash, 0, 0, {}, (), (), {})
-
-    for test in (
-        CONTRACT.test_an_answer_to_another_run_is_stale,
-        CONTRACT.test_an_answer_of_another_program_is_wrong,
-        CONTRACT.test_a_byte_that_is_damaged_on_the_way_to_the_device_is_noticed,
-        CONTRACT.test_a_program_that_never_ends_is_a_timeout,
-    ):
-        is_red(test, Gullible(NPU))
-
-
-def test_states_that_nobody_checks(tmp_path: Path) -> None:
-    class Lax(VirtualTarget):
-        def _expect(self, method: str, state: object) -> None:
-            pass
-
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
-        CONTRACT.test_methods_are_refused_in_a_state_they_are_not_for(Lax(NPU), contract_programs(NPU), tmp_path)
-
-
-def test_a_booted_program_that_is_told_something_else_or_whose_status_is_lost(tmp_path: Path) -> None:
-    class Deaf(VirtualTarget):
-        def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
-            return super()._boot(elf, command_line.replace("absent", "other"), folder, timeout=timeout)
-
-    class Forgetful(VirtualTarget):
-        def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
-            return dataclasses.replace(super()._boot(elf, command_line, folder, timeout=timeout), status=0)
-
-    for board in (Deaf(NPU), Forgetful(NPU)):
-        with pytest.raises(AssertionError):
-            CONTRACT.test_a_booted_program_gets_its_command_line_and_gives_its_status(board, tmp_path)
 
 
 LEAKING = """

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import threading
@@ -20,7 +19,6 @@ import pytest
 from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded, plain, shown
-from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
@@ -56,76 +54,39 @@ def wire(launchers: Path, add_image: Image, tmp_path_factory: pytest.TempPathFac
     return data
 
 
-# --- It goes well. ---
-
-
-def test_what_another_fvp_counts_is_the_fvps_and_fast_counts_nothing(fake: Fake) -> None:
-    fake("exit 0")
-    target = FvpTarget("corstone-300", U55)
-    assert target.cycle_provenance == "fvp"
-    assert target.version == ARMS_VERSION
-    assert Capability.NPU_CYCLES in target.capabilities()
-    assert Capability.NPU_CYCLES not in FvpTarget("corstone-300", U55, fast=True).capabilities()
-
-
-def test_the_fvps_own_words_are_in_the_console(fake: Fake, launchers: Path, add_image: Image) -> None:
-    launcher = shlex.quote(str(launchers / MODELS["corstone-300"].fvp.executable))
-    fake(f'echo "terminal_1: Listening for serial connection on port 5001"; exec {launcher} "$@"')
-    assert "terminal_1: Listening for serial connection on port 5001" in run_fvp(add_image).console
-
-
-# --- The command line. ---
-
-
-def test_command_lines_are_those_of_upstream(fake: Fake) -> None:
+def test_command_lines_are_those_of_upstream(recorded: Recorded, fake: Fake) -> None:
     """Names and order as in executorch 1.4.1, backends/arm/test/runner_utils.py."""
-    path = fake("exit 0")
-    target = FvpTarget("corstone-300", U55, fast=True)
-    assert target.command({"mps3_board.uart0.out_file": "/x/uart"}, Path("/x/image.elf"), 10.2) == [
-        str(path),
-        *("-C", "ethosu.num_macs=128"),
-        *("-C", "mps3_board.visualisation.disable-visualisation=1"),
-        *("-C", "mps3_board.telnetterminal0.start_telnet=0"),
-        *("-C", "ethosu.extra_args='--fast'"),
-        *("-C", "mps3_board.uart0.out_file=/x/uart"),
-        *("-a", "/x/image.elf"),
-        *("--timelimit", "16"),
-    ]
-    path = fake("exit 0", model=CORSTONE_320)
-    target = FvpTarget("corstone-320", EthosU.parse("ethos-u85-1024"))
-    assert target.command({}, Path("/x/image.elf"), 10)[:9] == [
-        str(path),
-        *("-C", "mps4_board.subsystem.ethosu.num_macs=1024"),
-        *("-C", "mps4_board.visualisation.disable-visualisation=1"),
-        *("-C", "mps4_board.telnetterminal0.start_telnet=0"),
-        *("-C", "vis_hdlcd.disable_visualisation=1"),
-    ]
+    folder = fake("exit 0")
+    target, fast = FvpTarget("corstone-300", U55), FvpTarget("corstone-300", U55, fast=True)
+    assert (target.cycle_provenance, target.version) == ("fvp", ARMS_VERSION)
+    assert (target.capabilities() - fast.capabilities()) == {Capability.NPU_CYCLES}
+    fake("exit 0", "corstone-320")
+    large = FvpTarget("corstone-320", EthosU.parse("ethos-u85-1024"))
+    lines = [fast.command({"mps3_board.uart0.out_file": "/x/uart"}, Path("/x/image.elf"), 10.2)]
+    lines.append(large.command({}, Path("/x/image.elf"), 10))
+    recorded.check("\n\n".join(plain("\n".join(words).replace("-C\n", "-C "), [folder]) for words in lines))
 
 
 # --- It does not start. ---
 
 
-def test_a_missing_fvp_says_where_it_was_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_fvp_is_in_the_folder_of_the_setting_or_on_path(
+    fake: Fake, launchers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name = MODELS["corstone-300"].fvp.executable
+    folder = fake("exit 0")
+    monkeypatch.setenv("PATH", f"{launchers}:{os.environ['PATH']}")
+    assert find_fvp(name) == folder / name
+    monkeypatch.delenv(FVP_PATH_VARIABLE)
+    assert find_fvp(name) == launchers / name
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv(FVP_PATH_VARIABLE, raising=False)
-    with pytest.raises(TargetNotAvailable, match="FVP_Corstone_SSE-320 is not on PATH") as caught:
-        find_fvp("FVP_Corstone_SSE-320")
-    assert caught.value.kind == "not-launched"
-    assert caught.value.exit_status == 3
+    with pytest.raises(TargetNotAvailable, match=f"{name} is not on PATH") as caught:
+        find_fvp(name)
+    assert (caught.value.kind, caught.value.exit_status) == ("not-launched", 3)
     assert "ethos-hil fvp-launchers" in str(caught.value.hint)
     monkeypatch.setenv(FVP_PATH_VARIABLE, "/nowhere")
     with pytest.raises(TargetNotAvailable, match="/nowhere"):
-        find_fvp("FVP_Corstone_SSE-320")
-
-
-def test_the_folder_of_the_setting_comes_before_path(
-    fake: Fake, launchers: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = fake("exit 0")
-    monkeypatch.setenv("PATH", f"{launchers}:{os.environ['PATH']}")
-    assert find_fvp(path.name) == path
-    monkeypatch.delenv(FVP_PATH_VARIABLE)
-    assert find_fvp(path.name) == launchers / path.name
+        find_fvp(name)
 
 
 LIBRARY = (
@@ -188,47 +149,37 @@ def says(folder: Path, data: bytes) -> str:
     return f'cat {folder / "wire"} > "$uart"'
 
 
-def test_the_recorded_conversation_is_a_whole_one(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
+def test_the_recorded_conversation_is_a_whole_one_of_its_run(
+    fake: Fake, add_image: Image, wire: bytes, tmp_path: Path
+) -> None:
     """So that the tests that cut it short test the cut."""
     fake(f"{says(tmp_path, wire)}; exec sleep 1000")
     assert len(run_fvp(add_image).runs) == 1
+    fails(lambda: run_fvp(image_of(load("add", "corstone-300"))), "stale-output")
 
 
-@pytest.mark.parametrize(
-    ("change", "then", "kind", "words", "hint"),
-    [
-        *((part(share), "exit 0", "link", "the FVP ended of its own accord", "") for share in (0.1, 0.5, 0.9, 0.999)),
-        *(
-            (part(share), f"ulimit -c 0; kill -{sent.value} $$", "crashed", sent.name, "")
-            for share in (0, 0.5)
-            for sent in (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
-        ),
-        (part(0.5), "echo Fatal: out of patience; exit 3", "crashed", "exited with status 3", "out of patience"),
-        (part(0.5), "exec sleep 1000", "timeout", "bytes of a frame", ""),
-        (flipped, "exec sleep 1000", "link", "", ""),
-    ],
-)
+KILLS = (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
+Break = tuple[Callable[[bytes], bytes], str, str, str]
+BREAKS: list[Break] = [
+    *((part(share), "exit 0", "link", "the FVP ended of its own accord") for share in (0.1, 0.5, 0.9, 0.999)),
+    *((part(share), f"ulimit -c 0; kill -{by.value} $$", "crashed", by.name) for share in (0, 0.5) for by in KILLS),
+    (part(0.5), "echo Fatal: out of patience; exit 3", "crashed", "exited with status 3"),
+    (part(0.5), "echo Fatal: out of patience; exit 3", "crashed", "out of patience"),
+    (part(0.5), "exec sleep 1000", "timeout", "bytes of a frame"),
+    (flipped, "exec sleep 1000", "link", ""),
+]
+"""A part of it, or another; what the FVP does after it; the kind of the error, and words in it."""
+
+
+@pytest.mark.parametrize("case", BREAKS)
 def test_what_breaks_a_conversation_is_told(
-    fake: Fake,
-    add_image: Image,
-    wire: bytes,
-    tmp_path: Path,
-    change: Callable[[bytes], bytes],
-    then: str,
-    kind: str,
-    words: str,
-    hint: str,
+    fake: Fake, add_image: Image, wire: bytes, tmp_path: Path, case: Break
 ) -> None:
-    """A part of it, or another; and what the FVP does after it."""
+    change, then, kind, words = case
     fake(f"{says(tmp_path, change(wire))}; {then}")
     started = time.monotonic()
-    fails(lambda: run_fvp(add_image, 1.0 if kind == "timeout" else TIMEOUT), kind, words, hint=hint)
+    fails(lambda: run_fvp(add_image, 1.0 if kind == "timeout" else TIMEOUT), kind, words)
     assert time.monotonic() - started < 10
-
-
-def test_an_answer_to_another_run_is_stale(fake: Fake, wire: bytes, tmp_path: Path) -> None:
-    fake(f"{says(tmp_path, wire)}; exec sleep 1000")
-    fails(lambda: run_fvp(image_of(load("add", "corstone-300"))), "stale-output")
 
 
 def test_what_the_fvp_left_behind_is_ended(fake: Fake, add_image: Image) -> None:

@@ -15,7 +15,6 @@ import pytest
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, listing
-from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.socs.registry import MODELS as FVPS
@@ -23,21 +22,13 @@ from ethos_hil.harness.socs.registry import FvpModel
 from ethos_hil.harness.targets import fvp, fvp_description, fvp_parameters
 from ethos_hil.harness.targets.fvp import FvpTarget
 from ethos_hil.harness.targets.fvp_description import complaint, has_reached_time_limit
-from ethos_hil.harness.targets.fvp_parameters import FvpListing, Use
-from ethos_hil.harness.targets.fvp_parameters import settings as chosen_settings
+from ethos_hil.harness.targets.fvp_parameters import FvpListing, Use, settings
 from ethos_hil.harness.targets.tests.conftest import MODELS, U55, Install, run_fvp
 from ethos_hil.harness.targets.tests.variants import DATA, RUN, FvpVariant
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 BOARD = "mps3_board"
-
-
-def settings(arguments: Path) -> dict[str, str]:
-    """The parameters that a run set."""
-    words = arguments.read_text().splitlines()
-    pairs = [word.partition("=") for option, word in itertools.pairwise(words) if option == "-C"]
-    return {name: value for name, _, value in pairs}
 
 
 # --- Lists of parameters. ---
@@ -73,18 +64,21 @@ def test_it_is_verified_with_the_parameters_that_it_has(
 ) -> None:
     """Without a list, only the usual parameters are set; what could not be set is a note."""
     monkeypatch.setattr(fvp_description, "_LISTING_SECONDS", 1.0)
-    arguments = install(VARIANTS[name])
+    folder = install(VARIANTS[name])
     outcome = run_fvp(add_image)
     (expected,) = load("add", "corstone-300").outputs
     np.testing.assert_array_equal(outcome.runs[0].outputs[0], expected, strict=True)
-    values = settings(arguments)
+    assert any("telnetterminal0: Listening" in line for line in outcome.console) == (name == "words on stdout")
+    words = (folder / "arguments").read_text().splitlines()
+    pairs = (word.partition("=") for option, word in itertools.pairwise(words) if option == "-C")
+    values = {name: value for name, _, value in pairs}
     uart = next(name for name in values if name.endswith("uart0.out_file"))
     assert values[uart].endswith("/uart")
-    recorded.check({**values, uart: "", "notes": [plain(note, [arguments.parent]) for note in outcome.notes]})
+    recorded.check({**values, uart: "", "notes": [plain(note, [folder]) for note in outcome.notes]})
 
 
 def test_each_file_is_asked_once_and_a_new_one_anew(install: Install) -> None:
-    questions = install(FvpVariant()).parent / "questions"
+    questions = install(FvpVariant()) / "questions"
     for _ in range(3):
         FvpTarget("corstone-300", U55)
     assert questions.read_text().split() == ["--version", "--list-params"]
@@ -93,10 +87,11 @@ def test_each_file_is_asked_once_and_a_new_one_anew(install: Install) -> None:
         FvpTarget("corstone-300", U55)
 
 
-LACKING = {
-    "the NPU's size": ("ethosu.num_macs", False),
-    "the UART's file": (f"{BOARD}.uart0.out_file", False),
-    "the NPU's arguments, with --fast": ("ethosu.extra_args", True),
+LACKING: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
+    "the NPU's size": (("ethosu.num_macs",), {}),
+    "the UART's file": ((f"{BOARD}.uart0.out_file",), {}),
+    "the NPU's arguments, with --fast": (("ethosu.extra_args",), {"fast": True}),
+    "all of another Corstone's": ((), {}),
 }
 
 
@@ -104,10 +99,13 @@ LACKING = {
 def test_a_parameter_that_is_needed_is_named_before_anything_is_lowered(
     recorded: Recorded, install: Install, name: str
 ) -> None:
-    lacking, fast = LACKING[name]
-    install(FvpVariant((lacking,)))
+    """Also where a file of the right name has the wrong FVP in it."""
+    lacking, options = LACKING[name]
+    model = MODELS["corstone-300" if lacking else "corstone-320"]
+    folder = install(FvpVariant(lacking), model)
+    (folder / model.fvp.executable).rename(folder / MODELS["corstone-300"].fvp.executable)
     with pytest.raises(TargetNotAvailable) as caught:
-        FvpTarget("corstone-300", U55, fast=fast)
+        FvpTarget("corstone-300", U55, **options)
     recorded.check(caught.value.failure)
 
 
@@ -117,15 +115,6 @@ def test_a_runner_needs_semihosting(install: Install, tmp_path: Path, lacking: s
     target = FvpTarget("corstone-300", U55)
     with pytest.raises(TargetNotAvailable, match=f"no parameter cpu0.{lacking}, which a run needs"):
         target.boot(b"", "runner", tmp_path, timeout=10.0)
-
-
-def test_the_list_of_another_corstone_says_that_it_is(recorded: Recorded, install: Install, tmp_path: Path) -> None:
-    """A file of the right name with the wrong FVP in it: the names that it has are told."""
-    install(FvpVariant(), CORSTONE_320)
-    (tmp_path / "fvps" / CORSTONE_320.fvp.executable).rename(tmp_path / "fvps" / MODELS["corstone-300"].fvp.executable)
-    with pytest.raises(TargetNotAvailable) as caught:
-        FvpTarget("corstone-300", U55)
-    recorded.check(caught.value.failure)
 
 
 # --- UARTs that are not a plain wire. ---
@@ -186,13 +175,9 @@ def test_lines_of_real_lists_are_read() -> None:
     assert parameters.matching("mps3_board.uart0.diagnostics") == (), "an adapter of the UART is not the UART"
 
 
-def test_what_lists_nothing_is_not_known() -> None:
-    for text in ("", "\n\n", "unrecognised option '--list-params'", "# Parameters:\n#-----\n", "\0\xff"):
+def test_what_lists_nothing_is_not_known_and_a_long_line_takes_no_time() -> None:
+    for text in ("", "\n\n", "unknown option", "# Parameters:\n#-----\n", "\0\xff", "a." * 500_000):
         assert not FvpListing.parse(text).known
-
-
-def test_a_long_line_takes_no_time() -> None:
-    assert not FvpListing.parse("a." * 500_000).known
     assert FvpListing.parse("a.b=" + "x" * 1_000_000).names == {"a.b"}
 
 
@@ -203,7 +188,7 @@ def test_the_launchers_own_lists_are_read(model: FvpModel) -> None:
     assert len(parameters.names) >= len([row for row in PARAMETERS if row.on(model)])
     for use in Use:
         values = {"macs": "1", "uart": "2", "folder": "3", "command_line": "4"}
-        chosen = chosen_settings(model.fvp, "", parameters, use, values)
+        chosen = settings(model.fvp, "", parameters, use, values)
         assert chosen.notes(model.fvp) == ()
         rows = [row for row in fvp_parameters.PARAMETERS if row.use is use]
         assert len(chosen.values) >= len({row.name(model.fvp) for row in rows})
@@ -220,9 +205,9 @@ def test_a_name_is_found_behind_another_instance_but_its_own_comes_first() -> No
 def test_two_candidates_for_a_parameter_are_told_and_none_is_taken() -> None:
     model = FVPS["FVP_Corstone_SSE-300_Ethos-U55"]
     parameters = FvpListing(frozenset({"one.ethosu.num_macs", "two.ethosu.num_macs"}))
-    with pytest.raises(Exception, match=r"no parameter ethosu\.num_macs") as caught:
-        chosen_settings(model.fvp, "", parameters, Use.EVERY_RUN, {"macs": "128"})
-    assert "it has one.ethosu.num_macs, two.ethosu.num_macs" in str(getattr(caught.value, "hint", ""))
+    with pytest.raises(TargetNotAvailable, match=r"no parameter ethosu\.num_macs") as caught:
+        settings(model.fvp, "", parameters, Use.EVERY_RUN, {"macs": "128"})
+    assert "it has one.ethosu.num_macs, two.ethosu.num_macs" in str(caught.value.hint)
 
 
 def test_only_words_about_a_failure_are_complaints(recorded: Recorded) -> None:

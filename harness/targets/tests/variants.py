@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.harness.fvp_stand_in.parameters import listing
 from ethos_hil.harness.socs.registry import FvpModel
 
 ARMS_VERSION = "Fast Models [11.27.42 (Oct  9 2024)]"
@@ -37,20 +37,12 @@ class FvpVariant:
         """Write the FVP to `folder` and return its path."""
         folder.mkdir(exist_ok=True)
         launcher = launchers / model.fvp.executable
-        text = subprocess.run([launcher, "--list-params"], capture_output=True, text=True, check=True).stdout
-        heading = [line for line in text.splitlines() if line.startswith("#")]
-        own = [line for line in text.splitlines() if line and not line.startswith(("#", *self.without))]
-        lines = [*heading, *(self.prefix + line for line in own)]
-        (folder / "listing").write_text("\n".join([*lines, ""]))
+        lines = [line for line in listing(model).splitlines() if line and not line.startswith(self.without or "\0")]
+        text = "".join(f"{'' if line.startswith('#') else self.prefix}{line}\n" for line in lines)
+        (folder / "listing").write_text(text)
         path = folder / model.fvp.executable
-        script = _SCRIPT.format(
-            here=shlex.quote(str(folder)),
-            launcher=shlex.quote(str(launcher)),
-            version=shlex.quote(ARMS_VERSION),
-            listing=self.listing,
-            prefix=self.prefix,
-            body=self.body,
-        )
-        path.write_text(script)
+        words = {"here": str(folder), "launcher": str(launcher), "version": ARMS_VERSION}
+        quoted = {name: shlex.quote(word) for name, word in words.items()}
+        path.write_text(_SCRIPT.format(**quoted, listing=self.listing, prefix=self.prefix, body=self.body))
         path.chmod(0o755)
         return path

@@ -12,7 +12,10 @@ for argument in "$@"; do
     echo "Error: ${{argument%%=*}} is not a parameter of this model"
     exit 1
   fi
-  case "$argument" in *uart0.out_file=*) uart="${{argument#*out_file=}}" ;; esac
+  case "$argument" in
+    *uart0.out_file=*) uart="${{argument#*out_file=}}" ;;
+    *semihosting-cwd=*) cd "${{argument#*semihosting-cwd=}}" ;;
+  esac
   option="$argument"
 done
 printf '%s\n' "$@" > "$here/arguments"

@@ -42,29 +42,21 @@ _CLIENT_SECONDS = 120.0
 _END_SECONDS = 20.0
 
 
-def lacking() -> str | None:
-    """Return what keeps a farm from running here and how to get it, or None."""
-    if not os.environ.get(PYTHON_VARIABLE) and not (ENVIRONMENT / ".installed").exists():
-        return "labgrid's environment is not made: make build/labgrid/.installed"
-    path = shutil.which("ser2net") or shutil.which("ser2net", path="/usr/sbin")
-    if path is None:
-        return "ser2net is not installed: apt-get install ser2net"
-    output = subprocess.run([path, "-v"], capture_output=True, text=True, timeout=_END_SECONDS).stdout
-    version = re.search(r"(\d+)\.(\d+)", output)
-    if version is None or (int(version[1]), int(version[2])) < _SER2NET:
-        return f"ser2net is {output.strip()}; labgrid-exporter needs 4.2"
-    return None
-
-
 def labgrid_environment() -> Path:
     """Return the folder of an environment with labgrid: the given one, or the one that make sets up.
 
     Raises:
-        ToolError: there is none, or ser2net is missing.
+        ToolError: there is none, or ser2net is missing; says how to get it.
     """
-    missing = lacking()
-    if missing is not None:
-        raise ToolError(missing.partition(": ")[0], hint=missing.partition(": ")[2])
+    if not os.environ.get(PYTHON_VARIABLE) and not (ENVIRONMENT / ".installed").exists():
+        raise ToolError("labgrid's environment is not made", hint="make build/labgrid/.installed")
+    ser2net = shutil.which("ser2net") or shutil.which("ser2net", path="/usr/sbin")
+    if ser2net is None:
+        raise ToolError("ser2net is not installed", hint="apt-get install ser2net")
+    output = subprocess.run([ser2net, "-v"], capture_output=True, text=True, timeout=_END_SECONDS).stdout
+    version = re.search(r"(\d+)\.(\d+)", output)
+    if version is None or (int(version[1]), int(version[2])) < _SER2NET:
+        raise ToolError(f"ser2net is {output.strip()}", hint="labgrid-exporter needs 4.2")
     path = Path(os.environ.get(PYTHON_VARIABLE) or ENVIRONMENT)
     return path if path.is_dir() else path.parent.parent
 
@@ -103,13 +95,9 @@ class DeskFarm:
         Raises:
             ToolError: it fails; has its last line.
         """
-        done = subprocess.run(
-            [str(self.environment / "bin/labgrid-client"), "-x", self.coordinator, *words],
-            capture_output=True,
-            text=True,
-            timeout=_CLIENT_SECONDS,
-            env={**os.environ, _MARK: str(self.folder)},
-        )
+        command = [str(self.environment / "bin/labgrid-client"), "-x", self.coordinator, *words]
+        marked = {**os.environ, _MARK: str(self.folder)}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_CLIENT_SECONDS, env=marked)
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()
             raise ToolError(f"labgrid-client {' '.join(words)}: {lines[-1] if lines else done.returncode}")
@@ -117,11 +105,8 @@ class DeskFarm:
 
     def holders(self) -> dict[str, str]:
         """Return who has which place."""
-        return {
-            name: who
-            for name, who in re.findall(r"Place '(\S+)':.*?acquired: (\S+)", self.client("-v", "places"), re.DOTALL)
-            if who != "None"
-        }
+        places = re.findall(r"Place '(\S+)':.*?acquired: (\S+)", self.client("-v", "places"), re.DOTALL)
+        return {name: who for name, who in places if who != "None"}
 
     def free_within(self, seconds: float) -> dict[str, str]:
         """Return who has which place when no one has one any more, or the time is up."""
@@ -173,17 +158,14 @@ def desk_farm(environment: Path, folder: Path, boards: Sequence[BenchBoard]) -> 
     with contextlib.ExitStack() as stack:
         stack.callback(end_marked, _MARK, str(folder))
         switch = stack.enter_context(_switch(farm))
-        (folder / "exporter.yaml").write_text(
-            "".join(_export(number, board, switch) for number, board in enumerate(boards, 1))
-        )
+        exported = (_export(number, board, switch) for number, board in enumerate(boards, 1))
+        (folder / "exporter.yaml").write_text("".join(exported))
         for name in ("coordinator", "exporter"):
             farm.start(name)
             stack.callback(farm.stop, name)
-        for number in range(1, len(boards) + 1):
-            place = f"board{number}"
-            farm.client("-p", place, "create")
-            farm.client("-p", place, "add-match", f"desk/{place}/*")
-            farm.client("-p", place, "set-tags", f"{BOARD_TAG}={BOARD}")
+        for place in (f"board{number}" for number in range(1, len(boards) + 1)):
+            for words in (("create",), ("add-match", f"desk/{place}/*"), ("set-tags", f"{BOARD_TAG}={BOARD}")):
+                farm.client("-p", place, *words)
         yield farm
 
 
@@ -239,15 +221,12 @@ def _free_port() -> int:
 def _wait_for_port(address: str) -> None:
     host, _, port = address.rpartition(":")
     deadline = Deadline(_START_SECONDS)
-    while True:
-        try:
+    while not deadline.passed:
+        with contextlib.suppress(OSError):
             socket.create_connection((host, int(port)), 1).close()
-        except OSError as error:
-            if deadline.passed:
-                raise ToolError(f"nothing listens at {address} after {_START_SECONDS:g} s: {error}") from None
-            time.sleep(0.05)
-        else:
             return
+        time.sleep(0.05)
+    raise ToolError(f"nothing listens at {address} after {_START_SECONDS:g} s")
 
 
 def main() -> None:

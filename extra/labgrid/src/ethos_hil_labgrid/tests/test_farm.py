@@ -6,23 +6,25 @@ Everything is real but the boards: labgrid's coordinator and exporter, ser2net, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.base.process import dies_with, end_marked
+from ethos_hil.base.testing.processes import left_of
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil_labgrid.side_process import side_process
-from ethos_hil_labgrid.tests.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment, lacking
+from ethos_hil_labgrid.tests.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(900), pytest.mark.usefixtures("installed")]
 ANY = f"labgrid:board={BOARD}"
@@ -34,9 +36,9 @@ _MARK = "ETHOS_HIL_FARM_TEST"
 class FarmUser:
     """A process that runs a small program on a farm."""
 
-    def __init__(self, farm: DeskFarm, target: str, *options: str, **variables: str) -> None:
+    def __init__(self, farm: DeskFarm, target: str, runs: int = 1, **variables: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ethos_hil_labgrid.tests.farm_user", target, *options],
+            [sys.executable, "-m", "ethos_hil_labgrid.tests.farm_user", target, str(runs)],
             env={**os.environ, **farm.variables, "ETHOS_HIL_CACHE": str(farm.folder / "cache"), **variables,
                  _MARK: str(farm.folder)},
             stdout=subprocess.PIPE,
@@ -61,32 +63,30 @@ class FarmUser:
         return [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
 
 
-def environment() -> Path:
-    """labgrid's environment; without it, or without ser2net, there is nothing to test."""
-    missing = lacking()
-    if missing is not None:
-        pytest.skip(f"no farm here: {missing}")
-    return labgrid_environment()
-
-
-@pytest.fixture(scope="module")
-def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeskFarm]:
-    """Two places, whose boards stay alive."""
-    labgrid, folder = environment(), tmp_path_factory.mktemp("farm")
+@contextlib.contextmanager
+def two_places(folder: Path) -> Iterator[DeskFarm]:
+    try:
+        labgrid = labgrid_environment()
+    except ToolError as error:
+        pytest.skip(f"no farm here: {error.message}; {error.hint}")
     with BenchBoard(baud=0) as first, BenchBoard(baud=0) as second:
         with desk_farm(labgrid, folder, (first, second)) as farm:
             yield farm
         end_marked(_MARK, str(folder))
 
 
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeskFarm]:
+    """Two places, whose boards stay alive."""
+    with two_places(tmp_path_factory.mktemp("farm")) as farm:
+        yield farm
+
+
 @pytest.fixture
 def doomed(tmp_path: Path) -> Iterator[DeskFarm]:
     """Two places of which something will die."""
-    labgrid = environment()
-    with BenchBoard(baud=0) as first, BenchBoard(baud=0) as second:
-        with desk_farm(labgrid, tmp_path, (first, second)) as farm:
-            yield farm
-        end_marked(_MARK, str(tmp_path))
+    with two_places(tmp_path) as farm:
+        yield farm
 
 
 def ran_at(line: dict[str, Any]) -> str:
@@ -102,7 +102,7 @@ def failures(line: dict[str, Any]) -> int:
 
 
 def test_a_run_borrows_the_place_and_gives_it_back(farm: DeskFarm) -> None:
-    user = FarmUser(farm, "labgrid:board2", "--runs", "3")
+    user = FarmUser(farm, "labgrid:board2", 3)
     assert ran_at(user.line()) == "board2"
     assert set(farm.holders()) <= {"board2"}
     status, lines, _ = user.end()
@@ -111,9 +111,9 @@ def test_a_run_borrows_the_place_and_gives_it_back(farm: DeskFarm) -> None:
 
 
 def test_a_second_user_waits_for_its_turn_and_is_told_why(farm: DeskFarm) -> None:
-    first = FarmUser(farm, "labgrid:board1", "--runs", "40")
+    first = FarmUser(farm, "labgrid:board1", 40)
     first.line()
-    second = FarmUser(farm, "labgrid:board1", "--runs", "2")
+    second = FarmUser(farm, "labgrid:board1", 2)
     status, lines, errors = second.end()
     assert (status, [ran_at(line) for line in lines]) == (0, ["board1"] * 2), errors
     assert "waiting for a place: board1 is with " in errors
@@ -136,21 +136,18 @@ def test_who_will_not_wait_is_told_who_has_the_place(farm: DeskFarm) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_user_that_is_ended_gives_the_place_back(farm: DeskFarm, how: signal.Signals) -> None:
-    user = FarmUser(farm, "labgrid:board1", "--runs", "1000")
+    user = FarmUser(farm, "labgrid:board1", 1000)
     user.line()
     helpers = user.helpers()
     assert len(helpers) == 1
     user.process.send_signal(how)
     user.end()
     assert farm.free_within(_FREE_SECONDS) == {}
-    deadline = time.monotonic() + _FREE_SECONDS
-    while Path(f"/proc/{helpers[0]}").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not Path(f"/proc/{helpers[0]}").exists()
+    assert left_of(helpers) == []
 
 
 def test_what_dead_processes_have_is_taken_back_by_the_next_run(farm: DeskFarm) -> None:
-    user = FarmUser(farm, "labgrid:board1", "--runs", "1000")
+    user = FarmUser(farm, "labgrid:board1", 1000)
     user.line()
     (helper,) = user.helpers()
     user.process.kill()
@@ -173,7 +170,7 @@ def test_labgrid_switches_the_power_of_a_board_that_does_not_answer(farm: DeskFa
 
 def test_the_work_of_a_dead_board_goes_to_the_other_and_the_dead_one_is_left_alone(doomed: DeskFarm) -> None:
     doomed.boards[0].close()
-    status, lines, errors = FarmUser(doomed, "labgrid:board1+board2", "--runs", "3").end()
+    status, lines, errors = FarmUser(doomed, "labgrid:board1+board2", 3).end()
     assert (status, [ran_at(line) for line in lines]) == (0, ["board2"] * 3), errors
     assert [failures(line) for line in lines] == [1, 0, 0], "it was tried again"
     status, (line,), _ = FarmUser(doomed, ANY).end()
@@ -184,7 +181,7 @@ def test_the_work_of_a_dead_board_goes_to_the_other_and_the_dead_one_is_left_alo
 
 
 def test_a_board_that_dies_in_the_middle_of_two_users_work(doomed: DeskFarm) -> None:
-    users = [FarmUser(doomed, ANY, "--runs", "12") for _ in range(2)]
+    users = [FarmUser(doomed, ANY, 12) for _ in range(2)]
     assert {ran_at(user.line()) for user in users} == {"board1", "board2"}
     doomed.boards[0].close()
     for status, lines, errors in [user.end() for user in users]:

@@ -45,9 +45,7 @@ def test_a_process_is_known_by_its_name_until_it_ends() -> None:
     assert is_left_behind(f"{host}/{user}", host)
 
 
-def test_what_is_not_ours_or_of_this_machine_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_not_ours_or_of_this_machine_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LG_USERNAME", "me")
     monkeypatch.delenv("LG_HOSTNAME", raising=False)
     host, user = borrower_name(os.getpid())

@@ -58,7 +58,7 @@ def make_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeS
         side.close()
 
 
-def test_the_environment_may_be_given_by_its_folder_or_its_python(
+def test_the_environment_is_given_by_its_folder_or_its_python_else_that_of_labgrid_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = program(tmp_path / "env/bin/python", "")
@@ -69,39 +69,28 @@ def test_the_environment_may_be_given_by_its_folder_or_its_python(
     with pytest.raises(TargetNotAvailable, match="which is neither a program nor an environment") as caught:
         labgrid_python()
     assert "docs/farm.md" in str(caught.value.hint)
-
-
-def test_else_it_is_that_of_labgrid_client_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
+    monkeypatch.delenv(PYTHON_VARIABLE)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(TargetNotAvailable, match="labgrid is not installed") as caught:
         labgrid_python()
     assert f"let {PYTHON_VARIABLE} name its Python" in str(caught.value.hint)
-    python = program(tmp_path / "env/bin/python", "")
-    client = program(tmp_path / "env/bin/labgrid-client", "")
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/labgrid-client").symlink_to(client)
+    (tmp_path / "bin/labgrid-client").symlink_to(program(tmp_path / "env/bin/labgrid-client", ""))
     assert labgrid_python() == str(python)
 
 
-def test_the_coordinator_is_on_this_machine_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coordinator_and_a_time_to_wait_may_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(COORDINATOR_VARIABLE, raising=False)
     assert coordinator() == "127.0.0.1:20408"
     monkeypatch.setenv(COORDINATOR_VARIABLE, "farm:1")
     assert coordinator() == "farm:1"
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("", 900.0), ("0", 0.0), ("2.5", 2.5)])
-def test_how_long_a_place_is_waited_for(text: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(WAIT_VARIABLE, text)
-    assert wait_seconds() == seconds
-
-
-@pytest.mark.parametrize("text", ["soon", "-1", "nan", "1e9"])
-def test_what_is_no_time_to_wait(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(WAIT_VARIABLE, text)
-    with pytest.raises(UsageError, match=f"{WAIT_VARIABLE} is "):
-        wait_seconds()
+    for text, seconds in (("", 900.0), ("0", 0.0), ("2.5", 2.5)):
+        monkeypatch.setenv(WAIT_VARIABLE, text)
+        assert wait_seconds() == seconds
+    for text in ("soon", "-1", "nan", "1e9"):
+        monkeypatch.setenv(WAIT_VARIABLE, text)
+        with pytest.raises(UsageError, match=f"{WAIT_VARIABLE} is "):
+            wait_seconds()
 
 
 @pytest.mark.parametrize("text", NO_ANSWERS.values(), ids=NO_ANSWERS)

@@ -49,10 +49,7 @@ def test_without_labgrid_it_is_listed_with_what_is_missing() -> None:
 @pytest.mark.usefixtures("no_labgrid")
 @pytest.mark.parametrize(
     ("name", "message"),
-    [
-        ("labgrid", "the target labgrid needs a name"),
-        ("labgrid:board=", "is not a tag=value as labgrid has them"),
-    ],
+    [("labgrid", "the target labgrid needs a name"), ("labgrid:board=", "is not a tag=value as labgrid has them")],
 )
 def test_what_is_not_a_choice_is_an_error_before_anything_is_started(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
