@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -105,6 +105,11 @@ class ProgramCatalogue(dict[str, TosaProgram]):
         if name in self:
             raise ValueError(f"two programs are called {name!r}")
         self[name] = TosaProgram(name, build, tuple(limits), tuple(given), tuple(flags), tuple(kinds))
+
+    def add_all(self, builds: Mapping[str, Build]) -> None:
+        """Add programs whose inputs have all values of their types."""
+        for name, build in builds.items():
+            self.add(name, build)
 
     def program(
         self, name: str, *limits: Limits, flags: Sequence[str] = (), kinds: Sequence[str] = KINDS
