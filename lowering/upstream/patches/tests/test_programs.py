@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +60,8 @@ def test_the_program_is_the_same_byte_for_byte_without(
     assert with_all.notes == without.notes
 
 
-def test_torch_is_left_as_it_was_when_lowering_fails() -> None:
+@pytest.mark.filterwarnings("error")
+def test_torch_is_left_as_it_was_when_lowering_fails_and_patches_are_put_in_place_once() -> None:
     from torch._export.utils import _collect_all_valid_cia_ops
     from torch.export import decomp_utils, exported_program
 
@@ -71,32 +71,25 @@ def test_torch_is_left_as_it_was_when_lowering_fails() -> None:
         (exported_program, "_override_composite_implicit_decomp"),
         (torch.fx.GraphModule, "recompile"),
     )
-    before = [getattr(owner, name) for owner, name in owners]
-    assert before[0] is before[1] is _collect_all_valid_cia_ops
+
+    def now() -> list[object]:
+        return [getattr(owner, name) for owner, name in owners]
 
     def fails() -> None:
         with apply(SPEED):
-            assert all(getattr(owner, name) is not old for (owner, name), old in zip(owners, before, strict=True))
+            inside = now()
+            assert all(new is not old for new, old in zip(inside, before, strict=True))
+            with apply(SPEED):
+                assert now() == inside
+            assert now() == inside
             raise ZeroDivisionError
 
+    before = now()
+    assert before[0] is before[1] is _collect_all_valid_cia_ops
     with pytest.raises(ZeroDivisionError):
         fails()
-    assert [getattr(owner, name) for owner, name in owners] == before
+    assert now() == before
     assert not applying._inside
-
-
-def test_patches_that_are_in_place_stay_as_they_are() -> None:
-    from torch.fx import GraphModule
-
-    own = GraphModule.recompile
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with apply(SPEED):
-            inside = GraphModule.recompile
-            with apply(SPEED):
-                assert GraphModule.recompile is inside is not own
-            assert GraphModule.recompile is inside
-    assert GraphModule.recompile is own
 
 
 class _Owner:
@@ -110,13 +103,10 @@ class _Heir(_Owner):
 @pytest.mark.parametrize(
     ("owner", "name", "adds", "problem"),
     [
-        (_Owner, "own", False, ""),
-        (_Heir, "own", False, ""),
-        (_Owner, "new", True, ""),
-        (_Owner, "absent", False, "no attribute"),
-        (_Owner, "own", True, "already an"),
+        (_Owner, "own", False, ""), (_Heir, "own", False, ""), (_Owner, "new", True, ""),
+        (_Owner, "absent", False, "no attribute"), (_Owner, "own", True, "already an"),
     ],
-)
+)  # fmt: skip
 def test_what_was_replaced_comes_back_and_what_does_not_fit_stays(
     owner: type, name: str, adds: bool, problem: str
 ) -> None:

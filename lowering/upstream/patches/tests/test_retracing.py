@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,33 +75,24 @@ def traced(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return result.graph_module
 
 
-def test_a_pass_makes_the_graph_that_it_makes_without_the_patches(exported: ExportedProgram) -> None:
-    module = edge(exported)
+def calls_of(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in module.graph.nodes if node.op == "call_function"]
+
+
+def test_a_pass_makes_the_same_graph_and_calls_each_operator_once(exported: ExportedProgram, called: list[str]) -> None:
+    module, wide = edge(exported), edge(torch.export.export(nn.ReLU(), (torch.ones(1, 8),)))
     plain = described(traced(traced(module)))
-    with apply(SPEED):
-        assert described(traced(traced(module))) == plain
-
-
-def test_an_operator_is_called_once_and_nodes_share_no_value(exported: ExportedProgram, called: list[str]) -> None:
-    module = edge(exported)
     with apply(SPEED):
         called.clear()
         first = traced(module)
-        assert len(called) == sum(node.op == "call_function" for node in module.graph.nodes)
-        called.clear()
+        assert len(called) == len(calls_of(module))
         second = traced(first)
-        assert called == []
-    values = [id(node.meta["val"]) for node in second.graph.nodes if node.op == "call_function"]
-    assert len(values) == len(set(values))
-
-
-def test_another_shape_is_asked_for_again(exported: ExportedProgram, called: list[str]) -> None:
-    wide = edge(torch.export.export(nn.ReLU(), (torch.ones(1, 8),)))
-    with apply(SPEED):
-        traced(edge(exported))
+        assert len(called) == len(calls_of(module)), "none is called again"
+        assert described(second) == plain
+        assert len({id(node.meta["val"]) for node in calls_of(second)}) == len(calls_of(second)), "they share no value"
         called.clear()
-        (node,) = [node for node in traced(wide).graph.nodes if node.op == "call_function"]
-    assert (len(called), tuple(node.meta["val"].shape)) == (1, (1, 8))
+        (node,) = calls_of(traced(wide))
+        assert (len(called), tuple(node.meta["val"].shape)) == (1, (1, 8)), "another shape is asked for again"
 
 
 def test_views_and_what_changes_its_input_are_never_remembered() -> None:
@@ -155,21 +145,16 @@ def test_a_program_with_state_is_always_traced() -> None:
 # --- A graph module whose code is generated on demand does whatever one does that has it from the start.
 
 
-class Twice(torch.nn.Module):
+class Twice(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.linear = torch.nn.Linear(3, 3)
+        self.linear = nn.Linear(3, 3)
 
-    def forward(self, x: torch.Tensor, factor: int = 2) -> torch.Tensor:
+    def forward(self, x: Tensor, factor: int = 2) -> Tensor:
         return self.linear(x) * factor
 
 
 X = torch.arange(3.0)
-
-
-def on_demand() -> AbstractContextManager[None]:
-    """The patch, on whatever `recompile` is now: the tests count its calls."""
-    return replace_attribute(GraphModule, "recompile", generated_on_demand(GraphModule.recompile))
 
 
 @pytest.fixture
@@ -188,22 +173,13 @@ def generations(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
 
 @pytest.fixture
 def module(generations: list[GraphModule]) -> Iterator[GraphModule]:
-    """A module without code."""
-    with on_demand():
-        module = symbolic_trace(Twice())
-        assert not generations
-        yield module
+    """A module without code: the patch is on what counts."""
+    with replace_attribute(GraphModule, "recompile", generated_on_demand(GraphModule.recompile)):
+        yield symbolic_trace(Twice())
 
 
-def expected(module: GraphModule, factor: int = 2) -> torch.Tensor:
-    answer: torch.Tensor = module.get_submodule("linear")(X) * factor
-    return answer
-
-
-def test_it_is_generated_once_when_it_is_called(module: GraphModule, generations: list[GraphModule]) -> None:
-    assert module(X).equal(expected(module))
-    assert module.forward(X, factor=2).equal(expected(module))
-    assert generations == [module]
+def is_computed(module: GraphModule, factor: int = 2) -> bool:
+    return bool(torch.equal(module(X), module.get_submodule("linear")(X) * factor))
 
 
 def triple(module: GraphModule) -> None:
@@ -211,12 +187,17 @@ def triple(module: GraphModule) -> None:
     product.args = (product.args[0], 3)
 
 
-def test_what_changes_in_the_graph_is_in_it_after_recompiling(module: GraphModule) -> None:
-    module(X)
+def test_it_is_generated_when_it_is_called_and_after_recompiling(
+    module: GraphModule, generations: list[GraphModule]
+) -> None:
+    assert not generations
+    assert is_computed(module)
+    assert module.forward(X, factor=2).equal(module(X))
+    assert generations == [module]
     triple(module)
-    assert module(X).equal(expected(module))
+    assert is_computed(module)
     module.recompile()
-    assert module(X).equal(expected(module, 3))
+    assert is_computed(module, 3)
 
 
 def test_modules_inside_are_recompiled_with_it(module: GraphModule) -> None:
@@ -226,7 +207,7 @@ def test_modules_inside_are_recompiled_with_it(module: GraphModule) -> None:
     outer(X)
     triple(module)
     outer.recompile()
-    assert module(X).equal(expected(module, 3))
+    assert is_computed(module, 3)
 
 
 @pytest.mark.parametrize("called", [False, True])
@@ -234,7 +215,7 @@ def test_it_can_be_copied(module: GraphModule, called: bool) -> None:
     if called:
         module(X)
     for other in (copy.copy(module), copy.deepcopy(module)):
-        assert other(X).equal(expected(module))
+        assert is_computed(other)
         assert other.code == module.code
 
 
@@ -251,12 +232,12 @@ class Norms(nn.Module):
         super().__init__()
         self.alone, self.layer, self.taken = nn.BatchNorm2d(2), nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return self.taken(self.layer(torch.relu(self.alone(x))))
 
 
 class Root(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return x.abs().sqrt()
 
 
@@ -278,8 +259,8 @@ def converted(*, trained: bool) -> torch.fx.GraphModule:
     return convert_pt2e(prepared)
 
 
-def searched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The patterns that torchao traces from now on; each comes from far away, and none is worth the wait."""
+def test_patterns_are_traced_only_where_there_is_a_square_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sees red without the patch. Each pattern comes from far away, and none is worth the wait."""
     patterns: list[Any] = []
 
     def none(pattern: Any, *_: Any, **__: Any) -> torch.fx.GraphModule:
@@ -288,24 +269,13 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(qat_utils, "_get_aten_graph_module_for_pattern", none)
     monkeypatch.setattr(qat_utils, "replace_pattern_with_filters", lambda *_, **__: [])
-    return patterns
-
-
-def test_patterns_are_traced_where_there_is_a_square_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    patterns = searched(monkeypatch)
-    with apply(FOLDING):
-        qat_utils._fold_conv_bn_qat_helper(exported_norms(Root()), nn.functional.conv2d, (), is_cuda=False)
-    assert len(patterns) == 24, "upstream's own search; two for each of its twelve kinds"
-
-
-def test_none_is_traced_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sees red without the patch."""
-    patterns = searched(monkeypatch)
     with apply(FOLDING):
         converted(trained=False)
-    assert not patterns
+        assert not patterns
+        qat_utils._fold_conv_bn_qat_helper(exported_norms(Root()), nn.functional.conv2d, (), is_cuda=False)
+    assert len(patterns) == 24, "upstream's own search; two for each of its twelve kinds"
     converted(trained=False)
-    assert len(patterns) == 96
+    assert len(patterns) == 24 + 96
 
 
 @pytest.mark.slow
@@ -316,6 +286,5 @@ def test_the_program_is_torchaos(trained: bool) -> None:
         ours = converted(trained=trained)
     theirs = converted(trained=trained)
     assert ours.code == theirs.code
-    assert {name: tensor.tolist() for name, tensor in ours.state_dict().items()} == {
-        name: tensor.tolist() for name, tensor in theirs.state_dict().items()
-    }
+    weights = [{name: tensor.tolist() for name, tensor in module.state_dict().items()} for module in (ours, theirs)]
+    assert weights[0] == weights[1]
