@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.graph_repairs import (
     LONE_NORMS,
@@ -35,16 +37,16 @@ def settled(norm: nn.Module) -> nn.Module:
     return norm
 
 
-class Dense(nn.Module):
+def dense(net: Any, image: Tensor) -> Tensor:
     """As in DenseNet: a norm and a ReLU before each convolution, of all that came before."""
+    image = torch.cat([image, net.first(image)], 1)
+    folded: Tensor = net.folded(net.second(torch.relu(net.norm(image))))
+    return folded
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(7, 4, 1)
-        self.norm, self.folded = settled(nn.BatchNorm2d(7)), settled(nn.BatchNorm2d(4))
 
-    def forward(self, image: Tensor) -> Tensor:
-        return self.folded(self.second(torch.relu(self.norm(torch.cat([image, self.first(image)], 1)))))
+def of_dense() -> nn.Module:
+    layers = {"first": nn.Conv2d(3, 4, 3, padding=1), "second": nn.Conv2d(7, 4, 1)}
+    return keeping(dense, **layers, norm=settled(nn.BatchNorm2d(7)), folded=settled(nn.BatchNorm2d(4)))
 
 
 def lowered_both(
@@ -64,7 +66,7 @@ def on_cpu(artifact: Artifact) -> set[str]:
 def test_they_are_delegated(tmp_path: Path) -> None:
     """Sees red: as upstream lowers it, the norm and the ReLU behind it are on the CPU."""
     inputs = (torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0)),)
-    ours, theirs = lowered_both(Dense, inputs, "ethos-u55-128", tmp_path)
+    ours, theirs = lowered_both(of_dense, inputs, "ethos-u55-128", tmp_path)
     assert "aten::_native_batch_norm_legit_no_training.out" in theirs.cpu_ops
     assert on_cpu(ours) == set()
     assert len(ours.methods[0].delegates) == 1
@@ -77,11 +79,10 @@ def test_they_are_delegated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("norm", "shape"),
     [
-        (nn.BatchNorm2d(3), (2, 3, 4, 5)),
-        (nn.BatchNorm2d(3, affine=False), (1, 3, 4, 5)),
+        (nn.BatchNorm2d(3), (2, 3, 4, 5)), (nn.BatchNorm2d(3, affine=False), (1, 3, 4, 5)),
         (nn.BatchNorm1d(3, eps=0.1), (2, 3, 7)),
     ],
-)
+)  # fmt: skip
 def test_they_compute_the_same(norm: nn.Module, shape: tuple[int, ...]) -> None:
     norm = settled(norm).eval()
     inputs = torch.randn(shape)
@@ -111,18 +112,15 @@ def test_others_stay(module: nn.Module) -> None:
 Activation = Callable[[Tensor], Tensor]
 
 
-class Skip(nn.Module):
+def skip(net: Any, image: Tensor) -> Tensor:
     """A skip connection: its sibling in the concatenation has negative values."""
+    skipped = net.activation(net.stem(image))
+    return torch.cat([net.up(net.below(functional.max_pool2d(skipped, 2, 2))), skipped], 1)
 
-    def __init__(self, activation: Activation) -> None:
-        super().__init__()
-        self.activation = activation
-        self.stem, self.below = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
-        self.up = nn.ConvTranspose2d(8, 8, 2, 2)
 
-    def forward(self, image: Tensor) -> Tensor:
-        skip = self.activation(self.stem(image))
-        return torch.cat([self.up(self.below(functional.max_pool2d(skip, 2, 2))), skip], 1)
+def of_skip(activation: Activation) -> nn.Module:
+    stem, below = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+    return keeping(skip, activation=activation, stem=stem, below=below, up=nn.ConvTranspose2d(8, 8, 2, 2))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +134,7 @@ class Skip(nn.Module):
 def test_both_are_delegated_and_no_number_changes(activation: Activation, tmp_path: Path) -> None:
     """Sees red: as upstream lowers it, both layers are on the CPU."""
     inputs = (torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * 4,)
-    ours, theirs = lowered_both(lambda: Skip(activation), inputs, "ethos-u85-256", tmp_path)
+    ours, theirs = lowered_both(lambda: of_skip(activation), inputs, "ethos-u85-256", tmp_path)
     assert on_cpu(theirs)
     assert on_cpu(ours) == set()
     assert len(ours.methods[0].delegates) == 1
