@@ -16,7 +16,7 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.command_stream import DMA_START
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, compute_offsets, read_tables
+from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, read_tables
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.tests.conftest import U55, Lowered
@@ -29,8 +29,8 @@ CONV, POOL, ELEMENTWISE = 2, 5, 6
 
 
 def make_stream(*codes: int) -> bytes:
-    """A register write with a payload before each operation; operation n is at byte 12 * n + 8."""
-    return b"".join(struct.pack("<3I", 0x4005, 99, code) for code in codes) + struct.pack("<I", 0xFFFF0000)
+    """Before each operation a register write, whose payload looks like one; operation n is at byte 12 * n + 8."""
+    return b"".join(struct.pack("<3I", 0x4005, CONV, code) for code in codes) + struct.pack("<I", 0xFFFF0000)
 
 
 def operator(index: int, op: str, inputs: tuple[str, ...], output: str, root: str | None = None) -> TosaOperator:
@@ -177,11 +177,6 @@ def test_a_gather_is_mapped_though_the_queue_has_none() -> None:
 def test_a_damaged_database_is_an_error(text: str) -> None:
     with pytest.raises(CompileError, match="debug database"):
         read_tables(text)
-
-
-def test_payload_words_are_not_taken_for_operations() -> None:
-    stream = struct.pack("<5I", 0x4005, CONV, 0x0010, CONV, 0xFFFF0000)  # write, DMA start, conv, stop
-    assert compute_offsets(stream) == (12,)
 
 
 # --- Real models. ---

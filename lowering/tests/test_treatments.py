@@ -265,6 +265,10 @@ def window(pad: int = 1, stride: Pair = (1, 1), dilation: Pair = (1, 1)) -> Call
     return read
 
 
+def viewed(shape: Sequence[int]) -> Callable[[Graph, Rng, Value], Value]:
+    return lambda graph, rng, value: table(graph, rng, graph.reshape(value, shape))
+
+
 SLICE, MAPS, MAP = ["SLICE"], ((3, 9, 9, 4), (2, 9, 9, 4)), ((1, 9, 9, 6), (1, 9, 9, 4))
 case("keep_slices", "a batch of a padded convolution", SLICE, sliced(window(), *MAPS))
 case(
@@ -294,7 +298,7 @@ for what, ops, whole, part, view in (
     ("two of the first of five are left", [], (3, 2, 4, 5, 6), (2, 2, 4, 5, 6), (4, 4, 5, 6)),
     ("another reshape of five dimensions", [], (3, 2, 4, 5, 6), (1, 2, 4, 5, 6), (4, 2, 5, 6)),
 ):
-    case("keep_slices", what, ops, sliced(lambda g, r, v, view=view: table(g, r, g.reshape(v, view)), whole, part))
+    case("keep_slices", what, ops, sliced(viewed(view), whole, part))
 
 # --- scales
 
