@@ -86,20 +86,18 @@ def absolute(dtype: str, zero_in: int, zero_out: int) -> Build:
     return build
 
 
-SCALES.add_all(
-    {
-        "rescale uint8 to int8": single(
-            "rescale", SHAPE, "int8", 1.0, zero_in=-128, zero_out=0, unsigned=(True, False)
-        ),
-        "rescale int8 to uint8": single(
-            "rescale", SHAPE, "int8", 0.9, zero_in=0, zero_out=-128, unsigned=(False, True)
-        ),
-        "rescale twice": lambda g, r: g.rescale(narrowed(g), 1.9, zero_in=-8, zero_out=30),
-        "rescale, clamped": lambda g, r: g.clamp(narrowed(g), -8, 40),
-        "int8 abs": absolute("int8", -17, -128),
-        "int16 abs": absolute("int16", 0, 0),
-    }
-)
+SCALES.add_all({
+    "rescale uint8 to int8": single(
+        "rescale", SHAPE, "int8", 1.0, zero_in=-128, zero_out=0, unsigned=(True, False)
+    ),
+    "rescale int8 to uint8": single(
+        "rescale", SHAPE, "int8", 0.9, zero_in=0, zero_out=-128, unsigned=(False, True)
+    ),
+    "rescale twice": lambda g, r: g.rescale(narrowed(g), 1.9, zero_in=-8, zero_out=30),
+    "rescale, clamped": lambda g, r: g.clamp(narrowed(g), -8, 40),
+    "int8 abs": absolute("int8", -17, -128),
+    "int16 abs": absolute("int16", 0, 0),
+})  # fmt: skip
 for dtype in ("int8", "int16"):
     for shape in (SHAPE, (3, 5, 6, 20)):
         SCALES.add(f"clamp {dtype} of {shape[0]}", single("clamp", shape, dtype, -30, 99))
@@ -119,15 +117,13 @@ def entries8(rng: Rng) -> Array:
     return rng.integers(-128, 128, 256)
 
 
-SCALES.add_all(
-    {
-        "table": lambda g, r: g.table(g.input((1, 5, 6, 19)), entries8(r)),
-        "table with batch": lambda g, r: g.table(g.input((3, 5, 6, 19)), entries8(r)),
-        "table of a transposed map": lambda g, r: g.table(
-            g.transpose(g.input((1, 5, 6, 8)), (0, 3, 1, 2)), entries8(r)
-        ),
-    }
-)
+SCALES.add_all({
+    "table": lambda g, r: g.table(g.input((1, 5, 6, 19)), entries8(r)),
+    "table with batch": lambda g, r: g.table(g.input((3, 5, 6, 19)), entries8(r)),
+    "table of a transposed map": lambda g, r: g.table(
+        g.transpose(g.input((1, 5, 6, 8)), (0, 3, 1, 2)), entries8(r)
+    ),
+})  # fmt: skip
 
 
 @SCALES.program("tables, more than there are slots")
@@ -170,11 +166,9 @@ def of_each(graph: Graph, rng: Rng) -> Value:
     return graph.rescale(found, [multiplier_shift(1 / 128)], dtype="int16")
 
 
-SCALES.add_all(
-    {
-        "int16 table": of_bytes,
-        "int16 table to int32": lambda g, r: g.table(g.input((1, 16, 16, 9), "int16"), entries16(r)),
-        "int16 table, steep": steep,
-    }
-)
+SCALES.add_all({
+    "int16 table": of_bytes,
+    "int16 table to int32": lambda g, r: g.table(g.input((1, 16, 16, 9), "int16"), entries16(r)),
+    "int16 table, steep": steep,
+})  # fmt: skip
 SCALES.add("int16 table, every index", of_each, given=[every16], kinds=())
