@@ -151,12 +151,10 @@ class Graph:
         return self._op(name, [source], source.shape, source.dtype)
 
     def negate(self, source: Value, zeros: Pair = (0, 0)) -> Value:
-        """Add NEGATE."""
         inputs = [source, *(self.const([zero], source.dtype) for zero in zeros)]
         return self._op("NEGATE", inputs, source.shape, source.dtype)
 
     def cast(self, source: Value, dtype: str) -> Value:
-        """Add CAST."""
         return self._op("CAST", [source], source.shape, dtype)
 
     def select(self, condition: Value, first: Value, second: Value) -> Value:
@@ -170,7 +168,6 @@ class Graph:
         return self._op("TABLE", [source, self.const(entries, source.dtype)], source.shape, dtype)
 
     def clamp(self, source: Value, low: float, high: float) -> Value:
-        """Add CLAMP."""
         ends = (list(np.array(end, source.dtype).tobytes()) for end in (low, high))
         return self._op("CLAMP", [source], source.shape, source.dtype, *ends, _NAN)
 
@@ -188,30 +185,24 @@ class Graph:
         return self._op("ARGMAX", [source], source.shape[:axis] + source.shape[axis + 1 :], "int32", axis, _NAN)
 
     def transpose(self, source: Value, axes: Sequence[int]) -> Value:
-        """Add TRANSPOSE."""
         return self._op("TRANSPOSE", [source], [source.shape[axis] for axis in axes], source.dtype, list(axes))
 
     def reverse(self, source: Value, axis: int) -> Value:
-        """Add REVERSE."""
         return self._op("REVERSE", [source], source.shape, source.dtype, axis)
 
     def reshape(self, source: Value, shape: Sequence[int]) -> Value:
-        """Add RESHAPE."""
         return self._op("RESHAPE", [source, self._shape(shape)], shape, source.dtype)
 
     def tile(self, source: Value, multiples: Sequence[int]) -> Value:
-        """Add TILE."""
         shape = [n * times for n, times in zip(source.shape, multiples, strict=True)]
         return self._op("TILE", [source, self._shape(multiples)], shape, source.dtype)
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        """Add CONCAT."""
         shape = list(values[0].shape)
         shape[axis] = sum(value.shape[axis] for value in values)
         return self._op("CONCAT", values, shape, values[0].dtype, axis)
 
     def slice(self, source: Value, start: Sequence[int], size: Sequence[int]) -> Value:
-        """Add SLICE."""
         return self._op("SLICE", [source, self._shape(start), self._shape(size)], size, source.dtype)
 
     def pad(self, source: Value, amounts: Sequence[int], value: float) -> Value:
@@ -278,14 +269,12 @@ class Graph:
         zero_in: int = 0,
         zero_out: int = 0,
     ) -> Value:
-        """Add AVG_POOL2D."""
         wide = DTYPES[source.dtype if source.dtype == "float32" else "int32"]
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
         inputs = [source, self.const([zero_in], source.dtype), self.const([zero_out], source.dtype)]
         return self._op("AVG_POOL2D", inputs, shape, source.dtype, list(kernel), list(stride), list(pad), wide)
 
     def max_pool(self, source: Value, kernel: Pair, stride: Pair = (1, 1), pad: Pads = NO_PADDING) -> Value:
-        """Add MAX_POOL2D."""
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
         return self._op("MAX_POOL2D", [source], shape, source.dtype, list(kernel), list(stride), list(pad), _NAN)
 

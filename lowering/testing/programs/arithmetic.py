@@ -25,14 +25,12 @@ def arithmetic(
     """ADD, SUB or MUL as ExecuTorch emits them: both inputs to int32, the operation, and back."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        a, b = graph.input(first, dtype), graph.input(second, dtype)
-        narrow = dtype == "int8"
+        narrow, values = dtype == "int8", [graph.input(shape, dtype) for shape in (first, second)]
         shift = 0 if op == "MUL" else 20 if narrow else 12
         zeros = (-37, 14, -28) if narrow else (0, 0, 0)
-        wide = [
-            graph.rescale(value, scale * 2.0**shift if shift else 1.0, zero_in=zero, dtype="int32")
-            for value, scale, zero in zip((a, b), scales, zeros, strict=False)
-        ]
+        factors = [scale * 2.0**shift if shift else 1.0 for scale in scales]
+        sides = zip(values, factors, zeros, strict=False)
+        wide = [graph.rescale(value, factor, zero_in=zero, dtype="int32") for value, factor, zero in sides]
         result = graph.binary(op, *wide)
         back = scales[2] / 2.0**shift if shift else 0.0123 if narrow else 0.0000321
         return graph.rescale(result, back, zero_out=zeros[2], dtype=dtype)
@@ -121,9 +119,11 @@ ARITHMETIC.add("sub from a constant scalar", constant("SUB", True, (1, 1, 1, 1))
 ARITHMETIC.add("sub from a constant map", constant("SUB", True, SHAPE))
 
 
-def words(op: str, first: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE, dtype: str = "int32") -> Build:
+def words(
+    op: str, first: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE, dtype: str = "int32", **options: int
+) -> Build:
     """An operation on two inputs as they are."""
-    return lambda graph, rng: graph.binary(op, graph.input(first, dtype), graph.input(second, dtype))
+    return lambda graph, rng: graph.binary(op, graph.input(first, dtype), graph.input(second, dtype), **options)
 
 
 HALF, SMALL = (-(2**30), 2**30 - 1), (-46000, 46000)
@@ -154,15 +154,10 @@ for dtype, most in (("int8", 7), ("int16", 15), ("int32", 31)):
         ARITHMETIC.add(f"{dtype} shift left", words("LOGICAL_LEFT_SHIFT", dtype=dtype), None, (0, most))
         rounding = words("ARITHMETIC_RIGHT_SHIFT_ROUND", dtype=dtype)
         ARITHMETIC.add(f"{dtype} shift right, rounding", rounding, None, (1, most))
-
-
-def shifted(shift: int) -> Build:
-    """MUL of int32 with a shift."""
-    return lambda graph, rng: graph.binary("MUL", *(graph.input(SHAPE, "int32") for _ in range(2)), shift=shift)
-
-
 for bits in (1, 7, 20):
-    ARITHMETIC.add(f"int32 mul shifted by {bits}", shifted(bits), (-(2**20), 2**20), (-1000 * bits, 1000 * bits))
+    ARITHMETIC.add(
+        f"int32 mul shifted by {bits}", words("MUL", shift=bits), (-(2**20), 2**20), (-1000 * bits, 1000 * bits)
+    )
 
 
 def extremum(op: str, dtype: str = "int8", second: tuple[int, ...] = SHAPE) -> Build:
@@ -256,7 +251,6 @@ for dtype in ("int8", "int16", "int32"):
 
 
 def select(dtype: str, condition: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE) -> Build:
-    """SELECT."""
     return lambda graph, rng: graph.select(
         graph.input(condition, "bool"), graph.input(SHAPE, dtype), graph.input(second, dtype)
     )

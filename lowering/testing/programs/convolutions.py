@@ -224,8 +224,6 @@ CONVOLUTIONS.add_all({
 def transposed(
     depth: int, out: int, kernel: Pair, size: Pair, stride: Pair, out_pad: Pads = (0, 0, 0, 0), dtype: str = "int8"
 ) -> None:
-    """Adds a TRANSPOSE_CONV2D."""
-
     def build(graph: Graph, rng: Rng) -> Value:
         zero = 0 if dtype == "int16" else 5
         kernels, biases = weights(rng, out, *kernel, depth), rng.integers(-999, 999, out)

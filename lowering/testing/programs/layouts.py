@@ -52,14 +52,8 @@ for dtype in ("int8", "int16", "int32", "bool"):
 
 def joined(dtype: str, axis: int) -> Build:
     """CONCAT of three pieces of different extent."""
-
-    def build(graph: Graph, rng: Rng) -> Value:
-        shapes = [[1, 5, 6, 9] for _ in range(3)]
-        for shape, extent in zip(shapes, (5, 20, 3), strict=True):
-            shape[axis] = extent
-        return graph.concat([graph.input(shape, dtype) for shape in shapes], axis)
-
-    return build
+    shapes = [[extent if at == axis else size for at, size in enumerate((1, 5, 6, 9))] for extent in (5, 20, 3)]
+    return lambda graph, rng: graph.concat([graph.input(shape, dtype) for shape in shapes], axis)
 
 
 for dtype in ("int8", "int16", "int32", "bool"):
@@ -147,18 +141,14 @@ def resized(mode: str, dtype: str, times: tuple[int, int], size: tuple[int, int]
     """RESIZE by integers in PyTorch's half-pixel or align-corners style."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        source = graph.input((1, *size, 7), dtype)
+        source, (rows, columns) = graph.input((1, *size, 7), dtype), times
         if style == "half pixel":
-            scale = (2 * times[0], 2, 2 * times[1], 2)
-            edge = (times[0] - 1, times[1] - 1)
-            image = graph.resize(source, mode, scale, (1 - times[0], 1 - times[1]), edge)
+            scale = (2 * rows, 2, 2 * columns, 2)
+            image = graph.resize(source, mode, scale, (1 - rows, 1 - columns), (rows - 1, columns - 1))
         else:  # corners: the last output lies on the last input
-            scale = (times[0] * size[0] - 1, size[0] - 1, times[1] * size[1] - 1, size[1] - 1)
+            scale = (rows * size[0] - 1, size[0] - 1, columns * size[1] - 1, size[1] - 1)
             image = graph.resize(source, mode, scale)
-        if mode == "NEAREST":
-            return image
-        unit = 1.0 / (scale[0] * scale[2])
-        return graph.rescale(image, unit, dtype=dtype) if dtype == "int8" else graph.rescale(image, unit, dtype="int16")
+        return image if mode == "NEAREST" else graph.rescale(image, 1.0 / (scale[0] * scale[2]), dtype=dtype)
 
     return build
 

@@ -49,7 +49,6 @@ def cascade(size: int, depths: Sequence[int], *, strides: Sequence[int] = ()) ->
 
 
 def with_pools(graph: Graph, rng: Rng) -> Value:
-    """Pools among convolutions."""
     value = layer(graph, rng, graph.input((1, 50, 46, 4)), 20)
     value = graph.max_pool(value, (3, 3), (1, 1), (1, 1, 1, 1))
     value = layer(graph, rng, value, 12)
@@ -57,14 +56,12 @@ def with_pools(graph: Graph, rng: Rng) -> Value:
 
 
 def with_residual(graph: Graph, rng: Rng) -> Value:
-    """A sum in the middle."""
     source = layer(graph, rng, graph.input((1, 40, 40, 3)), 16)
     inner = layer(graph, rng, depthwise_layer(graph, rng, layer(graph, rng, source, 64, 1)), 16, 1)
     return layer(graph, rng, added(graph, source, inner), 24, 3, 2)
 
 
 def with_resize(graph: Graph, rng: Rng) -> Value:
-    """A map enlarged on its way."""
     small = layer(graph, rng, graph.input((1, 20, 18, 3)), 24)
     return layer(graph, rng, graph.resize(small, "NEAREST", (4, 2, 4, 2), (-1, -1), (1, 1)), 12)
 
