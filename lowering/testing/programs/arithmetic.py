@@ -87,9 +87,8 @@ ARITHMETIC.add_all({
 
 WHOLE = (1, 256, 256, 1)
 for operation in ("ADD", "SUB", "MUL"):
-    ARITHMETIC.add(
-        f"{operation.lower()}, all pairs", arithmetic(operation, WHOLE, WHOLE, BOTH), given=[pairs], kinds=()
-    )
+    every = arithmetic(operation, WHOLE, WHOLE, BOTH)
+    ARITHMETIC.add(f"{operation.lower()}, all pairs", every, given=[pairs], kinds=())
 # unit scales and halves: every other sum is half-way
 ARITHMETIC.add("add, ties", arithmetic("ADD", WHOLE, WHOLE, (1.0, 1.0, 0.5)), given=[pairs], kinds=())
 ARITHMETIC.add("sub, ties", arithmetic("SUB", WHOLE, WHOLE, (1.0, 0.5, 0.25)), given=[pairs], kinds=())
@@ -127,7 +126,7 @@ def words(
 
 
 HALF, SMALL = (-(2**30), 2**30 - 1), (-46000, 46000)
-for name, build, *limits in (
+for name, build, *within in (
     ("int32 add", words("ADD"), HALF, HALF),
     ("int32 sub", words("SUB"), HALF, HALF),
     ("int32 add of channels", words("ADD", second=(1, 1, 1, 7)), HALF, HALF),
@@ -146,7 +145,7 @@ for name, build, *limits in (
     ("int32 shift right, rounding", words("ARITHMETIC_RIGHT_SHIFT_ROUND"), (-300000, 300000), (1, 14)),
     ("int32 shift right, rounding, small", words("ARITHMETIC_RIGHT_SHIFT_ROUND"), (-40, 40), (1, 5)),
 ):
-    ARITHMETIC.add(name, build, *limits)
+    ARITHMETIC.add(name, build, *within)
 for dtype, most in (("int8", 7), ("int16", 15), ("int32", 31)):
     ARITHMETIC.add(f"{dtype} shift right", words("ARITHMETIC_RIGHT_SHIFT", dtype=dtype), None, (0, most))
     ARITHMETIC.add(f"{dtype} shift right, logical", words("LOGICAL_RIGHT_SHIFT", dtype=dtype), None, (0, most))
@@ -155,9 +154,8 @@ for dtype, most in (("int8", 7), ("int16", 15), ("int32", 31)):
         rounding = words("ARITHMETIC_RIGHT_SHIFT_ROUND", dtype=dtype)
         ARITHMETIC.add(f"{dtype} shift right, rounding", rounding, None, (1, most))
 for bits in (1, 7, 20):
-    ARITHMETIC.add(
-        f"int32 mul shifted by {bits}", words("MUL", shift=bits), (-(2**20), 2**20), (-1000 * bits, 1000 * bits)
-    )
+    limits = (-(2**20), 2**20), (-1000 * bits, 1000 * bits)
+    ARITHMETIC.add(f"int32 mul shifted by {bits}", words("MUL", shift=bits), *limits)
 
 
 def extremum(op: str, dtype: str = "int8", second: tuple[int, ...] = SHAPE) -> Build:
@@ -222,32 +220,30 @@ def _(graph: Graph, rng: Rng) -> Value:
 @ARITHMETIC.program("chain with a large map")
 def _(graph: Graph, rng: Rng) -> Value:
     values = [graph.input((1, 64, 64, 24)) for _ in range(2)]
-    product = graph.rescale(
-        graph.binary("MUL", *(graph.rescale(value, 1.0, zero_in=2, dtype="int32") for value in values)), 0.02
-    )
+    wide = [graph.rescale(value, 1.0, zero_in=2, dtype="int32") for value in values]
+    product = graph.rescale(graph.binary("MUL", *wide), 0.02)
     return graph.clamp(added(graph, product, values[0]), -90, 101)
 
 
-# Programs of comparisons, selection, bits and truth values, most of which only the Ethos-U85 can run.
+# Comparisons, selection, bits and truth values, most of which only the Ethos-U85 can run.
 
-LOGIC = ProgramCatalogue()
 NEAR = (-3, 3)  # so that equal values occur
 
 
 for op in ("EQUAL", "GREATER", "GREATER_EQUAL"):
     name = op.lower().replace("_", " or ")
-    LOGIC.add(f"int32 {name}", words(op), NEAR, NEAR)
-    LOGIC.add(f"int32 {name}, large", words(op))
-    LOGIC.add(f"int32 {name}, channels", words(op, second=(1, 1, 1, 7)), NEAR, NEAR)
+    ARITHMETIC.add(f"int32 {name}", words(op), NEAR, NEAR)
+    ARITHMETIC.add(f"int32 {name}, large", words(op))
+    ARITHMETIC.add(f"int32 {name}, channels", words(op, second=(1, 1, 1, 7)), NEAR, NEAR)
 for op in ("AND", "OR", "XOR"):
-    LOGIC.add(f"logical {op.lower()}", words(f"LOGICAL_{op}", dtype="bool"))
+    ARITHMETIC.add(f"logical {op.lower()}", words(f"LOGICAL_{op}", dtype="bool"))
     for dtype in ("int8", "int16", "int32"):
-        LOGIC.add(f"{dtype} bitwise {op.lower()}", words(f"BITWISE_{op}", dtype=dtype))
-LOGIC.add("int32 bitwise and with channels", words("BITWISE_AND", second=(1, 1, 1, 7), dtype="int32"))
-LOGIC.add("logical and with channels", words("LOGICAL_AND", second=(1, 1, 1, 7), dtype="bool"))
-LOGIC.add("logical not", lambda graph, rng: graph.unary("LOGICAL_NOT", graph.input(SHAPE, "bool")))
+        ARITHMETIC.add(f"{dtype} bitwise {op.lower()}", words(f"BITWISE_{op}", dtype=dtype))
+ARITHMETIC.add("int32 bitwise and with channels", words("BITWISE_AND", second=(1, 1, 1, 7), dtype="int32"))
+ARITHMETIC.add("logical and with channels", words("LOGICAL_AND", second=(1, 1, 1, 7), dtype="bool"))
+ARITHMETIC.add("logical not", lambda graph, rng: graph.unary("LOGICAL_NOT", graph.input(SHAPE, "bool")))
 for dtype in ("int8", "int16", "int32"):
-    LOGIC.add(f"{dtype} bitwise not", single("unary", SHAPE, dtype, before=["BITWISE_NOT"]))
+    ARITHMETIC.add(f"{dtype} bitwise not", single("unary", SHAPE, dtype, before=["BITWISE_NOT"]))
 
 
 def select(dtype: str, condition: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE) -> Build:
@@ -256,27 +252,27 @@ def select(dtype: str, condition: tuple[int, ...] = SHAPE, second: tuple[int, ..
     )
 
 
-LOGIC.add_all({
+ARITHMETIC.add_all({
     **{f"{dtype} select": select(dtype) for dtype in ("int8", "int16", "int32")},
     "int8 select by channels": select("int8", condition=(1, 1, 1, 7)),
     "int8 select or one": select("int8", second=(1, 1, 1, 1)),
 })  # fmt: skip
 
 
-@LOGIC.program("int8 comparison as ExecuTorch emits it")
+@ARITHMETIC.program("int8 comparison as ExecuTorch emits it")
 def _(graph: Graph, rng: Rng) -> Value:
     wide = [graph.rescale(graph.input(SHAPE), 1.0, zero_in=zero, dtype="int32") for zero in (3, 5)]
     return graph.binary("GREATER", *wide)
 
 
-@LOGIC.program("int8 select by comparison")
+@ARITHMETIC.program("int8 select by comparison")
 def _(graph: Graph, rng: Rng) -> Value:
     sources = [graph.input(SHAPE) for _ in range(2)]
     wide = [graph.rescale(value, 1.0, zero_in=3, dtype="int32") for value in sources]
     return graph.select(graph.binary("GREATER_EQUAL", *wide), *sources)
 
 
-@LOGIC.program("int32 range test", NEAR)
+@ARITHMETIC.program("int32 range test", NEAR)
 def _(graph: Graph, rng: Rng) -> Value:
     source = graph.input(SHAPE, "int32")
     low, high = (graph.const([[[[value]]]], "int32") for value in (-2, 1))
@@ -292,40 +288,22 @@ CASTS: tuple[tuple[str, str, Limits], ...] = (
     ("bool", "int8", None), ("bool", "int16", None), ("bool", "int32", None),
 )  # fmt: skip
 for source, target, bounds in CASTS:
-    LOGIC.add(f"cast {source} to {target}", single("cast", SHAPE, source, target), bounds)
+    ARITHMETIC.add(f"cast {source} to {target}", single("cast", SHAPE, source, target), bounds)
 
 
-# Programs of matrix products of two inputs.
-
-PRODUCTS = ProgramCatalogue()
+# Matrix products of two inputs.
 
 
-def product(batch: int, height: int, depth: int, width: int, dtype: str = "int8", target: str | None = None) -> Build:
+def product(batch: int, height: int, depth: int, width: int, dtype: str = "int8") -> Build:
     """MATMUL and its rescale."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        first = graph.input((batch, height, depth), dtype)
-        second = graph.input((batch, depth, width), dtype)
+        first, second = (graph.input((batch, *shape), dtype) for shape in ((height, depth), (depth, width)))
         sums = graph.matmul(first, second, (3, -4) if dtype == "int8" else (0, 0))
-        if target == "int32":
-            return sums
         largest = (3.0 / 73 if dtype == "int8" else 1.6e-4) / float(np.sqrt(depth))
         return graph.rescale(sums, largest, zero_out=2 if dtype == "int8" else 0, dtype=dtype)
 
     return build
-
-
-PRODUCTS.add_all({
-    "matmul": product(1, 5, 7, 9),
-    "matmul with batch": product(3, 5, 7, 9),
-    "matmul of attention": product(2, 17, 32, 17),
-    "matmul deep": product(1, 6, 130, 33),
-    "matmul wide": product(1, 33, 16, 70),
-    "matmul of vectors": product(1, 1, 40, 1),
-    "matmul to int32": product(2, 5, 7, 9, target="int32"),
-    "matmul int16": product(2, 5, 7, 9, "int16"),
-    "matmul int16 deep": product(1, 12, 100, 20, "int16"),
-})  # fmt: skip
 
 
 def of_transposed(graph: Graph, rng: Rng) -> Value:
@@ -338,4 +316,16 @@ def by_constant(graph: Graph, rng: Rng) -> Value:
     return graph.rescale(graph.matmul(graph.input((1, 9, 24)), constant, (1, 0)), 0.008, zero_out=3)
 
 
-PRODUCTS.add_all({"matmul of a transposed operand": of_transposed, "matmul by a constant": by_constant})
+ARITHMETIC.add_all({
+    "matmul": product(1, 5, 7, 9),
+    "matmul with batch": product(3, 5, 7, 9),
+    "matmul of attention": product(2, 17, 32, 17),
+    "matmul deep": product(1, 6, 130, 33),
+    "matmul wide": product(1, 33, 16, 70),
+    "matmul of vectors": product(1, 1, 40, 1),
+    "matmul to int32": lambda g, r: g.matmul(g.input((2, 5, 7)), g.input((2, 7, 9)), (3, -4)),
+    "matmul int16": product(2, 5, 7, 9, "int16"),
+    "matmul int16 deep": product(1, 12, 100, 20, "int16"),
+    "matmul of a transposed operand": of_transposed,
+    "matmul by a constant": by_constant,
+})  # fmt: skip
