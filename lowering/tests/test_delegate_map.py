@@ -97,7 +97,10 @@ def test_rows_name_everything_that_is_fused_into_them() -> None:
     )
 
 
-def test_a_queue_that_does_not_fit_the_stream_is_an_error() -> None:
+def test_a_queue_that_does_not_fit_the_stream_and_a_damaged_database_are_errors() -> None:
+    for text in ("", "<debug>", "no xml at all", "<debug></debug>"):
+        with pytest.raises(CompileError, match="debug database"):
+            read_tables(text)
     with pytest.raises(CompileError, match="ends at byte 32, the command stream's last operation is at 44"):
         mapped(database(), make_stream(CONV, CONV, ELEMENTWISE, POOL))
     queue = [QUEUE, "8,1,20,30", "24,1,20,30", "32,1,21,31"]
@@ -171,12 +174,6 @@ def test_a_gather_is_mapped_though_the_queue_has_none() -> None:
         ("Add", 56, "ADD"),
     ]
     assert [row.npu_op for row in mapped(database(queue=queue, perf=perf[:-2]), stream)] == ["Conv2D", "Conv2D", "Add"]
-
-
-@pytest.mark.parametrize("text", ["", "<debug>", "no xml at all", "<debug></debug>"])
-def test_a_damaged_database_is_an_error(text: str) -> None:
-    with pytest.raises(CompileError, match="debug database"):
-        read_tables(text)
 
 
 # --- Real models. ---

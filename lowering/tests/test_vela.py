@@ -70,26 +70,15 @@ def test_it_compiles_what_executorchs_call_compiles(npu: EthosU, mode: MemoryMod
     assert ours.parsed.weights
 
 
-def test_what_the_npu_cannot_run_is_a_refusal() -> None:
+def test_what_the_npu_cannot_run_is_a_refusal_and_other_failures_are_none(capfd: pytest.CaptureFixture[str]) -> None:
+    usual, tosa = flags(U55, MemoryMode("Shared_Sram")), products()
     with pytest.raises(VelaRefusal, match="could not run on NPU"):
-        run_vela(bitwise(), flags(U55, MemoryMode("Shared_Sram")))
-
-
-@pytest.mark.parametrize(
-    ("tosa", "more", "message"),
-    [
-        (b"", (), "Vela"),
-        (products(), ("--no-such-flag",), "SystemExit: 2"),
-        (products(), ("--system-config=None_Such",), "None_Such"),
-    ],
-    ids=["no program", "no such flag", "no such system"],
-)
-def test_other_failures_are_no_refusals(
-    tosa: bytes, more: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(CompileError, match=message) as caught:
-        run_vela(tosa, [*flags(U55, MemoryMode("Shared_Sram")), *more])
-    assert not isinstance(caught.value, VelaRefusal)
+        run_vela(bitwise(), usual)
+    failures = (tosa, "--no-such-flag", "SystemExit: 2"), (tosa, "--system-config=None_Such", "None_Such")
+    for program, more, message in ((b"", "", "Vela"), *failures):
+        with pytest.raises(CompileError, match=message) as caught:
+            run_vela(program, [*usual, *more.split()])
+        assert not isinstance(caught.value, VelaRefusal)
     assert capfd.readouterr() == ("", "")
 
 
@@ -305,14 +294,11 @@ def test_a_mode_is_read_in_any_case_and_what_cannot_be_lists_what_can(tmp_path: 
     assert MemoryMode.chosen(None, U55) == MemoryMode("Shared_Sram")
     assert MemoryMode.chosen("dedicated_sram", U65) == MemoryMode("Dedicated_Sram")
     path = str(DATA / "add.pte")
-    assert lower(path, U55, memory_mode=MemoryMode("Shared_Sram"), cache=Cache(tmp_path)).npu == U55
-    recorded.check(
-        refusals(
-            lambda: MemoryMode.parse("Shared_Ram"),
-            lambda: MemoryMode.chosen("Dedicated_Sram_384KB", U55),
-            lambda: lower(path, U55, memory_mode=MemoryMode("Sram_Only"), cache=Cache(tmp_path)),
-        )
-    )
+    lowered = partial(lower, path, U55, cache=Cache(tmp_path))
+    assert lowered(memory_mode=MemoryMode("Shared_Sram")).npu == U55
+    large = partial(MemoryMode.chosen, "Dedicated_Sram_384KB", U55)
+    other = partial(lowered, memory_mode=MemoryMode("Sram_Only"))
+    recorded.check(refusals(partial(MemoryMode.parse, "Shared_Ram"), large, other))
 
 
 @pytest.mark.slow
