@@ -34,12 +34,12 @@ def module_of(function: Callable[..., Any]) -> nn.Module:
     return function if isinstance(function, nn.Module) else _Computes(function)
 
 
-def keeping(step: Callable[..., Any], **parts: torch.Tensor | nn.Module) -> nn.Module:
-    """Return a module with buffers and layers; `step` is given it before the tensors, and may write to the buffers."""
+def keeping(step: Callable[..., Any], **parts: Any) -> nn.Module:
+    """Return a module with buffers, layers and other values; `step` is given it before the tensors, and may write."""
     module = _Keeps(step)
     for name, part in parts.items():
         if isinstance(part, torch.Tensor):
             module.register_buffer(name, part)
         else:
-            module.add_module(name, part)
+            setattr(module, name, part)
     return module

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import flatbuffers
 import numpy as np
@@ -27,21 +27,15 @@ from ethos_hil.lowering.vela.memory_mode import MemoryMode
 Array = npt.NDArray[Any]
 _VERSION = 3  # of the schema
 _TYPES = {"int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "uint8": "UINT8", "bool": "BOOL"}
-_MOST_OLD_CODE = 127  # an operator's number that a byte can hold: newer ones have a field of their own
 
 
 @dataclass(frozen=True)
 class TfliteTensor:
     """A tensor of a network under construction.
 
-    Attributes:
-        index: its number.
-        shape, dtype: of its elements; dtype is numpy's name.
-        scale: real value of 1; for each channel of `axis` where there are several; empty without a quantisation.
-        zero_point: the element that means 0.
-        axis: of the channels.
-        buffer: number of its data, 0 without any.
-        variable: whether it is state that stays from one inference to the next.
+    Its number, its shape, numpy's name of its type, and how it is quantised: the real value of 1 (for each channel of
+    `axis` where there are several; empty without a quantisation) and the element that means 0. `buffer` is the number
+    of its data, 0 without any; state is `variable`: it stays from one inference to the next.
     """
 
     index: int
@@ -54,14 +48,13 @@ class TfliteTensor:
     variable: bool = False
 
 
-@dataclass(frozen=True)
-class _Operator:
+class _Operator(NamedTuple):
     code: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: str
     fields: dict[str, Any]
-    intermediates: tuple[int, ...] = ()
+    intermediates: tuple[int, ...]
 
 
 class TfliteGraph:
@@ -105,21 +98,16 @@ class TfliteGraph:
         intermediates: Sequence[TfliteTensor] = (),
         **fields: Any,
     ) -> None:
-        """Add an operator.
+        """Add an operator by its name in the schema's BuiltinOperator, with the table of its options, "" for none.
 
-        Args:
-            operator: its name in the schema's BuiltinOperator.
-            inputs: its inputs in order; None for an optional one that is left out.
-            outputs: its outputs.
-            options: table of its options in the schema; "" for none.
-            intermediates: tensors that only say how values inside of the operator are quantised.
-            fields: of that table. Values of its enumerations are numbers.
+        Optional inputs that are left out are None; values of enumerations in the options are numbers; intermediates are
+        tensors that only say how values inside of the operator are quantised.
         """
         code = getattr(_module("BuiltinOperator").BuiltinOperator, operator)
-        numbers, results = (
-            tuple(-1 if tensor is None else tensor.index for tensor in part) for part in (inputs, outputs)
+        numbers, results, inside = (
+            tuple(-1 if tensor is None else tensor.index for tensor in part)
+            for part in (inputs, outputs, intermediates)
         )
-        inside = tuple(tensor.index for tensor in intermediates)
         self._operators.append(_Operator(code, numbers, results, options, fields, inside))
 
     def output(self, *tensors: TfliteTensor) -> TfliteGraph:
@@ -184,10 +172,8 @@ class TfliteGraph:
 def _operator(builder: Any, operator: _Operator, codes: Sequence[int]) -> int:
     fields: dict[str, Any] = {}
     if operator.options:
-        values = {
-            name: _numbers(builder, value) if isinstance(value, tuple) else value
-            for name, value in operator.fields.items()
-        }
+        given = operator.fields.items()
+        values = {name: _numbers(builder, value) if isinstance(value, tuple) else value for name, value in given}
         fields["builtin_options"] = _table(builder, operator.options, **values)
         fields["builtin_options_type"] = getattr(_module("BuiltinOptions").BuiltinOptions, operator.options)
     if operator.intermediates:
@@ -203,7 +189,7 @@ def _operator(builder: Any, operator: _Operator, codes: Sequence[int]) -> int:
 
 
 def _code(builder: Any, code: int) -> int:
-    old = min(code, _MOST_OLD_CODE)
+    old = min(code, 127)  # what a byte can hold: newer numbers have a field of their own
     return _table(builder, "OperatorCode", deprecated_builtin_code=old, version=1, builtin_code=code)
 
 
@@ -257,16 +243,8 @@ def compile_tflite(
 ) -> bytes:
     """Compile a network, into a .tflite in which Vela may leave operators to the CPU.
 
-    Args:
-        tflite: the network's flatbuffer.
-        npu: the NPU.
-        mode: the memory mode; None: ExecuTorch's default for the NPU.
-        generator: the code generator.
-
-    Raises:
-        VelaRefusal: Vela refuses the network.
-        VelaCrash: Vela's process ends.
-        CompileError: Vela fails in another way.
+    The memory mode is ExecuTorch's default for the NPU if none is given. Raises VelaRefusal where Vela refuses the
+    network, VelaCrash where its process ends, and CompileError where it fails in another way.
     """
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as name:
         folder = Path(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,17 @@ NO_PADDING = (0, 0, 0, 0)
 _NAN = ts.NanPropagationMode.PROPAGATE
 _KINDS = {"INTDIV": "IntDiv", "MATMUL": "MatMul", "ARGMAX": "ArgMax"}  # of attributes, where they differ from the name
 ACCUMULATORS = {"int8": "int32", "int16": "int48", "float32": "float32"}
+
+
+class Kernel(TypedDict, total=False):
+    """What a convolution may be told besides its operands."""
+
+    zero: int
+    pad: Pads
+    stride: Pair
+    dilation: Pair
+    weight_type: str
+    weight_zero: int
 
 
 class Graph:
@@ -140,12 +151,10 @@ class Graph:
         return self._op(name, [source], source.shape, source.dtype)
 
     def negate(self, source: Value, zeros: Pair = (0, 0)) -> Value:
-        """Add NEGATE."""
         inputs = [source, *(self.const([zero], source.dtype) for zero in zeros)]
         return self._op("NEGATE", inputs, source.shape, source.dtype)
 
     def cast(self, source: Value, dtype: str) -> Value:
-        """Add CAST."""
         return self._op("CAST", [source], source.shape, dtype)
 
     def select(self, condition: Value, first: Value, second: Value) -> Value:
@@ -159,7 +168,6 @@ class Graph:
         return self._op("TABLE", [source, self.const(entries, source.dtype)], source.shape, dtype)
 
     def clamp(self, source: Value, low: float, high: float) -> Value:
-        """Add CLAMP."""
         ends = (list(np.array(end, source.dtype).tobytes()) for end in (low, high))
         return self._op("CLAMP", [source], source.shape, source.dtype, *ends, _NAN)
 
@@ -177,30 +185,24 @@ class Graph:
         return self._op("ARGMAX", [source], source.shape[:axis] + source.shape[axis + 1 :], "int32", axis, _NAN)
 
     def transpose(self, source: Value, axes: Sequence[int]) -> Value:
-        """Add TRANSPOSE."""
         return self._op("TRANSPOSE", [source], [source.shape[axis] for axis in axes], source.dtype, list(axes))
 
     def reverse(self, source: Value, axis: int) -> Value:
-        """Add REVERSE."""
         return self._op("REVERSE", [source], source.shape, source.dtype, axis)
 
     def reshape(self, source: Value, shape: Sequence[int]) -> Value:
-        """Add RESHAPE."""
         return self._op("RESHAPE", [source, self._shape(shape)], shape, source.dtype)
 
     def tile(self, source: Value, multiples: Sequence[int]) -> Value:
-        """Add TILE."""
         shape = [n * times for n, times in zip(source.shape, multiples, strict=True)]
         return self._op("TILE", [source, self._shape(multiples)], shape, source.dtype)
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        """Add CONCAT."""
         shape = list(values[0].shape)
         shape[axis] = sum(value.shape[axis] for value in values)
         return self._op("CONCAT", values, shape, values[0].dtype, axis)
 
     def slice(self, source: Value, start: Sequence[int], size: Sequence[int]) -> Value:
-        """Add SLICE."""
         return self._op("SLICE", [source, self._shape(start), self._shape(size)], size, source.dtype)
 
     def pad(self, source: Value, amounts: Sequence[int], value: float) -> Value:
@@ -216,48 +218,24 @@ class Graph:
         """Add SCATTER of (N, W, C) rows into (N, K, C) at (N, W) int32."""
         return self._op("SCATTER", [values, indices, rows], values.shape, values.dtype)
 
-    def conv(
-        self,
-        source: Value,
-        weights: Held,
-        bias: Held,
-        *,
-        zero: int = 0,
-        pad: Pads = NO_PADDING,
-        stride: Pair = (1, 1),
-        dilation: Pair = (1, 1),
-        weight_type: str = "int8",
-        weight_zero: int = 0,
-    ) -> Value:
+    def conv(self, source: Value, weights: Held, bias: Held, **kernel: Unpack[Kernel]) -> Value:
         """Add CONV2D; weights (output, height, width, input), maybe a value; result int32, or int48 for int16."""
-        shape = _window_shape(source, weights.shape[1:3], pad, stride, dilation, weights.shape[0])
-        window = list(pad), list(stride), list(dilation)
-        return self._kernel_op("CONV2D", window, (source, weights, bias, zero), shape, weight_type, weight_zero)
+        window = _window(kernel)
+        shape = _window_shape(source, weights.shape[1:3], *window, weights.shape[0])
+        return self._kernel_op("CONV2D", window, (source, weights, bias), shape, kernel)
 
-    def conv3d(
-        self, source: Value, weights: Held, bias: Held, *, zero: int = 0, pad: Sequence[int] = (0, 0, 0, 0, 0, 0)
-    ) -> Value:
+    def conv3d(self, source: Value, weights: Held, bias: Held, **kernel: Unpack[Kernel]) -> Value:
         """Add CONV3D with strides of one; source NDHWC, weights (output, depth, height, width, input)."""
+        pad = list(kernel.get("pad", (0, 0, 0, 0, 0, 0)))
         extents = (source.shape[1 + i] + pad[2 * i] + pad[2 * i + 1] - weights.shape[1 + i] + 1 for i in range(3))
         shape = (source.shape[0], *extents, weights.shape[0])
-        return self._kernel_op("CONV3D", (list(pad), [1, 1, 1], [1, 1, 1]), (source, weights, bias, zero), shape)
+        return self._kernel_op("CONV3D", (pad, [1, 1, 1], [1, 1, 1]), (source, weights, bias), shape, kernel)
 
-    def depthwise(
-        self,
-        source: Value,
-        weights: Held,
-        bias: Held,
-        *,
-        zero: int = 0,
-        pad: Pads = NO_PADDING,
-        stride: Pair = (1, 1),
-        dilation: Pair = (1, 1),
-    ) -> Value:
+    def depthwise(self, source: Value, weights: Held, bias: Held, **kernel: Unpack[Kernel]) -> Value:
         """Add DEPTHWISE_CONV2D; weights (height, width, channels, multiplier)."""
-        depth = weights.shape[2] * weights.shape[3]
-        shape = _window_shape(source, weights.shape[:2], pad, stride, dilation, depth)
-        window = list(pad), list(stride), list(dilation)
-        return self._kernel_op("DEPTHWISE_CONV2D", window, (source, weights, bias, zero), shape)
+        window = _window(kernel)
+        shape = _window_shape(source, weights.shape[:2], *window, weights.shape[2] * weights.shape[3])
+        return self._kernel_op("DEPTHWISE_CONV2D", window, (source, weights, bias), shape, kernel)
 
     def transpose_conv(
         self,
@@ -274,8 +252,8 @@ class Graph:
         out, kernel_height, kernel_width, _ = weights.shape
         rows = (height - 1) * stride[0] + out_pad[0] + out_pad[1] + kernel_height
         columns = (width - 1) * stride[1] + out_pad[2] + out_pad[3] + kernel_width
-        window = list(out_pad), list(stride)
-        return self._kernel_op("TRANSPOSE_CONV2D", window, (source, weights, bias, zero), (n, rows, columns, out))
+        window, shape = (list(out_pad), list(stride)), (n, rows, columns, out)
+        return self._kernel_op("TRANSPOSE_CONV2D", window, (source, weights, bias), shape, {"zero": zero})
 
     def matmul(self, first: Value, second: Value, zeros: Pair = (0, 0)) -> Value:
         """Add MATMUL of (N, H, C) and (N, C, W); the result is int32, or int48 for int16."""
@@ -291,14 +269,12 @@ class Graph:
         zero_in: int = 0,
         zero_out: int = 0,
     ) -> Value:
-        """Add AVG_POOL2D."""
         wide = DTYPES[source.dtype if source.dtype == "float32" else "int32"]
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
         inputs = [source, self.const([zero_in], source.dtype), self.const([zero_out], source.dtype)]
         return self._op("AVG_POOL2D", inputs, shape, source.dtype, list(kernel), list(stride), list(pad), wide)
 
     def max_pool(self, source: Value, kernel: Pair, stride: Pair = (1, 1), pad: Pads = NO_PADDING) -> Value:
-        """Add MAX_POOL2D."""
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
         return self._op("MAX_POOL2D", [source], shape, source.dtype, list(kernel), list(stride), list(pad), _NAN)
 
@@ -328,18 +304,15 @@ class Graph:
         return (self._op("WHILE_LOOP", arguments, first.shape, first.dtype, *bodies, more=more), *more)
 
     def _kernel_op(
-        self,
-        op: str,
-        window: Sequence[Any],
-        operands: tuple[Value, Held, Held, int],
-        shape: Sequence[int],
-        *kind: Any,
+        self, op: str, window: Sequence[Any], operands: tuple[Value, Held, Held], shape: Sequence[int], kernel: Kernel
     ) -> Value:
-        source, weights, bias, zero = operands
-        weight_type, weight_zero = kind or ("int8", 0)
+        source, weights, bias = operands
         accumulator = ACCUMULATORS[source.dtype]
-        held = weights if isinstance(weights, Value) else self.const(weights, weight_type)
-        zeros = [self.const([zero], source.dtype), self.const([weight_zero], held.dtype)]
+        held = weights if isinstance(weights, Value) else self.const(weights, kernel.get("weight_type", "int8"))
+        zeros = [
+            self.const([kernel.get("zero", 0)], source.dtype),
+            self.const([kernel.get("weight_zero", 0)], held.dtype),
+        ]
         added = bias if isinstance(bias, Value) else self.const(bias, accumulator)
         return self._op(op, [source, held, added, *zeros], shape, accumulator, *window, False, DTYPES[accumulator])
 
@@ -394,8 +367,13 @@ def multiplier_shift(factor: float, bits: int = 31) -> Pair:
     return multiplier, bits - exponent
 
 
+def _window(kernel: Kernel) -> tuple[list[int], list[int], list[int]]:
+    pad, stride, dilation = kernel.get("pad", NO_PADDING), kernel.get("stride", (1, 1)), kernel.get("dilation", (1, 1))
+    return list(pad), list(stride), list(dilation)
+
+
 def _window_shape(
-    source: Value, kernel: Sequence[int], pad: Sequence[int], stride: Pair, dilation: Pair, depth: int
+    source: Value, kernel: Sequence[int], pad: Pads, stride: Sequence[int], dilation: Sequence[int], depth: int
 ) -> tuple[int, int, int, int]:
     n, height, width, _ = source.shape
     rows = (height + pad[0] + pad[1] - (kernel[0] - 1) * dilation[0] - 1) // stride[0] + 1

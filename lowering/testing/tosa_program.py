@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,15 +20,11 @@ KINDS = ("random", "extremes", "ramp")
 
 @dataclass(frozen=True)
 class TosaProgram:
-    """A graph to compile and run.
+    """A graph to compile and run, by a name that says what it is for.
 
-    Attributes:
-        name: says what it is for.
-        build: makes the graph; all randomness is from the generator it gets, which depends on the name alone.
-        limits: of each input; inputs without an entry have all values of their type.
-        given: input sets to run as well as the drawn ones, for values that must be constructed.
-        flags: options that Vela needs to compile what the program is for.
-        kinds: which inputs are drawn (see `draw`).
+    All randomness of what makes it is from the generator that it gets, which depends on the name alone. Inputs without
+    limits have all values of their type. `given` are input sets to run as well as the drawn kinds (see `draw`), for
+    values that must be constructed; `flags` are what Vela needs to compile what the program is for.
     """
 
     name: str
@@ -66,14 +62,10 @@ class TosaProgram:
 
 
 def draw(value: Value, kind: str, rng: Rng, limits: Limits) -> Array:
-    """Return a random input.
+    """Return a random input of the shape and type of a value.
 
-    Args:
-        value: its shape and type.
-        kind: "random", evenly; "extremes", the two ends; "ramp", consecutive integers around the middle, shuffled:
-            every int8 and, after scaling by a power of two, every tie.
-        rng: the source of randomness.
-        limits: smallest and largest value.
+    "random", evenly; "extremes", the two ends; "ramp", consecutive integers around the middle, shuffled: every int8
+    and, after scaling by a power of two, every tie.
     """
     if value.dtype == "bool":
         return rng.random(value.shape) < {"random": 0.5, "extremes": 0.95, "ramp": 0.05}[kind]
@@ -105,6 +97,11 @@ class ProgramCatalogue(dict[str, TosaProgram]):
         if name in self:
             raise ValueError(f"two programs are called {name!r}")
         self[name] = TosaProgram(name, build, tuple(limits), tuple(given), tuple(flags), tuple(kinds))
+
+    def add_all(self, builds: Mapping[str, Build]) -> None:
+        """Add programs whose inputs have all values of their types."""
+        for name, build in builds.items():
+            self.add(name, build)
 
     def program(
         self, name: str, *limits: Limits, flags: Sequence[str] = (), kinds: Sequence[str] = KINDS

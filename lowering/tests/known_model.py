@@ -5,6 +5,8 @@ A marker `# @name` ends the line; `marked` finds its number, so this file can be
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,27 +175,42 @@ def rank(net: Any, x: torch.Tensor) -> torch.Tensor:
     return torch.sort(x * net.weights, dim=1).values
 
 
+def given(seed: int, function: Callable[..., Any], *shapes: Sequence[int], **parts: Callable[[], nn.Module]) -> Given:
+    """The model of a function, with random layers if it takes some, and random inputs."""
+    torch.manual_seed(seed)
+    made = {name: part() for name, part in parts.items()}
+    net = keeping(function, **made) if made else module_of(function)
+    return net, tuple(torch.randn(shape) for shape in shapes)
+
+
+def layers(kind: Callable[..., nn.Module], *arguments: int, **options: Any) -> Callable[[], nn.Module]:
+    return partial(kind, *arguments, **options)
+
+
+CONV = partial(layers, nn.Conv2d)
+two_partitions = partial(given, 2, sort_between, (1, 3, 8, 8), before=CONV(3, 8, 3), after=CONV(8, 4, 1))
+add = partial(given, 4, add_two, (1, 4, 4, 3), (1, 4, 4, 3))
+functional_pool = partial(given, 7, pool_without_stride, (1, 3, 8, 8), conv=CONV(3, 8, 3))
+late_tables = partial(
+    given, 10, look_up_late, (1, 3, 8, 7),
+    first=CONV(3, 6, 3, padding=1), gate=CONV(6, 6, 1), dense=layers(nn.Linear, 6 * 8 * 7, 5),
+)  # fmt: skip
+indices = partial(given, 0, pool_with_indices, (1, 3, 8, 8))
+through_numpy = partial(given, 0, leave_torch, (1, 4))
+dynamic = partial(given, 0, branch_on_values, (1, 4))
+undelegated = partial(given, 0, sort, (1, 12))
+unused_input = partial(given, 0, ignore_second, (1, 12), (1, 12))
+
+
 def known() -> Given:
     torch.manual_seed(1)
     return Known(), (torch.randn(1, 1, 12, 12),)
 
 
-def two_partitions() -> Given:
-    torch.manual_seed(2)
-    net = keeping(sort_between, before=nn.Conv2d(3, 8, 3), after=nn.Conv2d(8, 4, 1))
-    return net, (torch.randn(1, 3, 8, 8),)
-
-
 def channels_last() -> Given:
     """Its tensors lie in memory as NHWC when the input does."""
-    torch.manual_seed(3)
-    inputs = torch.randn(1, 3, 8, 6).to(memory_format=torch.channels_last)
-    return keeping(two_outputs, first=nn.Conv2d(3, 8, 3, padding=1), second=nn.Conv2d(8, 4, 3, padding=1)), (inputs,)
-
-
-def add() -> Given:
-    torch.manual_seed(4)
-    return module_of(add_two), (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))
+    net, (x,) = given(3, two_outputs, (1, 3, 8, 6), first=CONV(3, 8, 3, padding=1), second=CONV(8, 4, 3, padding=1))
+    return net, (x.to(memory_format=torch.channels_last),)
 
 
 def pooled_look_up() -> Given:
@@ -203,40 +220,8 @@ def pooled_look_up() -> Given:
 
 
 def calibrated() -> Calibrated:
-    torch.manual_seed(6)
-    example = (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))
-    return module_of(add_two), example, [(torch.randn(1, 4, 4, 3) * 4, torch.randn(1, 4, 4, 3) * 4) for _ in range(3)]
-
-
-def functional_pool() -> Given:
-    torch.manual_seed(7)
-    return keeping(pool_without_stride, conv=nn.Conv2d(3, 8, 3)), (torch.randn(1, 3, 8, 8),)
-
-
-def late_tables() -> Given:
-    torch.manual_seed(10)
-    layers = {"first": nn.Conv2d(3, 6, 3, padding=1), "gate": nn.Conv2d(6, 6, 1), "dense": nn.Linear(6 * 8 * 7, 5)}
-    return keeping(look_up_late, **layers), (torch.randn(1, 3, 8, 7),)
-
-
-def indices() -> Given:
-    return module_of(pool_with_indices), (torch.randn(1, 3, 8, 8),)
-
-
-def through_numpy() -> Given:
-    return module_of(leave_torch), (torch.ones(1, 4),)
-
-
-def dynamic() -> Given:
-    return module_of(branch_on_values), (torch.ones(1, 4),)
-
-
-def undelegated() -> Given:
-    return module_of(sort), (torch.arange(12.0).reshape(1, 12),)
-
-
-def unused_input() -> Given:
-    return module_of(ignore_second), (torch.arange(12.0).reshape(1, 12), torch.ones(1, 12))
+    net, example = add()
+    return net, example, [tuple(x * 4 * factor for x in example) for factor in (1, -0.9)]
 
 
 def branching() -> Calibrated:

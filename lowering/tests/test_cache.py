@@ -1,4 +1,6 @@
-"""The cache: an entry is used only when it is whole, made only once, and nothing half-written is ever seen."""
+"""The cache: an entry is used only when it is whole, made only once, and nothing half-written is ever seen. At its
+limit what was not used for longest goes, whole, whatever other processes do at the time.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
+from ethos_hil.base import byte_size
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import shown
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuOp
-from ethos_hil.lowering.cache.contents import CacheContents
+from ethos_hil.lowering.cache.contents import DEFAULT_LIMIT, CacheContents, Removed, cache_limit, discard
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.tests.conftest import DATA
+from ethos_hil.lowering.tests.conftest import DATA, U55
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 KEY = "ab" * 32
@@ -27,27 +30,16 @@ KEY = "ab" * 32
 
 def make_artifact(key: str = KEY) -> Artifact:
     plain = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
-    op = NpuOp(
-        "npu00000", "Add", 300, "ADD", ("aten.add.Tensor",), "", "net.py:3", (4, 5), 120, "sum", 3, ("net.py:3",)
-    )
+    names, line = ("aten.add.Tensor",), "net.py:3"
+    op = NpuOp("npu00000", "Add", 300, "ADD", names, "", line, (4, 5), 120, "sum", 3, (line,))
     summary: dict[str, float | str] = {"cycles_total": 120.0, "memory_mode": "M"}
-    delegate = Delegate(
-        0, 2, b"TOSA bytes", plain.delegates[0].vela, (op,), summary, b"rewritten", ("vela-some-defect",)
-    )
+    parts = plain.delegates[0].vela, (op,), summary, b"rewritten", ("vela-some-defect",)
+    inputs = np.arange(48, dtype=np.float32).reshape(1, 4, 4, 3), np.ones((1, 4, 4, 3), np.float32)
     return Artifact(
-        key=key,
-        model="net.py:add",
-        npu=EthosU.parse("ethos-u55-128"),
-        pte=plain.pte,
-        delegates=(delegate,),
-        example_inputs=(np.arange(48, dtype=np.float32).reshape(1, 4, 4, 3), np.ones((1, 4, 4, 3), np.float32)),
-        input_names=("x", "y"),
-        versions={"torch": "2.13.0"},
-        vela_flags=("--accelerator-config=ethos-u55-128",),
-        notes=("a pool was completed",),
-        delegated=("aten.add.Tensor",),
-        memory_mode=MemoryMode("Sram_Only"),
-    )
+        key, "net.py:add", U55, plain.pte, (Delegate(0, 2, b"TOSA bytes", *parts),), inputs, input_names=("x", "y"),
+        versions={"torch": "2.13.0"}, vela_flags=("--accelerator-config=ethos-u55-128",), delegated=names,
+        notes=("a pool was completed",), memory_mode=MemoryMode("Sram_Only"),
+    )  # fmt: skip
 
 
 def never() -> Artifact:
@@ -244,3 +236,216 @@ def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("ETHOS_HIL_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert Cache().root.parent == tmp_path / "xdg" / "ethos-hil"
+
+
+# --- The limit.
+
+KEYS = [f"{number:064x}" for number in range(6)]
+HUGE = 10**12
+
+
+def add(folder: Path, key: str, limit: int = HUGE) -> bool:
+    """Whether it was there already."""
+    return Cache(folder, limit).get_or_make(key, lambda: make_artifact(key))[1]
+
+
+def there(folder: Path) -> list[str]:
+    return [path.name for path in sorted((Cache(folder).root / "artifacts").iterdir())]
+
+
+def size_of_one(folder: Path) -> int:
+    """Bytes on disk of each of the entries, which are alike."""
+    return max(entry.size for entry in CacheContents(folder).entries())
+
+
+def noted(folder: Path) -> int:
+    return int((folder / "size").read_text())
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A cache with KEYS[0:4], the first used longest ago."""
+    for key in KEYS[:4]:
+        add(tmp_path, key)
+    return tmp_path
+
+
+def test_what_is_counted_is_what_is_there(full: Path) -> None:
+    entries = CacheContents(full).entries()
+    assert [entry.path.name for entry in entries] == KEYS[:4]
+    assert noted(full) == sum(entry.size for entry in entries)
+    for entry in entries:
+        files = [path.stat() for path in entry.path.iterdir()]
+        assert sum(file.st_size for file in files) <= entry.size <= sum(file.st_size + 4095 for file in files)
+
+
+def test_the_one_not_used_for_longest_goes_when_the_limit_is_passed(full: Path) -> None:
+    assert Cache(full).get(KEYS[0]) is not None  # now the others are older
+    add(full, KEYS[4], limit=5 * size_of_one(full))
+    assert there(full) == KEYS[:5], "it is not passed yet"
+    add(full, KEYS[5], limit=int(4.5 * size_of_one(full)))
+    assert there(full) == [KEYS[0], *KEYS[3:6]]
+    assert noted(full) == 4 * size_of_one(full)
+
+
+def test_a_new_entry_stays_although_it_is_larger_than_the_limit(full: Path) -> None:
+    add(full, KEYS[4], limit=1)
+    assert there(full) == [KEYS[4]]
+    assert add(full, KEYS[4])
+
+
+def test_entries_are_not_counted_again_for_each_that_is_added(full: Path) -> None:
+    """What `size` says is believed as long as it is below the limit, and counted again when it is not."""
+    size = size_of_one(full)
+    (full / "size").write_text("1000\n")
+    add(full, KEYS[4], limit=2 * size)
+    assert (noted(full), there(full)) == (1000 + size, KEYS[:5])
+    (full / "size").write_text(f"{9 * size}\n")
+    add(full, KEYS[5], limit=7 * size)
+    assert (noted(full), there(full)) == (6 * size, KEYS)
+
+
+@pytest.mark.parametrize("content", [None, "", "text"])
+def test_a_count_that_is_lost_is_made_again(full: Path, content: str | None) -> None:
+    (full / "size").unlink()
+    if content is not None:
+        (full / "size").write_text(content)
+    add(full, KEYS[4])
+    assert noted(full) == 5 * size_of_one(full)
+
+
+def test_what_points_to_an_entry_goes_with_it_and_not_before(full: Path) -> None:
+    cache, sha256 = Cache(full), make_artifact().sha256
+    assert (cache.root / "by-pte" / sha256).read_text().strip() == KEYS[3]
+    CacheContents(full).trim(size_of_one(full))
+    assert there(full) == [KEYS[3]]
+    assert cache.find_by_pte(sha256) is not None
+    before = noted(full)
+    assert CacheContents(full).trim(0) == Removed(1, before)
+    assert cache.find_by_pte(sha256) is None
+    assert not list((cache.root / "by-pte").iterdir())
+    assert not list((cache.root / "locks").iterdir())
+
+
+def test_an_entry_that_is_being_made_stays(full: Path) -> None:
+    locks = Cache(full).root / "locks"
+    with FileLock(locks / f"{KEYS[0]}.lock"):
+        removed = CacheContents(full).trim(0)
+    assert removed.entries == 3
+    assert there(full) == [KEYS[0]]
+    assert noted(full) == size_of_one(full)
+
+
+def test_entries_of_an_older_format_count_and_go_first(full: Path) -> None:
+    size = size_of_one(full)
+    old = full / "v1"
+    Cache(full).root.rename(old)
+    assert Cache(full).get(KEYS[0]) is None
+    add(full, KEYS[4], limit=3 * size)
+    assert there(full) == [KEYS[4]]
+    assert [path.name for path in sorted((old / "artifacts").iterdir())] == [KEYS[3]]
+
+
+def test_what_a_process_left_half_written_is_swept_and_what_one_is_writing_is_not(full: Path) -> None:
+    folder = Cache(full).root / "artifacts"
+    for key in (KEYS[4], KEYS[5]):
+        (folder / f".{key}.abc").mkdir()
+        (folder / f".{key}.abc/model.pte").write_bytes(b"half")
+    with FileLock(Cache(full).root / "locks" / f"{KEYS[5]}.lock"):
+        CacheContents(full).trim(HUGE)
+    assert there(full) == [f".{KEYS[5]}.abc", *KEYS[:4]]
+
+
+def test_clear_leaves_other_files_and_empty_folders(full: Path) -> None:
+    root = Cache(full).root
+    for folder in (full / "vacation", root / "artifacts/notes", root / "cases"):
+        folder.mkdir()
+    (full / "vacation/photograph").write_text("")
+    (root / "cases/one").write_text("{}")
+    assert CacheContents(full).clear().entries == 4
+    assert there(full) == ["notes"]
+    assert not [path for path in root.rglob("*") if path.is_file()]
+    assert (full / "vacation/photograph").exists()
+    assert CacheContents(full / "absent").clear() == Removed()
+    assert not (full / "absent").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(full: Path) -> None:
+    (full / "size").unlink()
+    (full / "size").mkdir()
+    (full / "size/x").touch()
+    with pytest.raises(ToolError, match=f"the cache in {full} cannot be written"):
+        CacheContents(full).trim(0)
+
+
+def test_something_else_in_the_place_of_an_entry_can_be_listed_and_removed(full: Path) -> None:
+    artifacts = Cache(full).root / "artifacts"
+    entries = CacheContents(full).entries()
+    for entry in entries:
+        discard(entry.path)
+    entries[0].path.write_text("no folder")
+    entries[1].path.symlink_to("nowhere")
+    entries[2].path.symlink_to(full)
+    assert {entry.path for entry in CacheContents(full).entries()} == {entry.path for entry in entries[:3]}
+    assert CacheContents(full).clear().entries == 3
+    assert list(artifacts.iterdir()) == []
+    assert (full / "size").is_file(), "a link is removed, not what it leads to"
+
+
+# --- Several processes. ---
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.tests.test_cache import make_artifact, same
+for number in range(20):
+    key = f"{int(sys.argv[2]) * number:064x}"
+    artifact, _ = Cache(Path(sys.argv[1]), int(sys.argv[3])).get_or_make(key, lambda: make_artifact(key))
+    assert same(artifact, make_artifact(key))
+"""
+
+
+@pytest.mark.parametrize("fit", [5, 500])
+def test_processes_that_add_at_once_keep_the_limit_and_the_count(full: Path, fit: int) -> None:
+    limit = fit * size_of_one(full)
+    # They add the same entries and others: the multiples of 2, of 3 and of 4.
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(full), str(n), str(limit)]) for n in (2, 3, 4)]
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    entries = CacheContents(full).entries()
+    # An entry may be counted twice: by the process that made it, and by one that counted all at that moment.
+    assert sum(entry.size for entry in entries) <= noted(full) <= limit
+    assert all(Cache(full).get(entry.path.name) is not None for entry in entries)
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "shown"),
+    [
+        ("10GB", 10**10, "10.0 GB"), ("500 mb", 5 * 10**8, "500.0 MB"), ("1.5GiB", 3 * 2**29, "1.6 GB"),
+        ("4096", 4096, "4.1 kB"), ("0", 0, "0 bytes"), ("999", 999, "999 bytes"), (" 2kB ", 2000, "2.0 kB"),
+        ("3000TB", 3 * 10**15, "3000.0 TB"),
+    ],
+)  # fmt: skip
+def test_a_size_is_read_and_shown(text: str, size: int, shown: str) -> None:
+    assert byte_size.parse(text, "--limit") == size
+    assert byte_size.show_size(size) == shown
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1GB", "10XB", "1e9", "1,5GB", "GB", "٣GB"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--limit .* is not a size") as raised:
+        byte_size.parse(text, "--limit")
+    assert raised.value.hint == "give a number and a unit, such as 10GB or 500MB"
+
+
+def test_the_environment_sets_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ETHOS_HIL_CACHE_LIMIT", raising=False)
+    assert cache_limit() == DEFAULT_LIMIT
+    monkeypatch.setenv("ETHOS_HIL_CACHE_LIMIT", "1")
+    for key in KEYS[:2]:
+        Cache(tmp_path).get_or_make(key, lambda key=key: make_artifact(key))  # type: ignore[misc]
+    assert there(tmp_path) == [KEYS[1]]
+    monkeypatch.setenv("ETHOS_HIL_CACHE_LIMIT", "plenty")
+    with pytest.raises(UsageError, match="ETHOS_HIL_CACHE_LIMIT 'plenty' is not a size"):
+        Cache(tmp_path)

@@ -16,10 +16,10 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.command_stream import DMA_START
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, compute_offsets, read_tables
+from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, read_tables
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.testing.function_module import module_of
-from ethos_hil.lowering.tests.conftest import Lowered
+from ethos_hil.lowering.tests.conftest import U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 
@@ -29,8 +29,8 @@ CONV, POOL, ELEMENTWISE = 2, 5, 6
 
 
 def make_stream(*codes: int) -> bytes:
-    """A register write with a payload before each operation; operation n is at byte 12 * n + 8."""
-    return b"".join(struct.pack("<3I", 0x4005, 99, code) for code in codes) + struct.pack("<I", 0xFFFF0000)
+    """Before each operation a register write, whose payload looks like one; operation n is at byte 12 * n + 8."""
+    return b"".join(struct.pack("<3I", 0x4005, CONV, code) for code in codes) + struct.pack("<I", 0xFFFF0000)
 
 
 def operator(index: int, op: str, inputs: tuple[str, ...], output: str, root: str | None = None) -> TosaOperator:
@@ -50,42 +50,33 @@ GRAPH = TosaGraph(
     inputs=(TosaTensor("x", (1, 4, 4, 3), "INT8"),),
     outputs=(TosaTensor("sum", (1, 4, 4, 8), "INT8"),),
 )
-CALLS = {
-    call.identifier: call
-    for call in (
-        AtenCall("conv2d.1", "aten.conv2d.default", "stem.0", "net.py:3"),
-        AtenCall("batch_norm.1", "aten.batch_norm.default", "stem.1", "net.py:3", "conv2d.1"),
-        AtenCall("relu.1", "aten.relu.default", "stem.2", "net.py:3", "batch_norm.1"),
-        AtenCall("sigmoid.1", "aten.sigmoid.default", "", "net.py:4", "relu.1"),
-        AtenCall("dropout.1", "aten.dropout.default", "", "net.py:5", "sigmoid.1"),
-    )
-}
+CALLS = (
+    AtenCall("conv2d.1", "aten.conv2d.default", "stem.0", "net.py:3"),
+    AtenCall("batch_norm.1", "aten.batch_norm.default", "stem.1", "net.py:3", "conv2d.1"),
+    AtenCall("relu.1", "aten.relu.default", "stem.2", "net.py:3", "batch_norm.1"),
+    AtenCall("sigmoid.1", "aten.sigmoid.default", "", "net.py:4", "relu.1"),
+    AtenCall("dropout.1", "aten.dropout.default", "", "net.py:5", "sigmoid.1"),
+)
 PARTITION = Partition(
-    calls=CALLS,
+    calls={call.identifier: call for call in CALLS},
     nodes={"aten_convolution_default": "conv2d.1", "aten_relu_default": "relu.1", "aten_sigmoid_default": "sigmoid.1"},
     handles={"conv2d.1": 4, "relu.1": 5, "sigmoid.1": 6},
     surviving=frozenset({"conv2d.1", "relu.1", "sigmoid.1"}),
 )
+PERF = "id,optimised_id,operator,name,op_cycles"
 QUEUE = "offset,cmdstream_id,optimised_id,scheduled_id"
 TABLES = {
     "queue": [QUEUE, "8,1,20,30", "20,1,20,30", "32,1,21,31"],
     "optimised": ["id,source_id,operator", "20,10,Conv2D", "21,12,Add", "22,11,LUT"],
     "source": ["id,operator,ext_key", "10,Conv2D,2", "11,Table,4", "12,Add,5"],
-    "perf": [
-        "id,optimised_id,operator,name,op_cycles",
-        "30,20,Conv2D,table,101",
-        "32,22,LUT,table,0",
-        "31,21,Add,sum,7",
-    ],
+    "perf": [PERF, "30,20,Conv2D,table,101", "32,22,LUT,table,0", "31,21,Add,sum,7"],
     "group": ["id,group_id", "32,30"],
 }
 
 
 def database(**replaced: list[str]) -> str:
-    tables = TABLES | replaced
-    body = "".join(
-        f'<table name="{name}"><![CDATA[\n' + "\n".join(lines) + "\n]]></table>" for name, lines in tables.items()
-    )
+    tables = {name: "\n".join(lines) for name, lines in (TABLES | replaced).items()}
+    body = "".join(f'<table name="{name}"><![CDATA[\n{text}\n]]></table>' for name, text in tables.items())
     return f"<?xml version='1.0' encoding='UTF-8'?>\n<debug>{body}</debug>"
 
 
@@ -106,7 +97,10 @@ def test_rows_name_everything_that_is_fused_into_them() -> None:
     )
 
 
-def test_a_queue_that_does_not_fit_the_stream_is_an_error() -> None:
+def test_a_queue_that_does_not_fit_the_stream_and_a_damaged_database_are_errors() -> None:
+    for text in ("", "<debug>", "no xml at all", "<debug></debug>"):
+        with pytest.raises(CompileError, match="debug database"):
+            read_tables(text)
     with pytest.raises(CompileError, match="ends at byte 32, the command stream's last operation is at 44"):
         mapped(database(), make_stream(CONV, CONV, ELEMENTWISE, POOL))
     queue = [QUEUE, "8,1,20,30", "24,1,20,30", "32,1,21,31"]
@@ -153,7 +147,7 @@ def test_a_look_up_goes_by_what_it_reads_where_names_were_given_anew() -> None:
         queue=[QUEUE, "8,1,20,30"],
         optimised=["id,source_id,operator", "20,10,ReduceSum"],
         source=["id,operator,ext_key", "10,ReduceSum,1", "11,Table,2"],
-        perf=["id,optimised_id,operator,name,op_cycles", "30,20,ReduceSum,table,5"],
+        perf=[PERF, "30,20,ReduceSum,table,5"],
         group=["id,group_id"],
     )
     nodes = {"aten_reciprocal_default": "div.1", "aten_reciprocal_default_1": "softmax.1"}
@@ -182,39 +176,30 @@ def test_a_gather_is_mapped_though_the_queue_has_none() -> None:
     assert [row.npu_op for row in mapped(database(queue=queue, perf=perf[:-2]), stream)] == ["Conv2D", "Conv2D", "Add"]
 
 
-@pytest.mark.parametrize("text", ["", "<debug>", "no xml at all", "<debug></debug>"])
-def test_a_damaged_database_is_an_error(text: str) -> None:
-    with pytest.raises(CompileError, match="debug database"):
-        read_tables(text)
-
-
-def test_payload_words_are_not_taken_for_operations() -> None:
-    stream = struct.pack("<5I", 0x4005, CONV, 0x0010, CONV, 0xFFFF0000)  # write, DMA start, conv, stop
-    assert compute_offsets(stream) == (12,)
-
-
 # --- Real models. ---
 
 MARKERS = ("stem", "depthwise", "add", "pointwise", "activation", "pool", "sigmoid", "mean", "head", "softmax")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("npu", [EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u85-256")], ids=str)
+@pytest.mark.parametrize("npu", [U55, EthosU.parse("ethos-u85-256")], ids=str)
 def test_every_row_of_a_known_model_names_its_module_and_line(
     lowered: Lowered, npu: EthosU, recorded: Recorded
 ) -> None:
     rows = lowered("known", npu).npu_ops
     assert all(row.debug_handles for row in rows)
     lines = {marked(name): name for name in MARKERS}
-    recorded.check(
-        "\n".join(
-            f"{row.npu_op} {row.tosa_op} of {row.module or 'the model'}, {lines[row.source]}: {', '.join(row.aten_ops)}"
-            for row in rows
-        )
-    )
+    places = [f"{row.module or 'the model'}, {lines[row.source]}" for row in rows]
+    operators = [
+        f"{row.npu_op} {row.tosa_op} of {at}: {', '.join(row.aten_ops)}" for row, at in zip(rows, places, strict=True)
+    ]
+    recorded.check("\n".join(operators))
 
 
 # --- An operator that upstream decomposes before it quantises is mapped to its own line.
+
+
+TAKEN_APART = ("einsum.default", "matmul.default", "rsub.Scalar", "scaled_dot_product_attention.default")
 
 
 def lower_products(cache: Path) -> Artifact:
@@ -226,19 +211,15 @@ def lower_products(cache: Path) -> Artifact:
 
     inputs = (torch.randn(2, 4, 4), torch.randn(2, 4, 4))
     model = from_module(module_of(products), inputs, [inputs], label="products", root=Path(__file__).parent)
-    return lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(cache))
+    return lower(model, U55, cache=Cache(cache))
 
 
 def test_what_upstream_takes_apart_is_still_known(tmp_path: Path) -> None:
     artifact = lower_products(tmp_path)
     assert artifact.notes == ()
     assert [row.id for row in artifact.npu_ops if not row.aten_ops] == []
-    assert {name for row in artifact.npu_ops for name in row.aten_ops} >= {
-        "aten.matmul.default",
-        "aten.einsum.default",
-        "aten.rsub.Scalar",
-        "aten.scaled_dot_product_attention.default",
-    }
+    names = {name for row in artifact.npu_ops for name in row.aten_ops}
+    assert names >= {f"aten.{name}" for name in TAKEN_APART}
     assert {row.source.partition(":")[0] for row in artifact.npu_ops} == {Path(__file__).name}
 
 
@@ -248,8 +229,8 @@ def test_without_the_traces_it_is_not(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv(VARIABLE, "off")
     artifact = lower_products(tmp_path)
     assert [row.id for row in artifact.npu_ops if not row.aten_ops] != []
+    names = ", ".join(f"aten.{name}" for name in TAKEN_APART)
     assert artifact.notes == (
-        "NPU operations that compute aten.einsum.default, aten.matmul.default, aten.rsub.Scalar, "
-        "aten.scaled_dot_product_attention.default have no origin in the map: upstream's quantiser drops it, and "
+        f"NPU operations that compute {names} have no origin in the map: upstream's quantiser drops it, and "
         "ETHOS_HIL_PATCHES=off",
     )

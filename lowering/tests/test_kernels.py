@@ -85,10 +85,9 @@ def test_tensors_at_the_same_place_share_memory() -> None:
 
 
 def test_any_operator_of_torch_runs() -> None:
-    values = (
-        tensor("FLOAT", (2, 3), 0), tensor("FLOAT", (2, 3), 32), tensor("LONG", (2, 3), 64), 1, True,
-        ValueList("tensor", (1, 2)), tensor("BOOL", (2, 3), 128), 0,
-    )  # fmt: skip
+    shape = (2, 3)
+    tensors = tensor("FLOAT", shape, 0), tensor("FLOAT", shape, 32), tensor("LONG", shape, 64)
+    values = (*tensors, 1, True, ValueList("tensor", (1, 2)), tensor("BOOL", shape, 128), 0)
     store = Store(make_plan(values, 256))
     array = np.array([[3, 1, 2], [5, 6, 4]], np.float32)
     store.set(0, array)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,20 @@ import numpy as np
 import pytest
 import torch
 
-from ethos_hil.base.errors import CompileError, ToolError, UsageError
+from ethos_hil.base.errors import CompileError, ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.conditions.process import quiet
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered, quantised_by_upstream, refusals
 from ethos_hil.lowering.tests.known_model import marked
+from ethos_hil.lowering.upstream import ethosu
+from ethos_hil.lowering.vela.compiler import VelaCrash
 
 # What upstream warns of when it is run without our redirection.
 pytestmark = [
@@ -32,8 +38,6 @@ def upstream_alone(name: str, npu: EthosU) -> bytes:
     """Return the program of ExecuTorch's documented flow, without our code."""
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
-
-    from ethos_hil.lowering.conditions.process import quiet
 
     with quiet():
         spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)
@@ -56,15 +60,13 @@ def upstream_alone(name: str, npu: EthosU) -> bytes:
 @pytest.mark.parametrize(
     ("name", "npu"),
     [
-        pytest.param("known", U55, marks=pytest.mark.proof),
-        ("two_partitions", EthosU.parse("ethos-u55-64")),
-        ("calibrated", EthosU.parse("ethos-u85-256")),
+        pytest.param("known", "ethos-u55-128", marks=pytest.mark.proof),
+        ("two_partitions", "ethos-u55-64"), ("calibrated", "ethos-u85-256"),
     ],
-    ids=str,
-)
-def test_the_program_is_byte_for_byte_upstreams(lowered: Lowered, name: str, npu: EthosU) -> None:
-    artifact = lowered(name, npu)
-    assert artifact.pte == upstream_alone(name, npu)
+)  # fmt: skip
+def test_the_program_is_byte_for_byte_upstreams(lowered: Lowered, name: str, npu: str) -> None:
+    artifact = lowered(name, EthosU.parse(npu))
+    assert artifact.pte == upstream_alone(name, EthosU.parse(npu))
     assert artifact.notes == ()
 
 
@@ -78,19 +80,24 @@ def test_what_is_kept_holds_no_paths_of_this_machine(lowered: Lowered) -> None:
 
 
 @pytest.mark.slow
-def test_an_average_pool_after_a_look_up_is_lowered_right(lowered: Lowered) -> None:
-    with pytest.raises(Exception, match="running the"):
-        upstream_alone("pooled_look_up", U55)  # when this passes, the detour is no longer needed
-    artifact = lowered("pooled_look_up")
-    assert [note.split(":")[0] for note in artifact.notes] == [
-        "look-up tables were made before average pools were rewritten"
-    ]
-    assert {op.tosa_op for op in artifact.npu_ops} >= {"CONV2D", "AVG_POOL2D"}
-    close_to_float(artifact, "pooled_look_up")
-
-
-def close_to_float(artifact: Artifact, name: str) -> None:
-    """Check that the reference's answer differs from the float model's by quantisation only."""
+@pytest.mark.parametrize(
+    ("name", "error", "note", "operators"),
+    [
+        ("pooled_look_up", Exception, "look-up tables were made before average pools were", "CONV2D AVG_POOL2D"),
+        ("functional_pool", IndexError, "max pools without a stride were", "MAX_POOL2D"),
+    ],
+)
+def test_what_upstream_cannot_lower_is_lowered_right(
+    lowered: Lowered, name: str, error: type[Exception], note: str, operators: str
+) -> None:
+    with pytest.raises(error, match="running the" if error is Exception else None):
+        upstream_alone(name, U55)  # when this passes, the detour is no longer needed
+    artifact = lowered(name)
+    (said,) = artifact.notes
+    assert said.startswith(note)
+    assert {op.tosa_op for op in artifact.npu_ops} >= set(operators.split())
+    assert name != "functional_pool" or {op.source for op in artifact.npu_ops} == {marked(name)}
+    # The reference's answer differs from the float model's by quantisation only.
     model = load_model(f"{MODELS}:{name}")
     assert isinstance(model, TorchModel)
     with torch.no_grad():
@@ -112,9 +119,8 @@ def test_a_pt2_lowers_to_the_same_program_and_map(lowered: Lowered, cache: Cache
     artifact = lower(str(path), U55, cache=cache)
     original = lowered("known")
     assert artifact.pte == original.pte
-    assert [(op.module, op.source, op.aten_ops, op.tosa_op) for op in artifact.npu_ops] == [
-        (op.module, op.source, op.aten_ops, op.tosa_op) for op in original.npu_ops
-    ]
+    maps = [[(op.module, op.source, op.aten_ops, op.tosa_op) for op in each.npu_ops] for each in (artifact, original)]
+    assert maps[0] == maps[1]
     assert artifact.model == str(path)
     run, expected = (Reference(program).run(original.example_inputs) for program in (artifact, original))
     assert all(np.array_equal(a, b) for a, b in zip(run.outputs, expected.outputs, strict=True))
@@ -123,19 +129,23 @@ def test_a_pt2_lowers_to_the_same_program_and_map(lowered: Lowered, cache: Cache
 # --- What can't be lowered. ---
 
 
-def test_a_program_for_another_npu_names_both(tmp_path: Path, recorded: Recorded) -> None:
-    u55 = EthosU.parse("ethos-u55-256")
-    recorded.check(refusals(lambda: lower(str(DATA / "add.pte"), u55, cache=Cache(tmp_path))))
-
-
-@pytest.mark.parametrize("damage", ["blob zeroed", "another backend", "empty"])
-def test_a_damaged_program_is_refused(tmp_path: Path, damage: str, recorded: Recorded) -> None:
+def test_what_cannot_be_lowered_is_refused(tmp_path: Path, cache: Cache, recorded: Recorded) -> None:
+    """A program for another NPU, damaged ones, a method that is not there, and one that leaves something."""
     data = (DATA / "add.pte").read_bytes()
     start = data.index(b"vela_bin_stream")
-    path = tmp_path / "bad.pte"
     zeroed, other = data[:start] + bytes(64) + data[start + 64 :], data.replace(b"EthosUBackend", b"OtherUBackend")
-    path.write_bytes({"blob zeroed": zeroed, "another backend": other, "empty": b""}[damage])
-    recorded.check(refusals(lambda: lower(str(path), U55, cache=Cache(tmp_path / "cache")), folder=tmp_path))
+    for name, damaged in (("zeroed", zeroed), ("other", other), ("empty", b"")):
+        (tmp_path / f"{name}.pte").write_bytes(damaged)
+    names = [str(tmp_path / f"{name}.pte") for name in ("zeroed", "other", "empty")]
+    artifact = Artifact.of_program(data, "add.pte")
+    assert artifact.of(None) is artifact is artifact.of("forward")
+    asks = (
+        partial(lower, str(DATA / "add.pte"), EthosU.parse("ethos-u55-256"), cache=cache),
+        *(partial(lower, name, U55, cache=cache) for name in names),
+        partial(artifact.of, "backward"),
+        partial(lower, f"{MODELS}:partitioned", U55, whole=True, cache=cache),
+    )
+    recorded.check(refusals(*asks, folder=tmp_path).replace(str(DATA), "DATA").replace(str(MODELS.parent), "HERE"))
 
 
 @pytest.mark.slow
@@ -188,20 +198,7 @@ def test_an_interrupt_is_never_wrapped(tmp_path: Path, place: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_max_pool_without_a_stride_is_lowered_right(lowered: Lowered) -> None:
-    with pytest.raises(IndexError):
-        upstream_alone("functional_pool", U55)  # when this passes, the completion is no longer needed
-    artifact = lowered("functional_pool")
-    assert [note.split(" were")[0] for note in artifact.notes] == ["max pools without a stride"]
-    assert "MAX_POOL2D" in {op.tosa_op for op in artifact.npu_ops}
-    assert {op.source for op in artifact.npu_ops} == {marked("functional_pool")}
-    close_to_float(artifact, "functional_pool")
-
-
-@pytest.mark.slow
 def test_a_temporary_folder_vela_cannot_take_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tempfile
-
     (tmp_path / "with blank").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "with blank"))
     with pytest.raises(ToolError, match="has a blank in its name"):
@@ -231,15 +228,6 @@ def test_each_method_is_lowered_by_itself(lowered: Lowered) -> None:
         assert np.abs(answer - expected).max() <= allowed * np.ptp(expected)
 
 
-def test_a_method_that_is_not_there_lists_the_others() -> None:
-    artifact = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
-    assert artifact.of(None) is artifact
-    assert artifact.of("forward") is artifact
-    with pytest.raises(UsageError, match=r"add\.pte has no method 'backward'") as caught:
-        artifact.of("backward")
-    assert caught.value.hint == "it has: forward"
-
-
 @pytest.mark.slow
 def test_each_method_has_a_partitioner_of_its_own(lowered: Lowered) -> None:
     artifact = lowered("partitioned")
@@ -252,7 +240,65 @@ def test_each_method_has_a_partitioner_of_its_own(lowered: Lowered) -> None:
     assert np.abs(answers[0] - answers[1]).max() <= 0.02 * np.ptp(answers[0])
 
 
-def test_a_method_that_leaves_something_cannot_be_delegated_whole(cache: Cache) -> None:
-    with pytest.raises(UsageError, match="cannot be lowered whole: some leaves aten") as caught:
-        lower(f"{MODELS}:partitioned", U55, whole=True, cache=cache)
-    assert "--whole" in str(caught.value.hint)
+# --- Tensors without elements are refused with the operation and the line; what still crashes Vela is named as well.
+
+
+NET = """
+import torch
+from torch import nn
+from ethos_hil.lowering.testing.function_module import module_of
+
+def of(function, *shape):
+    return module_of(function).eval(), (torch.rand(*shape),)
+
+def empty_input(): return of(lambda x: x + x, 0, 4)
+def empty_slice(): return of(lambda x: x[:, 2:2] + 1.0, 1, 4)
+def empty_part(): return of(lambda x: x.unbind(1)[1][:, :2] * x.split([4, 0], 2)[1].sum(), 1, 2, 4)
+def empty_rest(): return of(lambda x: torch.cat([x, x[:, :0]], 1) + 1.0, 1, 4)
+def mean_of_nothing(): return of(lambda x: x.mean(1), 2, 0)
+def statistics(): return nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)).eval(), (torch.rand(1, 3, 2, 2),)
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.py"
+    path.write_text(NET)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [U55, EthosU.parse("ethos-u85-256"), TosaSpec.parse("TOSA-1.0+INT")], ids=str)
+def test_an_input_without_elements_is_refused(net: Path, tmp_path: Path, target: EthosU | TosaSpec) -> None:
+    with pytest.raises(CompileError) as caught:
+        lower(f"{net}:empty_input", target, cache=Cache(tmp_path / "cache"))
+    assert caught.value.message.startswith("an input of aten.add.Tensor at net.py:")
+    assert "has no elements: its shape is [0, 4], and TOSA has no dimension of 0" in caught.value.message
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.slow
+def test_so_are_results_and_what_is_dropped_is_not(net: Path, tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    for name, message in (
+        ("empty_slice", r"the result of aten\.slice_copy\.Tensor at net\.py:\d+ has no elements"),
+        ("empty_part", r"the result of aten\.split_with_sizes_copy\.default at net\.py:\d+ has no"),
+        ("mean_of_nothing", r"aten\.mean.*without elements, of shape \[2, 0\]"),
+    ):
+        with pytest.raises(CompileError, match=message):
+            lower(f"{net}:{name}", U55, cache=cache)
+    assert lower(f"{net}:empty_rest", U55, cache=cache).npu_ops
+    assert lower(f"{net}:statistics", TosaSpec.parse("TOSA-1.0+FP"), cache=cache).delegates
+
+
+@pytest.mark.slow
+def test_a_crash_of_vela_while_a_model_is_lowered_names_operation_and_line(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ethosu, "refuse_empty", lambda *arguments: None)
+    with pytest.raises(VelaCrash) as caught:
+        lower(f"{net}:empty_input", U55, cache=Cache(tmp_path / "cache"))
+    message = caught.value.message
+    assert message.startswith("Vela 5.1.0 crashed with SIGSEGV (Segmentation fault) on TOSA operator ")
+    assert "(aten.add.Tensor at net.py:" in message
+    assert not list((tmp_path / "cache").rglob("*.pte"))

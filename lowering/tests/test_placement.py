@@ -24,7 +24,6 @@ NET = """\
 import torch
 from torch import nn
 
-
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
@@ -32,7 +31,6 @@ class Block(nn.Module):
 
     def forward(self, x):
         return torch.sigmoid(self.conv(x))
-
 
 class Net(nn.Module):
     def __init__(self):
@@ -48,7 +46,6 @@ class Net(nn.Module):
         x = self.block(x)
         x = torch.tanh(x + 1.0)
         return (x * 2.0).flatten(1).sort(-1)[0]
-
 
 def net():
     torch.manual_seed(0)
@@ -67,10 +64,6 @@ def line(text: str) -> str:
     return f"net.py:{NET[: NET.index(text)].count(chr(10)) + 1}"
 
 
-def of(artifact: Artifact, operator: str) -> list[CpuCall]:
-    return [call for call in artifact.placement.on_cpu if call.operator == operator]
-
-
 @pytest.mark.slow
 def test_each_operator_on_the_cpu_has_its_line_module_and_reason(net: str, cache: Cache, recorded: Recorded) -> None:
     artifact = lower(net, U55, as_upstream=True, cache=cache)  # else the norm is on the NPU
@@ -87,7 +80,8 @@ def test_a_running_sum_of_booleans_is_left_to_the_cpu(cache: Cache) -> None:
     """
     counts_mask = module_of(lambda x: x * 2 + (x > 0).cumsum(1, dtype=torch.float32))
     model = from_module(counts_mask, (torch.randn(1, 4, 8),))
-    (call,) = of(lower(model, EthosU.parse("ethos-u85-256"), cache=cache), "aten::cumsum.out")
+    artifact = lower(model, EthosU.parse("ethos-u85-256"), cache=cache)
+    (call,) = [call for call in artifact.placement.on_cpu if call.operator == "aten::cumsum.out"]
     assert (call.reason, call.remedy) == (
         "the NPU makes running sums of quantised numbers only, not of integers or booleans", "cast its input to float"
     )  # fmt: skip
@@ -133,20 +127,13 @@ def test_of_a_foreign_program_the_operators_are_known_and_no_reason() -> None:
         lower(program, U55, leave=["aten.add"])
 
 
-def test_equal_calls_are_one_group() -> None:
+def test_equal_calls_are_one_group_and_conversions_and_state_are_no_operators() -> None:
     calls = [CpuCall(at, "aten::add.out", source="a.py:1", reason="why") for at in range(3)]
     calls.append(CpuCall(3, "aten::add.out", source="a.py:2", reason="why"))
     assert [(call.source, count) for call, count in group_calls(calls)] == [("a.py:1", 3), ("a.py:2", 1)]
-
-
-def test_conversions_and_state_are_no_operators() -> None:
-    kinds = {
-        "aten::copy_": "state",
-        "aten::copy.out": "operator",
-        "quantized_decomposed::dequantize_per_channel.out": "conversion",
-        "cortex_m::quantize_per_tensor.out": "conversion",
-    }
-    assert {operator: kind_of(operator) for operator in kinds} == kinds
+    conversions = "quantized_decomposed::dequantize_per_channel.out", "cortex_m::quantize_per_tensor.out"
+    kinds = [kind_of(name) for name in ("aten::copy_", "aten::copy.out", *conversions)]
+    assert kinds == ["state", "operator", "conversion", "conversion"]
 
 
 # --- The reasons. ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import struct
 from dataclasses import replace
@@ -51,22 +52,15 @@ def test_tensors_are_laid_out_in_their_dimension_order() -> None:
 
 def test_what_is_no_program_is_named(recorded: Recorded) -> None:
     data = (b"", b"ET12", bytes(64), b"\x08\0\0\0ET12", b"PK\x03\x04" + bytes(100))
-    recorded.check(refusals(*(partial(Program.parse, each, "some.pte") for each in data)))
+    backward = partial(Program.parse((DATA / "add.pte").read_bytes()).plan, "backward")
+    recorded.check(refusals(*(partial(Program.parse, each, "some.pte") for each in data), backward))
 
 
-def test_every_truncation_is_an_error(pte: bytes) -> None:
-    whole = Program.parse(pte)
+def test_every_truncation_is_an_error_and_damaged_programs_never_crash_the_reader(pte: bytes) -> None:
+    whole, rng = Program.parse(pte), random.Random(2)
     for length in range(0, len(pte), 7):
-        try:
-            cut = Program.parse(pte[:length])
-        except UsageError:
-            continue
-        # Only alignment padding at the very end may be missing without loss.
-        assert cut == whole
-
-
-def test_damaged_programs_never_crash_the_reader(pte: bytes) -> None:
-    rng = random.Random(2)
+        with contextlib.suppress(UsageError):  # only alignment padding at the very end may be missing without loss
+            assert Program.parse(pte[:length]) == whole
     used = Program.parse(pte).plan().delegates[0]
     blob = range(used.file_offset, used.file_offset + len(used.data))
     structure = [at for at in range(len(pte)) if at not in blob]
@@ -82,13 +76,7 @@ def test_damaged_programs_never_crash_the_reader(pte: bytes) -> None:
     assert rejected > 500
 
 
-def test_a_missing_method_lists_those_there_are() -> None:
-    with pytest.raises(UsageError) as caught:
-        Program.parse((DATA / "add.pte").read_bytes()).plan("backward")
-    assert caught.value.hint == "it has: forward"
-
-
-# --- The schema reader, and the reader it drives: damaged buffers end in an error, never in a crash or a long wait.
+# --- The schema reader, and the reader it drives.
 
 TEXT = """
 // A comment with table Nothing { a: int; }
@@ -101,15 +89,6 @@ table Root { colour: Colour = GREEN; kind: Kind; bytes: [ubyte] (force_align: 16
   leaves: [Leaf]; shorts: [short]; flag: bool; }
 root_type Root;
 """
-
-
-def test_slots_follow_the_declarations_and_a_union_takes_two() -> None:
-    schema = Schema.parse(TEXT)
-    assert set(schema.tables) == {"Leaf", "Other", "Root"}
-    slots = {"colour": 0, "kind": 2, "bytes": 3, "leaves": 4, "shorts": 5, "flag": 6}
-    assert {field.name: field.slot for field in schema.tables["Root"]} == slots
-    assert schema.tables["Root"][0].default == 4
-    assert schema.enums["Colour"] == {"RED": 3, "GREEN": 4, "BLUE": 9}
 
 
 def build() -> bytes:
@@ -137,20 +116,6 @@ def test_reads_unions_strings_bytes_and_defaults() -> None:
         "colour": 4, "kind": union, "leaves": None, "flag": 0,
     }  # fmt: skip
     assert bytes(record["bytes"]) == b"\x01\x02\x03\x04"
-
-
-def test_every_truncation_and_every_single_byte_change_is_survived() -> None:
-    schema, data = Schema.parse(TEXT), build()
-    for length in range(84):
-        with pytest.raises(FlatbufferError):
-            schema.read("Root", data[:length])
-    for at in range(len(data)):
-        for value in (0, 1, 0x7F, 0xFF):
-            changed = data[:at] + bytes([value]) + data[at + 1 :]
-            try:
-                schema.read("Root", changed)
-            except FlatbufferError:
-                continue
 
 
 def test_sharing_that_multiplies_is_cut_short() -> None:

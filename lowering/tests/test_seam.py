@@ -33,7 +33,7 @@ def private(name: str) -> bool:
 
 
 def any_private(dotted: str) -> bool:
-    return any(map(private, re.split("[.:]", dotted)))
+    return any(map(private, re.split("[.:/]", dotted)))
 
 
 def root_of(node: ast.expr) -> str:
@@ -43,70 +43,58 @@ def root_of(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-class Names:
-    """The names that a file imports and defines."""
-
-    def __init__(self, tree: ast.Module) -> None:
-        self.upstream: set[str] = set()
-        self.foreign: set[str] = set()
-        self.own: set[str] = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                self._imported(node)
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                self.own.add(node.name)
-            elif isinstance(node, ast.arg):
-                self.own.add(node.arg)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                self.own.add(node.id)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and root_of(node) == "self":
-                self.own.add(node.attr)
-
-    def _imported(self, node: ast.Import | ast.ImportFrom) -> None:
-        package = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-        for alias in node.names:
-            root = (package or alias.name).split(".")[0]
-            bound = alias.asname or (alias.name if package else root)
-            if root in UPSTREAM:
-                self.upstream.add(bound)
-            elif root != "ethos_hil":
-                self.foreign.add(bound)
-
-    def may_be_upstreams(self, name: str, root: str = "") -> bool:
-        """Whether a private name that is read from something which starts at `root` may be one of upstream's."""
-        if not private(name) or name in FOREIGN or root in self.foreign:
-            return False
-        return root in self.upstream or name not in self.own
+def names_of(tree: ast.Module) -> tuple[set[str], set[str], set[str]]:
+    """The names that a file has from upstream, from other packages, and of its own."""
+    upstream, foreign, own = set[str](), set[str](), set[str]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names) | ast.ImportFrom(names=names):
+                package = getattr(node, "module", "") or ""
+                for alias in names:
+                    root = (package or alias.name).split(".")[0]
+                    bound = alias.asname or (alias.name if package else root)
+                    if root != "ethos_hil":
+                        (upstream if root in UPSTREAM else foreign).add(bound)
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name) | ast.arg(name):
+                own.add(name)
+            case ast.Name(name, ast.Store()):
+                own.add(name)
+            case ast.Attribute(ast.expr(), name, ast.Store()) if root_of(node) == "self":
+                own.add(name)
+    return upstream, foreign, own
 
 
 def uses(text: str) -> Iterator[str]:
     """Every use in a file of a private name that may be upstream's: "12: torch._C"."""
     tree = ast.parse(text)
-    names = Names(tree)
+    upstream, foreign, own = names_of(tree)
+
+    def may_be_upstreams(name: str, root: str = "") -> bool:
+        """Whether a private name that is read from something which starts at `root` may be one of upstream's."""
+        if not private(name) or name in FOREIGN or root in foreign:
+            return False
+        return root in upstream or name not in own
+
     for node in ast.walk(tree):
-        use = None
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            whole = (package + alias.name for alias in node.names)
-            use = next((name for name in whole if name.split(".")[0] in UPSTREAM and any_private(name)), None)
-        elif isinstance(node, ast.Attribute):
-            inherited = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-            if not inherited and names.may_be_upstreams(node.attr, root_of(node)):
-                use = ast.unparse(node)
-        elif isinstance(node, ast.Call):
-            called = ast.unparse(node.func).rpartition(".")[2]
-            constants = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
-            strings = [value for value in constants if isinstance(value, str)] if called in BY_NAME else []
-            keywords = [argument.arg for argument in node.keywords if argument.arg]
-            use = next(filter(names.may_be_upstreams, [*strings, *keywords]), None)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if _DOTTED.fullmatch(node.value) and any_private(node.value):
-                use = node.value
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.right, ast.Constant):
-            part = str(node.right.value)  # of a path
-            use = part if any(map(private, part.split("/"))) else None
-        if use is not None:
-            yield f"{getattr(node, 'lineno', 0)}: {use}"
+        found: list[str] = []
+        match node:
+            case ast.Import(names) | ast.ImportFrom(names=names):
+                package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                whole = [package + alias.name for alias in names]
+                found = [name for name in whole if name.split(".")[0] in UPSTREAM and any_private(name)]
+            case ast.Attribute(value, name):
+                inherited = isinstance(value, ast.Name) and value.id in ("self", "cls")
+                found = [ast.unparse(node)] if not inherited and may_be_upstreams(name, root_of(value)) else []
+            case ast.Call(function, arguments, keywords):
+                by_name = ast.unparse(function).rpartition(".")[2] in BY_NAME
+                strings = [argument.value for argument in arguments if isinstance(argument, ast.Constant) and by_name]
+                named = [*strings, *(argument.arg for argument in keywords)]
+                found = [name for name in named if isinstance(name, str) and may_be_upstreams(name)]
+            case ast.Constant(str(value)):
+                found = [value] if _DOTTED.fullmatch(value) and any_private(value) else []
+            case ast.BinOp(_, ast.Div(), ast.Constant(part)):  # of a path
+                found = [str(part)] if any_private(str(part)) else []
+        yield from (f"{getattr(node, 'lineno', 0)}: {name}" for name in found[:1])
 
 
 def test_no_private_name_of_upstream_is_used_outside_of_the_seam() -> None:

@@ -8,6 +8,11 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from executorch.backends.arm.debug.schema import TorchDebugSchema
+from executorch.backends.arm.tosa.specification import Tosa_1_00, TosaSpecification
+from executorch.exir.debug_handle_utils import get_greatest_ancestor_node_identifier
+from torch.fx import Graph as FxGraph
+from torch.fx.traceback import NodeSource
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.testing.recorded import Recorded
@@ -16,24 +21,20 @@ from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.tosa_spec import TosaProfile, TosaSpec
 from ethos_hil.lowering.repairs.rewrites import add_clamp
 from ethos_hil.lowering.testing.programs.pieces import layer
-from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.testing.tosa_program import reference
 from ethos_hil.lowering.tests.conftest import refusals
 
 
-def source(name: str, graph: int, *origins: Any) -> Any:
-    from torch.fx.traceback import NodeSource
-
+def source(name: str, graph: int, *origins: NodeSource) -> NodeSource:
     node = NodeSource(None)
     node.node_info = NodeSource.NodeInfo(name, f"aten.{name}", graph)
     node.from_node = list(origins)
     return node
 
 
-def root(*sources: Any) -> str:
-    """Return an entry of the trace in upstream's form."""
-    from executorch.backends.arm.debug.schema import TorchDebugSchema
-
+def root(*sources: NodeSource) -> str:
+    """The end of a trace in upstream's form."""
     ancestor = _root(TorchDebugSchema.serialize_node_trace(list(sources)))
     assert ancestor is not None
     return ancestor.identifier
@@ -49,20 +50,13 @@ def test_it_is_the_end_of_the_chain_though_ids_of_graphs_occur_twice(graphs: tup
     assert root(chain) == f"add.{first}"
 
 
-def test_of_several_sources_the_last_is_followed_as_debug_handles_do() -> None:
-    from executorch.exir.debug_handle_utils import get_greatest_ancestor_node_identifier
-    from torch.fx import Graph
-
+def test_of_several_sources_the_last_is_followed_as_debug_handles_do_and_of_none_there_is_none() -> None:
     a, b = source("a_1", 2, source("a", 1)), source("b_1", 2, source("c", 1), source("b", 1))
-    node = Graph().placeholder("x")
+    node = FxGraph().placeholder("x")
     for sources in ([a, b], [b, a], [source("both", 3, a, b)], [source("both", 3, b, a)], [source("one", 3, b)]):
         node.meta["from_node"] = sources
         assert root(*sources) == get_greatest_ancestor_node_identifier(node)
-
-
-def test_without_a_trace_there_is_none() -> None:
-    assert _root("No node trace available.") is None
-    assert _root([]) is None
+    assert _root("No node trace available.") is _root([]) is None
 
 
 # --- Damage. ---
@@ -147,28 +141,21 @@ def inputs() -> list[np.ndarray]:
     return [np.random.default_rng(1).integers(-128, 128, (1, 5, 6, 4)).astype(np.int8)]
 
 
-def test_a_program_that_is_not_changed_keeps_its_bytes(two_outputs: bytes) -> None:
-    draft = TosaDraft(two_outputs)
-    assert draft.blocks[0].operators
-    assert draft.finish() is two_outputs
-
-
 def test_new_operators_do_what_they_say(two_outputs: bytes) -> None:
     draft = TosaDraft(two_outputs)
     block = draft.blocks[0]
+    assert draft.finish() is two_outputs, "a program that is not changed keeps its bytes"
     last = block.operators[-1]
-    name = block.outputs[1]
-    shape = block.tensors[name].shape
+    shape = block.tensors[block.outputs[1]].shape
     turned = block.transpose(last, last.inputs[0], (0, 2, 3, 1))
     back = block.transpose(last, turned, (0, 3, 1, 2))
     flat = block.reshape(last, back, (shape[0] * shape[1], *shape[2:]))
     part = block.slice(last, flat, (0, 0, 0), (shape[0] * shape[1], *shape[2:]))
     last.inputs[0] = block.reshape(last, part, shape)
-    entries = block.constant(last.inputs[1])
+    entries, writer = block.constant(last.inputs[1]), block.producer(last.inputs[0])
     assert entries is not None
-    last.inputs[1] = block.const(last, entries, "INT8")
-    writer = block.producer(last.inputs[0])
     assert writer is not None
+    last.inputs[1] = block.const(last, entries, "INT8")
     add_clamp(block, writer, last.inputs[0])
     rewritten = draft.finish()
     assert rewritten != two_outputs
@@ -184,15 +171,10 @@ def test_new_operators_do_what_they_say(two_outputs: bytes) -> None:
     assert reference(again.finish(), inputs()) == reference(two_outputs, inputs())
 
 
-def test_regions_of_branches_stay(two_outputs: bytes) -> None:
+def test_regions_of_branches_stay() -> None:
     graph = Graph()
-    source = graph.input((1, 4, 6, 2))
-
-    def turned(value: Value) -> Value:
-        return graph.clamp(value, -5, 5)
-
-    clamped = [graph.clamp(source, -100, 100)]
-    branches = graph.cond_if(graph.input((1,), "bool"), turned, lambda value: value, clamped)
+    clamped = [graph.clamp(graph.input((1, 4, 6, 2)), -100, 100)]
+    branches = graph.cond_if(graph.input((1,), "bool"), lambda x: graph.clamp(x, -5, 5), lambda x: x, clamped)
     tosa = graph.output(branches).serialize()
     draft = TosaDraft(tosa)
     assert len(draft.blocks) == 3
@@ -220,12 +202,11 @@ def test_names_are_new(two_outputs: bytes) -> None:
 @pytest.mark.parametrize(
     ("text", "spec"),
     [
-        ("TOSA-1.0+INT", TosaSpec("1.0", "INT")),
-        (" tosa-1.0+fp ", TosaSpec("1.0", "FP")),
+        ("TOSA-1.0+INT", TosaSpec("1.0", "INT")), (" tosa-1.0+fp ", TosaSpec("1.0", "FP")),
         ("TOSA-1.0+INT+int16+cf", TosaSpec("1.0", "INT", ("int16", "cf"))),
         ("TOSA-1.0+FP+BF16", TosaSpec("1.0", "FP", ("bf16",))),
     ],
-)
+)  # fmt: skip
 def test_a_specification_is_read_and_written(text: str, spec: TosaSpec) -> None:
     assert TosaSpec.parse(text) == spec
     assert TosaSpec.parse(str(spec)) == spec
@@ -244,8 +225,6 @@ def test_what_cannot_be_had_is_refused(recorded: Recorded) -> None:
 
 @pytest.mark.slow
 def test_the_tables_are_upstreams() -> None:
-    from executorch.backends.arm.tosa.specification import Tosa_1_00, TosaSpecification
-
     # "u55" is not an extension of TOSA but a mark for programs that an Ethos-U55 can run; --npu requests that.
     upstreams = {
         profile: tuple(name for name in names if name != "u55") for profile, names in Tosa_1_00.valid_extensions.items()

@@ -7,6 +7,7 @@ rewritten must compute the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from ethos_hil.lowering.repairs.defect import Treatment
 from ethos_hil.lowering.repairs.fused_shape import cut
 from ethos_hil.lowering.repairs.mend import DEFECTS
 from ethos_hil.lowering.testing.programs.pieces import per_channel, weights
-from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_graph import Graph, Pair, Value
 from ethos_hil.lowering.testing.tosa_program import Rng, draw, reference
 
 Build = Callable[[Graph, Rng], Value | Sequence[Value]]
@@ -42,24 +43,32 @@ def table(graph: Graph, rng: Rng, source: Value) -> Value:
     return graph.table(source, rng.integers(-128, 128, 256))
 
 
+def looked_up(source: Callable[[Graph, Rng], Value], shape: Sequence[int] = ()) -> Build:
+    """A table of something, perhaps reshaped before."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        value = source(graph, rng)
+        return table(graph, rng, graph.reshape(value, shape) if shape else value)
+
+    return build
+
+
 ADDED = (0, 0, 0, 0)
 
 # --- average pools
 
 
-def pool(batch: int, stride: tuple[int, int], pad: int, depth: int = 5) -> Callable[[Graph], Value]:
-    return lambda graph: graph.average_pool(
-        graph.input((batch, 9, 9, depth)), kernel=(3, 3), stride=stride, pad=(pad, pad, pad, pad)
-    )
+def pool(batch: int, stride: Pair, pad: int, depth: int = 5) -> Callable[..., Value]:
+    return lambda graph, *_: graph.average_pool(graph.input((batch, 9, 9, depth)), (3, 3), stride, (pad,) * 4)
 
 
 AVERAGE = ["AVG_POOL2D"]
-case("split_averages", "a batch", AVERAGE, lambda g, _: pool(2, (4, 4), 1)(g), U85)
-case("split_averages", "a batch of one channel", AVERAGE, lambda g, _: pool(2, (4, 4), 1, 1)(g), U85)
-case("split_averages", "a large stride along one axis", AVERAGE, lambda g, _: pool(2, (1, 4), 1)(g), U85)
-case("split_averages", "a stride of 3", [], lambda g, _: pool(2, (3, 3), 1)(g), U85)
-case("split_averages", "no padding", [], lambda g, _: pool(2, (4, 4), 0)(g), U85)
-case("split_averages", "one sample", [], lambda g, _: pool(1, (4, 4), 1)(g), U85)
+case("split_averages", "a batch", AVERAGE, pool(2, (4, 4), 1), U85)
+case("split_averages", "a batch of one channel", AVERAGE, pool(2, (4, 4), 1, 1), U85)
+case("split_averages", "a large stride along one axis", AVERAGE, pool(2, (1, 4), 1), U85)
+case("split_averages", "a stride of 3", [], pool(2, (3, 3), 1), U85)
+case("split_averages", "no padding", [], pool(2, (4, 4), 0), U85)
+case("split_averages", "one sample", [], pool(1, (4, 4), 1), U85)
 case("split_averages", "a part of a map", AVERAGE,
      lambda g, _: g.pad(g.reshape(pool(1, (4, 4), 1)(g), (1, 9, 1, 5)), (0, 0, 1, 0, 0, 0, 0, 0), 3), U85)  # fmt: skip
 case("split_averages", "another pool in a batch", [],
@@ -68,9 +77,7 @@ case("split_averages", "another pool in a batch", [],
 # --- cropped transposed convolutions
 
 
-def transposed(
-    graph: Graph, rng: Rng, size: tuple[int, int], crop: Sequence[int], stride: tuple[int, int] = (2, 2), batch: int = 1
-) -> Value:
+def transposed(graph: Graph, rng: Rng, size: Pair, crop: Sequence[int], stride: Pair = (2, 2), batch: int = 1) -> Value:
     kernels = weights(rng, 4, 3, 3, 5)
     source = graph.input((batch, *size, 5))
     return graph.transpose_conv(source, kernels, rng.integers(-99, 99, 4), out_pad=crop, stride=stride)
@@ -95,15 +102,14 @@ case("widen_crops", "a stride of 1 along the cropped axis", [],
 # --- outputs that would be dropped
 
 
-def rotated(graph: Graph, rng: Rng) -> list[Value]:
-    """A rotation of the axes, and another one, which does not undo it."""
-    first = graph.transpose(graph.input((4, 5, 6)), (1, 2, 0))
-    return [first, table(graph, rng, graph.transpose(first, (1, 2, 0)))]
+def rotated(axes: Sequence[int]) -> Build:
+    """A rotation of the axes, and another one."""
 
+    def build(graph: Graph, rng: Rng) -> list[Value]:
+        first = graph.transpose(graph.input((4, 5, 6)), (1, 2, 0))
+        return [first, table(graph, rng, graph.transpose(first, axes))]
 
-def turned_back(graph: Graph, rng: Rng) -> list[Value]:
-    first = graph.transpose(graph.input((4, 5, 6)), (1, 2, 0))
-    return [first, table(graph, rng, graph.transpose(first, (2, 0, 1)))]
+    return build
 
 
 def read_by(*names: str) -> Build:
@@ -112,18 +118,18 @@ def read_by(*names: str) -> Build:
     def build(graph: Graph, rng: Rng) -> list[Value]:
         first = last = table(graph, rng, graph.input((1, 4, 5, 6)))
         for name in names:
-            last = {
-                "TRANSPOSE": lambda: graph.transpose(last, (0, 2, 1, 3)),  # noqa: B023
-                "RESHAPE": lambda: graph.reshape(last, (1, *last.shape[2:0:-1], last.shape[3])),  # noqa: B023
-                "TABLE": lambda: table(graph, rng, last),  # noqa: B023
-            }[name]()
+            if name == "TABLE":
+                last = table(graph, rng, last)
+            else:
+                shape = (1, *last.shape[2:0:-1], last.shape[3])
+                last = graph.transpose(last, (0, 2, 1, 3)) if name == "TRANSPOSE" else graph.reshape(last, shape)
         return [first, last]
 
     return build
 
 
-case("keep_outputs", "a rotation and another", ["TRANSPOSE"], rotated)
-case("keep_outputs", "a rotation and back", ["TRANSPOSE"], turned_back)
+case("keep_outputs", "a rotation and another", ["TRANSPOSE"], rotated((1, 2, 0)))
+case("keep_outputs", "a rotation and back", ["TRANSPOSE"], rotated((2, 0, 1)))
 case("keep_outputs", "a transposition", ["TABLE"], read_by("TRANSPOSE"))
 case("keep_outputs", "a transposition behind reshapes", ["TABLE"], read_by("RESHAPE", "RESHAPE", "TRANSPOSE"))
 case("keep_outputs", "a reshape", [], read_by("RESHAPE", "TABLE"))
@@ -149,13 +155,9 @@ def test_an_elementwise_operator_is_computed_in_four_dimensions(
 # --- activations that are fused
 
 
-def convolved(
-    graph: Graph, rng: Rng, batch: int, kernel: int, *, size: tuple[int, int] = (4, 6), out: int = 16
-) -> Value:
-    pad = kernel // 2
-    source = graph.input((batch, *size, 5))
-    sums = graph.conv(source, weights(rng, out, kernel, kernel, 5), rng.integers(-99, 99, out), pad=(pad,) * 4)
-    return small(graph, sums)
+def convolved(graph: Graph, rng: Rng, batch: int, kernel: int) -> Value:
+    source, kernels = graph.input((batch, 4, 6, 5)), weights(rng, 16, kernel, kernel, 5)
+    return small(graph, graph.conv(source, kernels, rng.integers(-99, 99, 16), pad=(kernel // 2,) * 4))
 
 
 def plus(graph: Graph, shape: Sequence[int]) -> Value:
@@ -168,29 +170,27 @@ def product(graph: Graph, shape: Sequence[int]) -> Value:
 
 
 TABLE = ["TABLE"]
-case("fold_activations", "of an input", [], lambda g, r: table(g, r, g.reshape(g.input((1, 4, 6, 16)), (2, 2, 6, 16))))
-case("fold_activations", "one sample", [], lambda g, r: table(g, r, convolved(g, r, 1, 3)))
-case("fold_activations", "a batch of sums", [], lambda g, r: table(g, r, plus(g, (2, 4, 6, 16))))
-case("fold_activations", "sums in the same four dimensions", [],
-     lambda g, r: table(g, r, g.reshape(plus(g, (2, 4, 6, 16)), (4, 2, 6, 16))))  # fmt: skip
-case("fold_activations", "sums in others", TABLE,
-     lambda g, r: table(g, r, g.reshape(plus(g, (2, 4, 6, 16)), (48, 1, 1, 16))))  # fmt: skip
+SUMS, SEQUENCE = (2, 4, 6, 16), (48, 1, 1, 16)
+case("fold_activations", "of an input", [], looked_up(lambda g, r: g.input((1, 4, 6, 16)), (2, 2, 6, 16)))
+case("fold_activations", "one sample", [], looked_up(lambda g, r: convolved(g, r, 1, 3)))
+case("fold_activations", "a batch of sums", [], looked_up(lambda g, r: plus(g, SUMS)))
+case("fold_activations", "sums in the same four dimensions", [], looked_up(lambda g, r: plus(g, SUMS), (4, 2, 6, 16)))
+case("fold_activations", "sums in others", TABLE, looked_up(lambda g, r: plus(g, SUMS), SEQUENCE))
 case("fold_activations", "a clamp of sums in others", ["CLAMP"],
-     lambda g, r: g.clamp(g.reshape(plus(g, (2, 4, 6, 16)), (48, 1, 1, 16)), -50, 77))  # fmt: skip
-case("fold_activations", "a batch of products", TABLE, lambda g, r: table(g, r, product(g, (2, 3, 1, 5))))
-case("fold_activations", "a batch of a convolution", [], lambda g, r: table(g, r, convolved(g, r, 2, 3)))
-case("fold_activations", "a batch of a dense layer", TABLE, lambda g, r: table(g, r, convolved(g, r, 2, 1)))
-case("fold_activations", "a reshaped convolution", TABLE,
-     lambda g, r: table(g, r, g.reshape(convolved(g, r, 1, 3), (1, 2, 4, 3, 16))))  # fmt: skip
-case("fold_activations", "a reshaped dense layer of one sample", TABLE,
-     lambda g, r: table(g, r, g.reshape(convolved(g, r, 1, 1), (24, 1, 1, 16))))  # fmt: skip
-case("fold_activations", "a convolution reshaped to its own four dimensions", [],
-     lambda g, r: table(g, r, g.reshape(convolved(g, r, 1, 3), (2, 2, 6, 16))))  # fmt: skip
-case("fold_activations", "a reshaped batch of a convolution", [],
-     lambda g, r: table(g, r, g.reshape(convolved(g, r, 2, 3), (2, 4, 3, 2, 16))))  # fmt: skip
+     lambda g, r: g.clamp(g.reshape(plus(g, SUMS), SEQUENCE), -50, 77))  # fmt: skip
+case("fold_activations", "a batch of products", TABLE, looked_up(lambda g, r: product(g, (2, 3, 1, 5))))
+case("fold_activations", "a batch of a convolution", [], looked_up(lambda g, r: convolved(g, r, 2, 3)))
+case("fold_activations", "a batch of a dense layer", TABLE, looked_up(lambda g, r: convolved(g, r, 2, 1)))
+for what, ops, batch, kernel, shape in (
+    ("a reshaped convolution", TABLE, 1, 3, (1, 2, 4, 3, 16)),
+    ("a reshaped dense layer of one sample", TABLE, 1, 1, (24, 1, 1, 16)),
+    ("a convolution reshaped to its own four dimensions", [], 1, 3, (2, 2, 6, 16)),
+    ("a reshaped batch of a convolution", [], 2, 3, (2, 4, 3, 2, 16)),
+):
+    case("fold_activations", what, ops, looked_up(partial(convolved, batch=batch, kernel=kernel), shape))
+enlarging = partial(transposed, size=(2, 2), crop=ADDED, batch=2)
 case("fold_activations", "a reshaped batch of a transposed convolution", TABLE,
-     lambda g, r: table(g, r, g.reshape(small(g, transposed(g, r, (2, 2), ADDED, batch=2)), (2, 5, 1, 5, 4))),
-)  # fmt: skip
+     looked_up(lambda g, r: small(g, enlarging(g, r)), (2, 5, 1, 5, 4)))  # fmt: skip
 
 # --- activations before transpositions
 
@@ -253,36 +253,33 @@ def sliced(
     reader: Callable[[Graph, Rng, Value], Value], shape: Sequence[int], part: Sequence[int], dtype: str = "int8"
 ) -> Build:
     """A slice of the last part of a tensor, and what reads it."""
-
-    def build(graph: Graph, rng: Rng) -> Value:
-        start = [whole - some for whole, some in zip(shape, part, strict=True)]
-        return reader(graph, rng, graph.slice(graph.input(shape, dtype), start, part))
-
-    return build
+    start = [whole - some for whole, some in zip(shape, part, strict=True)]
+    return lambda graph, rng: reader(graph, rng, graph.slice(graph.input(shape, dtype), start, part))
 
 
-def window(
-    name: str, pad: int = 1, stride: tuple[int, int] = (1, 1), dilation: tuple[int, int] = (1, 1)
-) -> Callable[[Graph, Rng, Value], Value]:
+def window(pad: int = 1, stride: Pair = (1, 1), dilation: Pair = (1, 1)) -> Callable[[Graph, Rng, Value], Value]:
     def read(graph: Graph, rng: Rng, value: Value) -> Value:
-        pads = (pad,) * 4
-        if name == "CONV2D":
-            kernels, bias = weights(rng, 4, 3, 3, value.shape[3]), rng.integers(-99, 99, 4)
-            return small(graph, graph.conv(value, kernels, bias, pad=pads, stride=stride, dilation=dilation))
-        return graph.max_pool(value, kernel=(3, 3), stride=stride, pad=pads)
+        kernels, bias = weights(rng, 4, 3, 3, value.shape[3]), rng.integers(-99, 99, 4)
+        return small(graph, graph.conv(value, kernels, bias, pad=(pad,) * 4, stride=stride, dilation=dilation))
 
     return read
 
 
+def viewed(shape: Sequence[int]) -> Callable[[Graph, Rng, Value], Value]:
+    return lambda graph, rng, value: table(graph, rng, graph.reshape(value, shape))
+
+
 SLICE, MAPS, MAP = ["SLICE"], ((3, 9, 9, 4), (2, 9, 9, 4)), ((1, 9, 9, 6), (1, 9, 9, 4))
-case("keep_slices", "a batch of a padded convolution", SLICE, sliced(window("CONV2D"), *MAPS))
-case("keep_slices", "a batch of a padded pool", SLICE, sliced(window("MAX"), *MAPS))
-case("keep_slices", "a batch without padding", [], sliced(window("CONV2D", 0), *MAPS))
-case("keep_slices", "one sample", [], sliced(window("CONV2D"), *MAP))
-case("keep_slices", "a stride of 3", [], sliced(window("CONV2D", 1, (3, 3)), *MAP))
-case("keep_slices", "a stride of 4 along one axis", SLICE, sliced(window("CONV2D", 1, (4, 1)), *MAP))
-case("keep_slices", "a dilation of 2", [], sliced(window("CONV2D", 2, (1, 1), (2, 2)), *MAP))
-case("keep_slices", "a dilation of 3 along one axis", SLICE, sliced(window("CONV2D", 2, (1, 1), (3, 1)), *MAP))
+case("keep_slices", "a batch of a padded convolution", SLICE, sliced(window(), *MAPS))
+case(
+    "keep_slices", "a batch of a padded pool", SLICE, sliced(lambda g, _, v: g.max_pool(v, (3, 3), pad=(1,) * 4), *MAPS)
+)
+case("keep_slices", "a batch without padding", [], sliced(window(0), *MAPS))
+case("keep_slices", "one sample", [], sliced(window(), *MAP))
+case("keep_slices", "a stride of 3", [], sliced(window(1, (3, 3)), *MAP))
+case("keep_slices", "a stride of 4 along one axis", SLICE, sliced(window(1, (4, 1)), *MAP))
+case("keep_slices", "a dilation of 2", [], sliced(window(2, (1, 1), (2, 2)), *MAP))
+case("keep_slices", "a dilation of 3 along one axis", SLICE, sliced(window(2, (1, 1), (3, 1)), *MAP))
 case("keep_slices", "a reduction", SLICE, sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP))
 case("keep_slices", "a reduction in another type", SLICE,
      sliced(lambda g, _, v: g.reduce("SUM", g.rescale(v, 1.0, dtype="int32"), 3), *MAP))  # fmt: skip
@@ -294,21 +291,19 @@ case("keep_slices", "the first factor", SLICE,
 case("keep_slices", "the second factor", [],
      sliced(lambda g, _, v: g.matmul(g.input((2, 3, 5)), v), (2, 5, 6), (2, 5, 4)))  # fmt: skip
 case("keep_slices", "a table", [], sliced(lambda g, r, v: table(g, r, v), *MAP))
-case("keep_slices", "the first of five dimensions is dropped", SLICE,
-     sliced(lambda g, r, v: table(g, r, g.reshape(v, v.shape[1:])), (3, 2, 4, 5, 6), (1, 2, 4, 5, 6)))  # fmt: skip
-case("keep_slices", "one map is left", [],
-     sliced(lambda g, r, v: table(g, r, g.reshape(v, v.shape[1:])), (3, 1, 4, 5, 6), (1, 1, 4, 5, 6)))  # fmt: skip
-case("keep_slices", "the first of four dimensions is dropped", [],
-     sliced(lambda g, r, v: table(g, r, g.reshape(v, v.shape[1:])), (3, 4, 5, 6), (1, 4, 5, 6)))  # fmt: skip
-case("keep_slices", "two of the first of five are left", [],
-     sliced(lambda g, r, v: table(g, r, g.reshape(v, (4, 4, 5, 6))), (3, 2, 4, 5, 6), (2, 2, 4, 5, 6)))  # fmt: skip
-case("keep_slices", "another reshape of five dimensions", [],
-     sliced(lambda g, r, v: table(g, r, g.reshape(v, (4, 2, 5, 6))), (3, 2, 4, 5, 6), (1, 2, 4, 5, 6)))  # fmt: skip
+for what, ops, whole, part, view in (
+    ("the first of five dimensions is dropped", SLICE, (3, 2, 4, 5, 6), (1, 2, 4, 5, 6), (2, 4, 5, 6)),
+    ("one map is left", [], (3, 1, 4, 5, 6), (1, 1, 4, 5, 6), (1, 4, 5, 6)),
+    ("the first of four dimensions is dropped", [], (3, 4, 5, 6), (1, 4, 5, 6), (4, 5, 6)),
+    ("two of the first of five are left", [], (3, 2, 4, 5, 6), (2, 2, 4, 5, 6), (4, 4, 5, 6)),
+    ("another reshape of five dimensions", [], (3, 2, 4, 5, 6), (1, 2, 4, 5, 6), (4, 2, 5, 6)),
+):
+    case("keep_slices", what, ops, sliced(viewed(view), whole, part))
 
 # --- scales
 
 
-def computed_weights(name: str, *, per_axis: bool = True, constant: bool = False, two: bool = False) -> Build:
+def computed_weights(per_axis: bool = True, constant: bool = False, two: bool = False) -> Build:
     def build(graph: Graph, rng: Rng) -> Value | Sequence[Value]:
         held = graph.const(weights(rng, 1, 1, 4, 3), "int8") if constant else graph.input((1, 1, 4, 3))
         bias, source = rng.integers(-99, 99, 4), graph.input((1, 5, 5, 3))
@@ -319,10 +314,10 @@ def computed_weights(name: str, *, per_axis: bool = True, constant: bool = False
     return build
 
 
-case("find_input_weights", "a scale for each channel", ["CONV2D"], computed_weights("CONV2D"), U85)
-case("find_input_weights", "a second reader has one scale", ["CONV2D"], computed_weights("CONV2D", two=True), U85)
-case("find_input_weights", "one scale", [], computed_weights("CONV2D", per_axis=False), U85)
-case("find_input_weights", "constant weights", [], computed_weights("CONV2D", constant=True), U85)
+case("find_input_weights", "a scale for each channel", ["CONV2D"], computed_weights(), U85)
+case("find_input_weights", "a second reader has one scale", ["CONV2D"], computed_weights(two=True), U85)
+case("find_input_weights", "one scale", [], computed_weights(per_axis=False), U85)
+case("find_input_weights", "constant weights", [], computed_weights(constant=True), U85)
 
 
 def summed(first: float, second: float, dtype: str = "int16", name: str = "ADD") -> Build:
@@ -350,23 +345,17 @@ def twins(*biases: int, scales: Sequence[float] = (), other_weights: bool = Fals
     """Convolutions of one input with the same weights, by their biases; the last one perhaps with others."""
 
     def build(graph: Graph, rng: Rng) -> list[Value]:
-        kernels, results = weights(rng, 5, 3, 3, 5), []
+        source, kernels, results = graph.input((1, 7, 8, 5)), weights(rng, 5, 3, 3, 5), []
         for number, bias in enumerate(biases):
             held = kernels + (other_weights and number > 0)
             held = held[0][:, :, :, None] if name == "depthwise" else held
-            values = np.full(5, bias)
             sums = getattr(graph, name)(
-                source_of(graph), held, values, pad=(1, 0, 2, 1), stride=(1, 2), dilation=(2, 1)
+                source, held, np.full(5, bias), pad=(1, 0, 2, 1), stride=(1, 2), dilation=(2, 1)
             )
             results.append(graph.rescale(sums, scales[number] if scales else 0.01))
         return results
 
     return build
-
-
-def source_of(graph: Graph) -> Value:
-    """The graph's input, the same for all."""
-    return graph.inputs[0] if graph.inputs else graph.input((1, 7, 8, 5))
 
 
 CONV = "CONV2D"
@@ -382,10 +371,8 @@ def filling(*pads: Sequence[int], biases: Sequence[int] = (3, 4, 5), out: Sequen
     def build(graph: Graph, rng: Rng) -> list[Value]:
         results = []
         for number, pad in enumerate(pads):
-            kernels = weights(rng, out[number], 3, 3, 5)
-            values = np.full(out[number], biases[number])
-            source = graph.input((1, 4, 6, 5))
-            results.append(small(graph, graph.transpose_conv(source, kernels, values, out_pad=pad, stride=(2, 2))))
+            kernels, values = weights(rng, out[number], 3, 3, 5), np.full(out[number], biases[number])
+            results.append(small(graph, graph.transpose_conv(graph.input((1, 4, 6, 5)), kernels, values, out_pad=pad)))
         return results
 
     return build
@@ -404,10 +391,7 @@ case("part_biases", "as many biases as channels", [], filling(ADDS, ADDS, out=(4
 
 
 def enlarged(
-    scale: tuple[int, int, int, int],
-    offset: tuple[int, int] = (0, 0),
-    border: tuple[int, int] = (0, 0),
-    mode: str = "NEAREST",
+    scale: tuple[int, int, int, int], offset: Pair = (0, 0), border: Pair = (0, 0), mode: str = "NEAREST"
 ) -> Build:
     return lambda graph, rng: graph.resize(graph.input((2, 5, 6, 3)), mode, scale, offset, border)
 

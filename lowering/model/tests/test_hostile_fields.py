@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.model.tests.programs import CONSTANTS, PROGRAM, WEIGHTS, contents, save, write
+from ethos_hil.lowering.model.tests.test_exported_file import CONSTANTS, PROGRAM, WEIGHTS, contents, save, write
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.upstream.names.operators import register_operators
 

@@ -25,14 +25,12 @@ def arithmetic(
     """ADD, SUB or MUL as ExecuTorch emits them: both inputs to int32, the operation, and back."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        a, b = graph.input(first, dtype), graph.input(second, dtype)
-        narrow = dtype == "int8"
+        narrow, values = dtype == "int8", [graph.input(shape, dtype) for shape in (first, second)]
         shift = 0 if op == "MUL" else 20 if narrow else 12
         zeros = (-37, 14, -28) if narrow else (0, 0, 0)
-        wide = [
-            graph.rescale(value, scale * 2.0**shift if shift else 1.0, zero_in=zero, dtype="int32")
-            for value, scale, zero in zip((a, b), scales, zeros, strict=False)
-        ]
+        factors = [scale * 2.0**shift if shift else 1.0 for scale in scales]
+        sides = zip(values, factors, zeros, strict=False)
+        wide = [graph.rescale(value, factor, zero_in=zero, dtype="int32") for value, factor, zero in sides]
         result = graph.binary(op, *wide)
         back = scales[2] / 2.0**shift if shift else 0.0123 if narrow else 0.0000321
         return graph.rescale(result, back, zero_out=zeros[2], dtype=dtype)
@@ -48,7 +46,7 @@ def pairs(rng: Rng) -> list[Array]:
 
 OTHER = (0.5, 0.43, 0.51)
 BOTH = (0.3, 0.43, 0.91)
-for name, build in {
+ARITHMETIC.add_all({
     "add": arithmetic("ADD"),
     "add, second input scaled": arithmetic("ADD", scales=OTHER),
     "add, both inputs scaled": arithmetic("ADD", scales=BOTH),
@@ -85,14 +83,12 @@ for name, build in {
     "mul with batch": arithmetic("MUL", first=(2, 5, 6, 7), second=(2, 5, 6, 7)),
     "mul int16": arithmetic("MUL", dtype="int16"),
     "mul int16 by channels": arithmetic("MUL", second=(1, 1, 1, 7), dtype="int16"),
-}.items():
-    ARITHMETIC.add(name, build)
+})  # fmt: skip
 
 WHOLE = (1, 256, 256, 1)
 for operation in ("ADD", "SUB", "MUL"):
-    ARITHMETIC.add(
-        f"{operation.lower()}, all pairs", arithmetic(operation, WHOLE, WHOLE, BOTH), given=[pairs], kinds=()
-    )
+    every = arithmetic(operation, WHOLE, WHOLE, BOTH)
+    ARITHMETIC.add(f"{operation.lower()}, all pairs", every, given=[pairs], kinds=())
 # unit scales and halves: every other sum is half-way
 ARITHMETIC.add("add, ties", arithmetic("ADD", WHOLE, WHOLE, (1.0, 1.0, 0.5)), given=[pairs], kinds=())
 ARITHMETIC.add("sub, ties", arithmetic("SUB", WHOLE, WHOLE, (1.0, 0.5, 0.25)), given=[pairs], kinds=())
@@ -122,18 +118,21 @@ ARITHMETIC.add("sub from a constant scalar", constant("SUB", True, (1, 1, 1, 1))
 ARITHMETIC.add("sub from a constant map", constant("SUB", True, SHAPE))
 
 
-def words(op: str, first: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE, dtype: str = "int32") -> Build:
+def words(
+    op: str, first: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE, dtype: str = "int32", **options: int
+) -> Build:
     """An operation on two inputs as they are."""
-    return lambda graph, rng: graph.binary(op, graph.input(first, dtype), graph.input(second, dtype))
+    return lambda graph, rng: graph.binary(op, graph.input(first, dtype), graph.input(second, dtype), **options)
 
 
-for name, build, *limits in (
-    ("int32 add", words("ADD"), (-(2**30), 2**30 - 1), (-(2**30), 2**30 - 1)),
-    ("int32 sub", words("SUB"), (-(2**30), 2**30 - 1), (-(2**30), 2**30 - 1)),
-    ("int32 add of channels", words("ADD", second=(1, 1, 1, 7)), (-(2**30), 2**30 - 1), (-(2**30), 2**30 - 1)),
-    ("int32 sub from one", words("SUB", first=(1, 1, 1, 1)), (-(2**30), 2**30 - 1), (-(2**30), 2**30 - 1)),
-    ("int32 mul", words("MUL"), (-46000, 46000), (-46000, 46000)),
-    ("int32 mul by positions", words("MUL", second=(1, 5, 6, 1)), (-46000, 46000), (-46000, 46000)),
+HALF, SMALL = (-(2**30), 2**30 - 1), (-46000, 46000)
+for name, build, *within in (
+    ("int32 add", words("ADD"), HALF, HALF),
+    ("int32 sub", words("SUB"), HALF, HALF),
+    ("int32 add of channels", words("ADD", second=(1, 1, 1, 7)), HALF, HALF),
+    ("int32 sub from one", words("SUB", first=(1, 1, 1, 1)), HALF, HALF),
+    ("int32 mul", words("MUL"), SMALL, SMALL),
+    ("int32 mul by positions", words("MUL", second=(1, 5, 6, 1)), SMALL, SMALL),
     ("int8 mul to int32", words("MUL", dtype="int8")),
     ("int16 mul to int32", words("MUL", dtype="int16")),
     ("int32 min", words("MINIMUM"), FULL, FULL),
@@ -143,29 +142,20 @@ for name, build, *limits in (
     ("int32 division by negatives", words("INTDIV"), (-(2**31) + 1, 2**31 - 1), (-1000, -1)),
     ("int32 shift left", words("LOGICAL_LEFT_SHIFT"), (-3000, 3000), (0, 18)),
     ("int32 shift left, bits lost", words("LOGICAL_LEFT_SHIFT"), FULL, (0, 31)),
-    ("int32 shift right", words("ARITHMETIC_RIGHT_SHIFT"), FULL, (0, 31)),
     ("int32 shift right, rounding", words("ARITHMETIC_RIGHT_SHIFT_ROUND"), (-300000, 300000), (1, 14)),
     ("int32 shift right, rounding, small", words("ARITHMETIC_RIGHT_SHIFT_ROUND"), (-40, 40), (1, 5)),
-    ("int32 shift right, logical", words("LOGICAL_RIGHT_SHIFT"), FULL, (0, 31)),
-    ("int16 shift left", words("LOGICAL_LEFT_SHIFT", dtype="int16"), None, (0, 15)),
-    ("int16 shift right", words("ARITHMETIC_RIGHT_SHIFT", dtype="int16"), None, (0, 15)),
-    ("int16 shift right, rounding", words("ARITHMETIC_RIGHT_SHIFT_ROUND", dtype="int16"), None, (1, 15)),
-    ("int16 shift right, logical", words("LOGICAL_RIGHT_SHIFT", dtype="int16"), None, (0, 15)),
-    ("int8 shift left", words("LOGICAL_LEFT_SHIFT", dtype="int8"), None, (0, 7)),
-    ("int8 shift right", words("ARITHMETIC_RIGHT_SHIFT", dtype="int8"), None, (0, 7)),
-    ("int8 shift right, rounding", words("ARITHMETIC_RIGHT_SHIFT_ROUND", dtype="int8"), None, (1, 7)),
-    ("int8 shift right, logical", words("LOGICAL_RIGHT_SHIFT", dtype="int8"), None, (0, 7)),
 ):
-    ARITHMETIC.add(name, build, *limits)
-
-
-def shifted(shift: int) -> Build:
-    """MUL of int32 with a shift."""
-    return lambda graph, rng: graph.binary("MUL", *(graph.input(SHAPE, "int32") for _ in range(2)), shift=shift)
-
-
+    ARITHMETIC.add(name, build, *within)
+for dtype, most in (("int8", 7), ("int16", 15), ("int32", 31)):
+    ARITHMETIC.add(f"{dtype} shift right", words("ARITHMETIC_RIGHT_SHIFT", dtype=dtype), None, (0, most))
+    ARITHMETIC.add(f"{dtype} shift right, logical", words("LOGICAL_RIGHT_SHIFT", dtype=dtype), None, (0, most))
+    if dtype != "int32":
+        ARITHMETIC.add(f"{dtype} shift left", words("LOGICAL_LEFT_SHIFT", dtype=dtype), None, (0, most))
+        rounding = words("ARITHMETIC_RIGHT_SHIFT_ROUND", dtype=dtype)
+        ARITHMETIC.add(f"{dtype} shift right, rounding", rounding, None, (1, most))
 for bits in (1, 7, 20):
-    ARITHMETIC.add(f"int32 mul shifted by {bits}", shifted(bits), (-(2**20), 2**20), (-1000 * bits, 1000 * bits))
+    limits = (-(2**20), 2**20), (-1000 * bits, 1000 * bits)
+    ARITHMETIC.add(f"int32 mul shifted by {bits}", words("MUL", shift=bits), *limits)
 
 
 def extremum(op: str, dtype: str = "int8", second: tuple[int, ...] = SHAPE) -> Build:
@@ -179,21 +169,20 @@ def extremum(op: str, dtype: str = "int8", second: tuple[int, ...] = SHAPE) -> B
     return build
 
 
-for name, build in {
+def of_two_scales(graph: Graph, rng: Rng) -> Value:
+    wide = [graph.rescale(graph.input(SHAPE), scale, zero_in=3, dtype="int32") for scale in (1.7, 0.9)]
+    return graph.rescale(graph.binary("MAXIMUM", *wide), 0.8, zero_out=-3)
+
+
+ARITHMETIC.add_all({
     "int8 maximum": extremum("MAXIMUM"),
     "int8 minimum": extremum("MINIMUM"),
     "int8 maximum with channels": extremum("MAXIMUM", second=(1, 1, 1, 7)),
     "int8 minimum with one": extremum("MINIMUM", second=(1, 1, 1, 1)),
     "int16 maximum": extremum("MAXIMUM", "int16"),
     "int16 minimum": extremum("MINIMUM", "int16"),
-}.items():
-    ARITHMETIC.add(name, build)
-
-
-@ARITHMETIC.program("int8 maximum of two scales")
-def _(graph: Graph, rng: Rng) -> Value:
-    wide = [graph.rescale(graph.input(SHAPE), scale, zero_in=3, dtype="int32") for scale in (1.7, 0.9)]
-    return graph.rescale(graph.binary("MAXIMUM", *wide), 0.8, zero_out=-3)
+    "int8 maximum of two scales": of_two_scales,
+})  # fmt: skip
 
 
 @ARITHMETIC.program("chain of additions")
@@ -231,66 +220,59 @@ def _(graph: Graph, rng: Rng) -> Value:
 @ARITHMETIC.program("chain with a large map")
 def _(graph: Graph, rng: Rng) -> Value:
     values = [graph.input((1, 64, 64, 24)) for _ in range(2)]
-    product = graph.rescale(
-        graph.binary("MUL", *(graph.rescale(value, 1.0, zero_in=2, dtype="int32") for value in values)), 0.02
-    )
+    wide = [graph.rescale(value, 1.0, zero_in=2, dtype="int32") for value in values]
+    product = graph.rescale(graph.binary("MUL", *wide), 0.02)
     return graph.clamp(added(graph, product, values[0]), -90, 101)
 
 
-# Programs of comparisons, selection, bits and truth values, most of which only the Ethos-U85 can run.
+# Comparisons, selection, bits and truth values, most of which only the Ethos-U85 can run.
 
-LOGIC = ProgramCatalogue()
 NEAR = (-3, 3)  # so that equal values occur
-
-
-def compared(op: str, dtype: str, second: tuple[int, ...] = SHAPE) -> Build:
-    """An operation on two inputs."""
-    return lambda graph, rng: graph.binary(op, graph.input(SHAPE, dtype), graph.input(second, dtype))
 
 
 for op in ("EQUAL", "GREATER", "GREATER_EQUAL"):
     name = op.lower().replace("_", " or ")
-    LOGIC.add(f"int32 {name}", compared(op, "int32"), NEAR, NEAR)
-    LOGIC.add(f"int32 {name}, large", compared(op, "int32"))
-    LOGIC.add(f"int32 {name}, channels", compared(op, "int32", (1, 1, 1, 7)), NEAR, NEAR)
+    ARITHMETIC.add(f"int32 {name}", words(op), NEAR, NEAR)
+    ARITHMETIC.add(f"int32 {name}, large", words(op))
+    ARITHMETIC.add(f"int32 {name}, channels", words(op, second=(1, 1, 1, 7)), NEAR, NEAR)
 for op in ("AND", "OR", "XOR"):
-    LOGIC.add(f"logical {op.lower()}", compared(f"LOGICAL_{op}", "bool"))
+    ARITHMETIC.add(f"logical {op.lower()}", words(f"LOGICAL_{op}", dtype="bool"))
     for dtype in ("int8", "int16", "int32"):
-        LOGIC.add(f"{dtype} bitwise {op.lower()}", compared(f"BITWISE_{op}", dtype))
-LOGIC.add("int32 bitwise and with channels", compared("BITWISE_AND", "int32", (1, 1, 1, 7)))
-LOGIC.add("logical and with channels", compared("LOGICAL_AND", "bool", (1, 1, 1, 7)))
-LOGIC.add("logical not", lambda graph, rng: graph.unary("LOGICAL_NOT", graph.input(SHAPE, "bool")))
+        ARITHMETIC.add(f"{dtype} bitwise {op.lower()}", words(f"BITWISE_{op}", dtype=dtype))
+ARITHMETIC.add("int32 bitwise and with channels", words("BITWISE_AND", second=(1, 1, 1, 7), dtype="int32"))
+ARITHMETIC.add("logical and with channels", words("LOGICAL_AND", second=(1, 1, 1, 7), dtype="bool"))
+ARITHMETIC.add("logical not", lambda graph, rng: graph.unary("LOGICAL_NOT", graph.input(SHAPE, "bool")))
 for dtype in ("int8", "int16", "int32"):
-    LOGIC.add(f"{dtype} bitwise not", single("unary", SHAPE, dtype, before=["BITWISE_NOT"]))
+    ARITHMETIC.add(f"{dtype} bitwise not", single("unary", SHAPE, dtype, before=["BITWISE_NOT"]))
 
 
 def select(dtype: str, condition: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE) -> Build:
-    """SELECT."""
     return lambda graph, rng: graph.select(
         graph.input(condition, "bool"), graph.input(SHAPE, dtype), graph.input(second, dtype)
     )
 
 
-for dtype in ("int8", "int16", "int32"):
-    LOGIC.add(f"{dtype} select", select(dtype))
-LOGIC.add("int8 select by channels", select("int8", condition=(1, 1, 1, 7)))
-LOGIC.add("int8 select or one", select("int8", second=(1, 1, 1, 1)))
+ARITHMETIC.add_all({
+    **{f"{dtype} select": select(dtype) for dtype in ("int8", "int16", "int32")},
+    "int8 select by channels": select("int8", condition=(1, 1, 1, 7)),
+    "int8 select or one": select("int8", second=(1, 1, 1, 1)),
+})  # fmt: skip
 
 
-@LOGIC.program("int8 comparison as ExecuTorch emits it")
+@ARITHMETIC.program("int8 comparison as ExecuTorch emits it")
 def _(graph: Graph, rng: Rng) -> Value:
     wide = [graph.rescale(graph.input(SHAPE), 1.0, zero_in=zero, dtype="int32") for zero in (3, 5)]
     return graph.binary("GREATER", *wide)
 
 
-@LOGIC.program("int8 select by comparison")
+@ARITHMETIC.program("int8 select by comparison")
 def _(graph: Graph, rng: Rng) -> Value:
     sources = [graph.input(SHAPE) for _ in range(2)]
     wide = [graph.rescale(value, 1.0, zero_in=3, dtype="int32") for value in sources]
     return graph.select(graph.binary("GREATER_EQUAL", *wide), *sources)
 
 
-@LOGIC.program("int32 range test", NEAR)
+@ARITHMETIC.program("int32 range test", NEAR)
 def _(graph: Graph, rng: Rng) -> Value:
     source = graph.input(SHAPE, "int32")
     low, high = (graph.const([[[[value]]]], "int32") for value in (-2, 1))
@@ -300,64 +282,50 @@ def _(graph: Graph, rng: Rng) -> Value:
 
 # Narrowing keeps to values that fit: others wrap in TOSA, but Vela 5.1 saturates them.
 CASTS: tuple[tuple[str, str, Limits], ...] = (
-    ("int8", "int16", None),
-    ("int8", "int32", None),
-    ("int16", "int8", (-128, 127)),
-    ("int16", "int32", None),
-    ("int32", "int8", (-128, 127)),
-    ("int32", "int16", (-32768, 32767)),
-    ("int8", "bool", NEAR),
-    ("int16", "bool", NEAR),
-    ("int32", "bool", NEAR),
-    ("bool", "int8", None),
-    ("bool", "int16", None),
-    ("bool", "int32", None),
-)
+    ("int8", "int16", None), ("int8", "int32", None), ("int16", "int8", (-128, 127)), ("int16", "int32", None),
+    ("int32", "int8", (-128, 127)), ("int32", "int16", (-32768, 32767)),
+    ("int8", "bool", NEAR), ("int16", "bool", NEAR), ("int32", "bool", NEAR),
+    ("bool", "int8", None), ("bool", "int16", None), ("bool", "int32", None),
+)  # fmt: skip
 for source, target, bounds in CASTS:
-    LOGIC.add(f"cast {source} to {target}", single("cast", SHAPE, source, target), bounds)
+    ARITHMETIC.add(f"cast {source} to {target}", single("cast", SHAPE, source, target), bounds)
 
 
-# Programs of matrix products of two inputs.
-
-PRODUCTS = ProgramCatalogue()
+# Matrix products of two inputs.
 
 
-def product(batch: int, height: int, depth: int, width: int, dtype: str = "int8", target: str | None = None) -> Build:
+def product(batch: int, height: int, depth: int, width: int, dtype: str = "int8") -> Build:
     """MATMUL and its rescale."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        first = graph.input((batch, height, depth), dtype)
-        second = graph.input((batch, depth, width), dtype)
+        first, second = (graph.input((batch, *shape), dtype) for shape in ((height, depth), (depth, width)))
         sums = graph.matmul(first, second, (3, -4) if dtype == "int8" else (0, 0))
-        if target == "int32":
-            return sums
         largest = (3.0 / 73 if dtype == "int8" else 1.6e-4) / float(np.sqrt(depth))
         return graph.rescale(sums, largest, zero_out=2 if dtype == "int8" else 0, dtype=dtype)
 
     return build
 
 
-for name, build in {
+def of_transposed(graph: Graph, rng: Rng) -> Value:
+    keys = graph.transpose(graph.input((2, 11, 24)), (0, 2, 1))
+    return graph.rescale(graph.matmul(graph.input((2, 9, 24)), keys, (1, 2)), 0.008, zero_out=3)
+
+
+def by_constant(graph: Graph, rng: Rng) -> Value:
+    constant = graph.const(rng.integers(-127, 128, (1, 24, 13)), "int8")
+    return graph.rescale(graph.matmul(graph.input((1, 9, 24)), constant, (1, 0)), 0.008, zero_out=3)
+
+
+ARITHMETIC.add_all({
     "matmul": product(1, 5, 7, 9),
     "matmul with batch": product(3, 5, 7, 9),
     "matmul of attention": product(2, 17, 32, 17),
     "matmul deep": product(1, 6, 130, 33),
     "matmul wide": product(1, 33, 16, 70),
     "matmul of vectors": product(1, 1, 40, 1),
-    "matmul to int32": product(2, 5, 7, 9, target="int32"),
+    "matmul to int32": lambda g, r: g.matmul(g.input((2, 5, 7)), g.input((2, 7, 9)), (3, -4)),
     "matmul int16": product(2, 5, 7, 9, "int16"),
     "matmul int16 deep": product(1, 12, 100, 20, "int16"),
-}.items():
-    PRODUCTS.add(name, build)
-
-
-@PRODUCTS.program("matmul of a transposed operand")
-def _(graph: Graph, rng: Rng) -> Value:
-    keys = graph.transpose(graph.input((2, 11, 24)), (0, 2, 1))
-    return graph.rescale(graph.matmul(graph.input((2, 9, 24)), keys, (1, 2)), 0.008, zero_out=3)
-
-
-@PRODUCTS.program("matmul by a constant")
-def _(graph: Graph, rng: Rng) -> Value:
-    constant = graph.const(rng.integers(-127, 128, (1, 24, 13)), "int8")
-    return graph.rescale(graph.matmul(graph.input((1, 9, 24)), constant, (1, 0)), 0.008, zero_out=3)
+    "matmul of a transposed operand": of_transposed,
+    "matmul by a constant": by_constant,
+})  # fmt: skip

@@ -4,7 +4,7 @@ scheduling matters, and whole networks.
 
 from __future__ import annotations
 
-from ethos_hil.lowering.testing.programs.arithmetic import ARITHMETIC, LOGIC, PRODUCTS
+from ethos_hil.lowering.testing.programs.arithmetic import ARITHMETIC
 from ethos_hil.lowering.testing.programs.convolutions import CONVOLUTIONS
 from ethos_hil.lowering.testing.programs.layouts import LAYOUTS
 from ethos_hil.lowering.testing.programs.networks import NETWORKS
@@ -14,7 +14,7 @@ from ethos_hil.lowering.testing.programs.schedules import SCHEDULES
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
 
 OPERATORS: dict[str, TosaProgram] = {}
-for _catalogue in (CONVOLUTIONS, POOLS, ARITHMETIC, LOGIC, SCALES, PRODUCTS, LAYOUTS, SCHEDULES):
+for _catalogue in (CONVOLUTIONS, POOLS, ARITHMETIC, SCALES, LAYOUTS, SCHEDULES):
     for _name, _program in _catalogue.items():
         if _name in OPERATORS:
             raise ValueError(f"two programs are called {_name!r}")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Unpack
+
 import numpy as np
 
 from ethos_hil.lowering.testing.programs.pieces import convolution, depthwise, per_channel, requantized, weights
-from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
-from ethos_hil.lowering.testing.tosa_program import ProgramCatalogue, Rng
+from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Kernel, Pads, Pair, Value
+from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
 
 CONVOLUTIONS = ProgramCatalogue()
 EDGE = (1, 1, 1, 1)
 
-for name, build in {
+CONVOLUTIONS.add_all({
     "conv point": convolution(16, 24, (1, 1), (8, 9)),
     "conv 3x3 shallow": convolution(3, 16, (3, 3), (13, 11), pad=EDGE),
     "conv 3x3 odd depth": convolution(37, 21, (3, 3), (7, 6), pad=EDGE),
@@ -59,229 +62,174 @@ for name, build in {
     "depthwise int16 3x3": depthwise(24, (3, 3), (9, 8), pad=EDGE, dtype="int16"),
     "depthwise int16 stride 2": depthwise(33, (3, 3), (9, 11), pad=EDGE, stride=(2, 2), dtype="int16"),
     "depthwise int16 dilation 2": depthwise(10, (3, 3), (11, 9), dilation=(2, 2), dtype="int16"),
-}.items():
-    CONVOLUTIONS.add(name, build)
+})  # fmt: skip
 
 
-@CONVOLUTIONS.program("conv beyond 24 bits")
-def _(graph: Graph, rng: Rng) -> Value:
+def sums(
+    graph: Graph, rng: Rng, *shape: int, bias: int = 999, dtype: str = "int8", depth: int = 8, **kernel: Unpack[Kernel]
+) -> Value:
+    """A convolution of a map of 6 x 7, with random weights of that shape, and biases below that number."""
+    source = graph.input((1, 6, 7, depth), dtype)
+    return graph.conv(source, weights(rng, *shape, depth), rng.integers(-bias, bias, shape[0]), **kernel)
+
+
+def beyond_24_bits(graph: Graph, rng: Rng) -> Value:
     # sums reach 1600 * 127 * 255: not exact in float32
     source = graph.input((1, 2, 2, 1600))
-    sums = graph.conv(source, np.full((3, 1, 1, 1600), 127), np.array([0, 1, -1]), zero=-128)
-    return graph.rescale(sums, [(1 << 30, 48), (1 << 30, 49), (1340000001, 49)])
+    products = graph.conv(source, np.full((3, 1, 1, 1600), 127), np.array([0, 1, -1]), zero=-128)
+    return graph.rescale(products, [(1 << 30, 48), (1 << 30, 49), (1340000001, 49)])
 
 
-def _one_above_24_bits(rng: Rng) -> list[Array]:
+def one_above_24_bits(rng: Rng) -> list[Array]:
     values = np.full((1, 1, 1, 1042), 127, np.int8)
     values[..., -1] = 1
     return [values]
 
 
-def _past_24_bits(graph: Graph, rng: Rng) -> Value:
+def past_24_bits(graph: Graph, rng: Rng) -> Value:
     # 2**24 + 1, which float32 does not have, becomes 1 where 2**24 becomes 0
     taps = np.full(1042, 127)
     taps[1040:] = 24, 9
-    sums = graph.conv(graph.input((1, 1, 1, 1042)), taps.reshape(1, 1, 1, 1042), np.zeros(1))
-    return graph.rescale(sums, [(-(-(1 << 54) // ((1 << 24) + 1)), 55)])
+    products = graph.conv(graph.input((1, 1, 1, 1042)), taps.reshape(1, 1, 1, 1042), np.zeros(1))
+    return graph.rescale(products, [(-(-(1 << 54) // ((1 << 24) + 1)), 55)])
 
 
-CONVOLUTIONS.add("conv one past 24 bits", _past_24_bits, given=[_one_above_24_bits])
-
-
-def _cancelling_bias(graph: Graph, rng: Rng) -> Value:
+def cancelling(graph: Graph, rng: Rng) -> Value:
     # sum and bias times the multiplier exceed 53 bits each; together they are one, a hair below half-way when scaled
     taps = rng.integers(80, 128, (64, 1, 1, 900))
     bias = 1 - 127 * taps.reshape(64, 900).sum(axis=1)
     return graph.rescale(graph.conv(graph.input((1, 1, 1, 900)), taps, bias), [((1 << 31) - 1, 32)] * 64)
 
 
-CONVOLUTIONS.add(
-    "conv with a bias that cancels the sum",
-    _cancelling_bias,
-    given=[lambda rng: [np.full((1, 1, 1, 900), 127, np.int8)]],
-)
+CONVOLUTIONS.add("conv one past 24 bits", past_24_bits, given=[one_above_24_bits])
+largest = [lambda rng: [np.full((1, 1, 1, 900), 127, np.int8)]]
+CONVOLUTIONS.add("conv with a bias that cancels the sum", cancelling, given=largest)
 
 
-@CONVOLUTIONS.program("conv with ties in every channel")
-def _(graph: Graph, rng: Rng) -> Value:
+def ties(graph: Graph, rng: Rng) -> Value:
     # one weight, so sums are consecutive; scales are powers of two, so every other sum (fourth, ...) is half-way
     scales = [(1 << 30, 30 + shift) for shift in (1, 2, 3, 5, 1, 2, 3, 5)]
     biases = np.array([0, 0, 0, 0, -300, 301, -302, 303])
     return graph.rescale(graph.conv(graph.input((1, 16, 16, 1)), np.ones((8, 1, 1, 1)), biases), scales, zero_out=-3)
 
 
-@CONVOLUTIONS.program("conv int16 with ties in every channel")
-def _(graph: Graph, rng: Rng) -> Value:
+def ties_of_int16(graph: Graph, rng: Rng) -> Value:
     scales = [(1 << 14, 14 + shift) for shift in (1, 2, 3, 5)]
-    sums = graph.conv(graph.input((1, 32, 32, 1), "int16"), np.ones((4, 1, 1, 1)), np.zeros(4))
-    return graph.rescale(sums, scales, dtype="int16")
+    products = graph.conv(graph.input((1, 32, 32, 1), "int16"), np.ones((4, 1, 1, 1)), np.zeros(4))
+    return graph.rescale(products, scales, dtype="int16")
 
 
-@CONVOLUTIONS.program("conv with one scale for all channels")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 6, 7, 8))
-    sums = graph.conv(source, weights(rng, 16, 3, 3, 8), rng.integers(-999, 999, 16), pad=EDGE, zero=4)
-    return graph.rescale(sums, 0.0071, zero_out=-9)
-
-
-@CONVOLUTIONS.program("conv with extreme scales")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 6, 7, 8))
-    sums = graph.conv(source, weights(rng, 6, 1, 1, 8), rng.integers(-999, 999, 6))
-    pairs = [((1 << 31) - 1, 31), (1 << 30, 62), (1, 20), ((1 << 31) - 1, 44), (3, 22), (1 << 30, 38)]
-    return graph.rescale(sums, pairs)
-
-
-@CONVOLUTIONS.program("conv with double rounding")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 6, 7, 8))
-    sums = graph.conv(source, weights(rng, 16, 3, 3, 8), rng.integers(-999, 999, 16), pad=EDGE, zero=4)
-    return graph.rescale(sums, per_channel(rng, 16, 0.02), zero_out=-9, double_round=True)
-
-
-@CONVOLUTIONS.program("conv to int32")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 6, 7, 8))
-    return graph.conv(source, weights(rng, 16, 3, 3, 8), rng.integers(-(2**29), 2**29, 16), pad=EDGE, zero=4)
-
-
-@CONVOLUTIONS.program("conv int8 to int16")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 6, 7, 8))
-    sums = graph.conv(source, weights(rng, 16, 3, 3, 8), rng.integers(-999, 999, 16), pad=EDGE, zero=4)
-    return requantized(graph, rng, sums, 2.0, "int16")
-
-
-@CONVOLUTIONS.program("conv int16 to int8")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 6, 7, 8), "int16")
-    sums = graph.conv(source, weights(rng, 16, 3, 3, 8), rng.integers(-999, 999, 16), pad=EDGE)
-    return requantized(graph, rng, sums, 0.00004, "int8")
-
-
-@CONVOLUTIONS.program("conv int16 with 40-bit bias")
-def _(graph: Graph, rng: Rng) -> Value:
+def of_40_bits(graph: Graph, rng: Rng) -> Value:
     source = graph.input((1, 4, 5, 8), "int16")
-    sums = graph.conv(source, weights(rng, 16, 1, 1, 8), rng.integers(-(2**38), 2**38, 16))
-    return graph.rescale(sums, per_channel(rng, 16, 2e-7, 15), dtype="int16")
+    products = graph.conv(source, weights(rng, 16, 1, 1, 8), rng.integers(-(2**38), 2**38, 16))
+    return graph.rescale(products, per_channel(rng, 16, 2e-7, 15), dtype="int16")
 
 
-@CONVOLUTIONS.program("conv int16 by way of int32")
-def _(graph: Graph, rng: Rng) -> Value:
+def by_way_of_int32(graph: Graph, rng: Rng) -> Value:
     # as ExecuTorch emits it: an identity to int32, which must not overflow, then the scales with 31 bits
-    sums = graph.conv(graph.input((1, 6, 7, 8), "int16"), weights(rng, 16, 3, 3, 8), rng.integers(-999, 999, 16))
-    narrow = graph.rescale(sums, [(1 << 14, 14)], dtype="int32")
+    narrow = graph.rescale(sums(graph, rng, 16, 3, 3, dtype="int16"), [(1 << 14, 14)], dtype="int32")
     return graph.rescale(narrow, per_channel(rng, 16, 0.003), dtype="int16")
 
 
-@CONVOLUTIONS.program("conv int4 weights")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 6, 7, 8))
-    sums = graph.conv(source, rng.integers(-7, 8, (16, 3, 3, 8)), rng.integers(-99, 99, 16), weight_type="int4")
-    return requantized(graph, rng, sums, 0.05, "int8")
-
-
-@CONVOLUTIONS.program("conv weights as input")
-def _(graph: Graph, rng: Rng) -> Value:
-    # one scale: of those per channel, Vela 5.1 gives every channel the first
-    sums = graph.conv(graph.input((1, 5, 6, 8)), graph.input((9, 3, 3, 8)), rng.integers(-999, 999, 9), zero=4)
-    return graph.rescale(sums, 0.0012, zero_out=11)
-
-
-@CONVOLUTIONS.program("conv weights 2:4 sparse")
-def _(graph: Graph, rng: Rng) -> Value:
-    # at most two of four neighbouring input channels are not zero
-    values = rng.integers(-127, 128, (64, 3, 3, 32, 4))
-    mask = rng.permuted(np.broadcast_to([True, True, False, False], values.shape), axis=-1)
-    sums = graph.conv(
-        graph.input((1, 6, 7, 128)), (values * mask).reshape(64, 3, 3, 128), rng.integers(-99, 99, 64), pad=EDGE
-    )
-    return requantized(graph, rng, sums, 0.002, "int8")
-
-
-@CONVOLUTIONS.program("conv weights 2:4 sparse, point")
-def _(graph: Graph, rng: Rng) -> Value:
-    values = rng.integers(-127, 128, (96, 1, 1, 64, 4))
-    mask = rng.permuted(np.broadcast_to([True, True, False, False], values.shape), axis=-1)
-    sums = graph.conv(graph.input((1, 6, 7, 256)), (values * mask).reshape(96, 1, 1, 256), rng.integers(-99, 99, 96))
-    return requantized(graph, rng, sums, 0.004, "int8")
-
-
-for count, kind in ((1, "equal"), (2, "of two values"), (4, "of four values"), (14, "of fourteen values")):
-
-    @CONVOLUTIONS.program(f"conv weights {kind}")
-    def _(graph: Graph, rng: Rng, count: int = count) -> Value:
-        values = rng.choice(rng.permutation(np.arange(-127, 128))[:count], (40, 3, 3, 64))
-        sums = graph.conv(graph.input((1, 6, 7, 64)), values, rng.integers(-99, 99, 40), pad=EDGE, zero=3)
-        return requantized(graph, rng, sums, 0.002, "int8")
-
-
-@CONVOLUTIONS.program("conv weights mostly zero")
-def _(graph: Graph, rng: Rng) -> Value:
-    values = rng.integers(-127, 128, (40, 3, 3, 32)) * (rng.random((40, 3, 3, 32)) < 0.03)
-    sums = graph.conv(graph.input((1, 6, 7, 32)), values, rng.integers(-99, 99, 40), pad=EDGE, zero=3)
-    return requantized(graph, rng, sums, 0.02, "int8")
-
-
-@CONVOLUTIONS.program("conv weights extreme")
-def _(graph: Graph, rng: Rng) -> Value:
-    values = np.where(rng.random((24, 3, 3, 40)) < 0.5, -128, 127)
-    sums = graph.conv(graph.input((1, 6, 7, 40)), values, rng.integers(-99, 99, 24), pad=EDGE, zero=-128)
-    return requantized(graph, rng, sums, 0.002, "int8")
-
-
-@CONVOLUTIONS.program("conv, clamped")
-def _(graph: Graph, rng: Rng) -> Value:
-    sums = graph.conv(graph.input((1, 6, 7, 8)), weights(rng, 16, 1, 1, 8), rng.integers(-999, 999, 16))
-    return graph.clamp(requantized(graph, rng, sums, 0.02, "int8", -20), -20, 77)
-
-
-@CONVOLUTIONS.program("conv with table")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 6, 7, 8))
-    sums = graph.conv(source, weights(rng, 16, 1, 1, 8), rng.integers(-999, 999, 16))
-    return graph.table(graph.rescale(sums, per_channel(rng, 16, 0.02)), rng.integers(-128, 128, 256))
-
-
-@CONVOLUTIONS.program("conv int16 with table")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 6, 7, 8), "int16")
-    sums = graph.conv(source, weights(rng, 16, 1, 1, 8), rng.integers(-999, 999, 16))
+def table_of_int16(graph: Graph, rng: Rng) -> Value:
+    products = sums(graph, rng, 16, 1, 1, dtype="int16")
     entries = np.cumsum(rng.integers(-120, 121, 513)).clip(-32768, 32767)
-    looked_up = graph.table(requantized(graph, rng, sums, 0.01, "int16"), entries)
+    looked_up = graph.table(requantized(graph, rng, products, 0.01, "int16"), entries)
     return graph.rescale(looked_up, 1 / 128, dtype="int16")
 
 
-@CONVOLUTIONS.program("conv 3D, flat kernel")
-def _(graph: Graph, rng: Rng) -> Value:
-    sums = graph.conv3d(graph.input((1, 5, 6, 7, 4)), weights(rng, 9, 1, 3, 3, 4), rng.integers(-999, 999, 9), zero=5)
-    return requantized(graph, rng, sums, 0.01, "int8")
+def given_weights(graph: Graph, rng: Rng) -> Value:
+    # one scale: of those per channel, Vela 5.1 gives every channel the first
+    products = graph.conv(graph.input((1, 5, 6, 8)), graph.input((9, 3, 3, 8)), rng.integers(-999, 999, 9), zero=4)
+    return graph.rescale(products, 0.0012, zero_out=11)
 
 
-@CONVOLUTIONS.program("conv 3D")
-def _(graph: Graph, rng: Rng) -> Value:
-    source, pad = graph.input((1, 5, 6, 7, 4)), (1, 1, 1, 1, 1, 1)
-    sums = graph.conv3d(source, weights(rng, 9, 3, 3, 3, 4), rng.integers(-999, 999, 9), zero=5, pad=pad)
-    return requantized(graph, rng, sums, 0.01, "int8")
+def held(draw: Callable[[Rng], Array], scale: float, dtype: str = "int8", **kernel: Unpack[Kernel]) -> Build:
+    """A convolution with these weights."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        values = draw(rng)
+        source = graph.input((1, 6, 7, values.shape[3]))
+        products = graph.conv(source, values, rng.integers(-99, 99, len(values)), **kernel)
+        return requantized(graph, rng, products, scale, dtype)
+
+    return build
+
+
+def sparse(out: int, kernel: int, depth: int) -> Callable[[Rng], Array]:
+    """At most two of four neighbouring input channels are not zero."""
+
+    def draw(rng: Rng) -> Array:
+        values = rng.integers(-127, 128, (out, kernel, kernel, depth // 4, 4))
+        mask = rng.permuted(np.broadcast_to([True, True, False, False], values.shape), axis=-1)
+        return (values * mask).reshape(out, kernel, kernel, depth)
+
+    return draw
+
+
+def of_values(count: int) -> Callable[[Rng], Array]:
+    return lambda rng: rng.choice(rng.permutation(np.arange(-127, 128))[:count], (40, 3, 3, 64))
+
+
+def solid(graph: Graph, rng: Rng, depth: int, pad: int) -> Value:
+    products = graph.conv3d(
+        graph.input((1, 5, 6, 7, 4)),
+        weights(rng, 9, depth, 3, 3, 4),
+        rng.integers(-999, 999, 9),
+        zero=5,
+        pad=(pad,) * 6,
+    )
+    return requantized(graph, rng, products, 0.01, "int8")
+
+
+EXTREME = [((1 << 31) - 1, 31), (1 << 30, 62), (1, 20), ((1 << 31) - 1, 44), (3, 22), (1 << 30, 38)]
+CONVOLUTIONS.add_all({
+    "conv beyond 24 bits": beyond_24_bits,
+    "conv with ties in every channel": ties,
+    "conv int16 with ties in every channel": ties_of_int16,
+    "conv with one scale for all channels":
+        lambda g, r: g.rescale(sums(g, r, 16, 3, 3, pad=EDGE, zero=4), 0.0071, zero_out=-9),
+    "conv with extreme scales": lambda g, r: g.rescale(sums(g, r, 6, 1, 1), EXTREME),
+    "conv with double rounding": lambda g, r: g.rescale(
+        sums(g, r, 16, 3, 3, pad=EDGE, zero=4), per_channel(r, 16, 0.02), zero_out=-9, double_round=True),
+    "conv to int32": lambda g, r: sums(g, r, 16, 3, 3, bias=2**29, pad=EDGE, zero=4),
+    "conv int8 to int16":
+        lambda g, r: requantized(g, r, sums(g, r, 16, 3, 3, pad=EDGE, zero=4), 2.0, "int16"),
+    "conv int16 to int8":
+        lambda g, r: requantized(g, r, sums(g, r, 16, 3, 3, dtype="int16", pad=EDGE), 0.00004, "int8"),
+    "conv int16 with 40-bit bias": of_40_bits,
+    "conv int16 by way of int32": by_way_of_int32,
+    "conv, clamped":
+        lambda g, r: g.clamp(requantized(g, r, sums(g, r, 16, 1, 1), 0.02, "int8", -20), -20, 77),
+    "conv with table": lambda g, r: g.table(
+        g.rescale(sums(g, r, 16, 1, 1), per_channel(r, 16, 0.02)), r.integers(-128, 128, 256)),
+    "conv int16 with table": table_of_int16,
+    "conv weights as input": given_weights,
+    "conv int4 weights": held(lambda r: r.integers(-7, 8, (16, 3, 3, 8)), 0.05, weight_type="int4"),
+    "conv weights 2:4 sparse": held(sparse(64, 3, 128), 0.002, pad=EDGE),
+    "conv weights 2:4 sparse, point": held(sparse(96, 1, 256), 0.004),
+    "conv weights equal": held(of_values(1), 0.002, pad=EDGE, zero=3),
+    "conv weights of two values": held(of_values(2), 0.002, pad=EDGE, zero=3),
+    "conv weights of four values": held(of_values(4), 0.002, pad=EDGE, zero=3),
+    "conv weights of fourteen values": held(of_values(14), 0.002, pad=EDGE, zero=3),
+    "conv weights mostly zero": held(
+        lambda r: r.integers(-127, 128, (40, 3, 3, 32)) * (r.random((40, 3, 3, 32)) < 0.03), 0.02, pad=EDGE, zero=3),
+    "conv weights extreme":
+        held(lambda r: np.where(r.random((24, 3, 3, 40)) < 0.5, -128, 127), 0.002, pad=EDGE, zero=-128),
+    "conv 3D, flat kernel": lambda g, r: solid(g, r, 1, 0),
+    "conv 3D": lambda g, r: solid(g, r, 3, 1),
+})  # fmt: skip
 
 
 def transposed(
-    depth: int,
-    out: int,
-    kernel: tuple[int, int],
-    size: tuple[int, int],
-    stride: tuple[int, int],
-    out_pad: tuple[int, int, int, int] = (0, 0, 0, 0),
-    dtype: str = "int8",
+    depth: int, out: int, kernel: Pair, size: Pair, stride: Pair, out_pad: Pads = (0, 0, 0, 0), dtype: str = "int8"
 ) -> None:
-    """Adds a TRANSPOSE_CONV2D."""
-
     def build(graph: Graph, rng: Rng) -> Value:
         zero = 0 if dtype == "int16" else 5
         kernels, biases = weights(rng, out, *kernel, depth), rng.integers(-999, 999, out)
         source = graph.input((1, *size, depth), dtype)
-        sums = graph.transpose_conv(source, kernels, biases, zero=zero, out_pad=out_pad, stride=stride)
-        return requantized(graph, rng, sums, 0.01, dtype, -4)
+        products = graph.transpose_conv(source, kernels, biases, zero=zero, out_pad=out_pad, stride=stride)
+        return requantized(graph, rng, products, 0.01, dtype, -4)
 
     edges = ", cropped" if any(out_pad) else ""
     kind = "" if dtype == "int8" else f" {dtype}"

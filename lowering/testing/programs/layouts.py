@@ -20,12 +20,14 @@ for axes in ((2, 1, 3), (3, 1, 2), (3, 2, 1)):
     for dtype in ("int16", "int32", "bool"):
         name = f"transpose {' '.join(map(str, axes))} {dtype}"
         LAYOUTS.add(name, single("transpose", (1, 4, 5, 9), dtype, (0, *axes)))
-LAYOUTS.add("transpose with batch", single("transpose", (3, 4, 5, 9), "int8", (0, 3, 1, 2)))
-LAYOUTS.add("transpose of the batch", single("transpose", (3, 4, 5, 9), "int8", (2, 1, 0, 3)))
-LAYOUTS.add("transpose of a matrix", single("transpose", (37, 50), "int8", (1, 0)))
-LAYOUTS.add("transpose of an image", single("transpose", (1, 96, 96, 3), "int8", (0, 3, 1, 2)))
-LAYOUTS.add("transpose to an image", single("transpose", (1, 3, 96, 96), "int8", (0, 2, 3, 1)))
-LAYOUTS.add("transpose of five axes", single("transpose", (2, 3, 4, 5, 6), "int8", (0, 1, 4, 2, 3)))
+LAYOUTS.add_all({
+    "transpose with batch": single("transpose", (3, 4, 5, 9), "int8", (0, 3, 1, 2)),
+    "transpose of the batch": single("transpose", (3, 4, 5, 9), "int8", (2, 1, 0, 3)),
+    "transpose of a matrix": single("transpose", (37, 50), "int8", (1, 0)),
+    "transpose of an image": single("transpose", (1, 96, 96, 3), "int8", (0, 3, 1, 2)),
+    "transpose to an image": single("transpose", (1, 3, 96, 96), "int8", (0, 2, 3, 1)),
+    "transpose of five axes": single("transpose", (2, 3, 4, 5, 6), "int8", (0, 1, 4, 2, 3)),
+})  # fmt: skip
 
 
 @LAYOUTS.program("transpose back and forth in bricks")
@@ -50,70 +52,46 @@ for dtype in ("int8", "int16", "int32", "bool"):
 
 def joined(dtype: str, axis: int) -> Build:
     """CONCAT of three pieces of different extent."""
-
-    def build(graph: Graph, rng: Rng) -> Value:
-        shapes = [[1, 5, 6, 9] for _ in range(3)]
-        for shape, extent in zip(shapes, (5, 20, 3), strict=True):
-            shape[axis] = extent
-        return graph.concat([graph.input(shape, dtype) for shape in shapes], axis)
-
-    return build
-
-
-def sliced(dtype: str) -> Build:
-    """SLICE in all axes."""
-    return lambda graph, rng: graph.slice(graph.input((1, 7, 8, 40), dtype), (0, 2, 1, 17), (1, 4, 6, 20))
-
-
-def padded(dtype: str) -> Build:
-    """PAD in all axes but the batch."""
-    return lambda graph, rng: graph.pad(
-        graph.input((1, 5, 6, 9), dtype), (0, 0, 1, 2, 0, 3, 2, 1), 1 if dtype == "bool" else -77
-    )
-
-
-def tiled(dtype: str) -> Build:
-    """TILE in all axes but the batch."""
-    return lambda graph, rng: graph.tile(graph.input((1, 3, 4, 5), dtype), (1, 2, 3, 2))
+    shapes = [[extent if at == axis else size for at, size in enumerate((1, 5, 6, 9))] for extent in (5, 20, 3)]
+    return lambda graph, rng: graph.concat([graph.input(shape, dtype) for shape in shapes], axis)
 
 
 for dtype in ("int8", "int16", "int32", "bool"):
     for axis in (1, 3):
         LAYOUTS.add(f"{dtype} concat along axis {axis}", joined(dtype, axis))
-    LAYOUTS.add(f"{dtype} slice", sliced(dtype))
-    LAYOUTS.add(f"{dtype} pad", padded(dtype))
-    LAYOUTS.add(f"{dtype} tile", tiled(dtype))
+    pads, value = (0, 0, 1, 2, 0, 3, 2, 1), 1 if dtype == "bool" else -77
+    LAYOUTS.add(f"{dtype} slice", single("slice", (1, 7, 8, 40), dtype, (0, 2, 1, 17), (1, 4, 6, 20)))
+    LAYOUTS.add(f"{dtype} pad", single("pad", (1, 5, 6, 9), dtype, pads, value))
+    LAYOUTS.add(f"{dtype} tile", single("tile", (1, 3, 4, 5), dtype, (1, 2, 3, 2)))
     LAYOUTS.add(f"{dtype} reshape", single("reshape", SHAPE, dtype, (5, 1, 38, 3)))
-LAYOUTS.add("int8 concat along axis 2", joined("int8", 2))
-LAYOUTS.add("int8 tile of batch", lambda graph, rng: graph.tile(graph.input((2, 3, 4, 5)), (2, 1, 1, 1)))
 
 
-@LAYOUTS.program("concat and slice")
-def _(graph: Graph, rng: Rng) -> Value:
+def joined_and_cut(graph: Graph, rng: Rng) -> Value:
     parts = [graph.input((1, 5, 6, 5)), graph.input((1, 5, 6, 20))]
     return graph.slice(graph.concat(parts, 3), (0, 1, 0, 3), (1, 3, 6, 18))
 
 
-@LAYOUTS.program("concat of convs at odd channels")
-def _(graph: Graph, rng: Rng) -> Value:
+def joined_convolutions(graph: Graph, rng: Rng) -> Value:
     source = graph.input((1, 8, 8, 8))
     return layer(graph, rng, graph.concat([layer(graph, rng, source, out, 1) for out in (16, 7, 16)], 3), 16)
 
 
-@LAYOUTS.program("slice of a conv at odd channels")
-def _(graph: Graph, rng: Rng) -> Value:
+def cut_convolution(graph: Graph, rng: Rng) -> Value:
     wide = layer(graph, rng, graph.input((1, 8, 8, 8)), 40)
     return layer(graph, rng, graph.slice(wide, (0, 1, 2, 5), (1, 6, 5, 19)), 8)
 
 
-@LAYOUTS.program("pad before conv")
-def _(graph: Graph, rng: Rng) -> Value:
-    return layer(graph, rng, graph.pad(graph.input((1, 6, 7, 16)), (0, 0, 3, 2, 1, 4, 0, 0), -128), 8)
-
-
-@LAYOUTS.program("reshape between convs")
-def _(graph: Graph, rng: Rng) -> Value:
-    return layer(graph, rng, graph.reshape(layer(graph, rng, graph.input((1, 6, 8, 16)), 20), (1, 12, 8, 10)), 8)
+LAYOUTS.add_all({
+    "int8 concat along axis 2": joined("int8", 2),
+    "int8 tile of batch": single("tile", (2, 3, 4, 5), "int8", (2, 1, 1, 1)),
+    "concat and slice": joined_and_cut,
+    "concat of convs at odd channels": joined_convolutions,
+    "slice of a conv at odd channels": cut_convolution,
+    "pad before conv":
+        lambda g, r: layer(g, r, g.pad(g.input((1, 6, 7, 16)), (0, 0, 3, 2, 1, 4, 0, 0), -128), 8),
+    "reshape between convs":
+        lambda g, r: layer(g, r, g.reshape(layer(g, r, g.input((1, 6, 8, 16)), 20), (1, 12, 8, 10)), 8),
+})  # fmt: skip
 
 
 def rows(count: int, *shape: int) -> Array:
@@ -143,17 +121,18 @@ for dtype in ("int8", "int16", "int32"):
     LAYOUTS.add(f"{dtype} gather", gathered(dtype, None), None, (0, 8))
     LAYOUTS.add(f"{dtype} gather constant rows", gathered(dtype, np.array([[3, 0, 8, 8, 1], [0, 1, 2, 3, 8]])))
     LAYOUTS.add(f"{dtype} scatter", scattered(dtype))
+
+
+def places(rng: Rng) -> list[Array]:
+    """A map, rows of it, and what is to be there."""
+    first = rng.integers(-128, 128, (2, 9, 13)).astype(np.int8)
+    return [first, rows(9, 2, 4), rng.integers(-128, 128, (2, 4, 13)).astype(np.int8)]
+
+
 LAYOUTS.add(
     "int8 scatter to rows given",
-    lambda graph, rng: graph.scatter(graph.input((2, 9, 13)), graph.input((2, 4), "int32"), graph.input((2, 4, 13))),
-    given=[
-        lambda rng: [
-            rng.integers(-128, 128, (2, 9, 13)).astype(np.int8),
-            rows(9, 2, 4),
-            rng.integers(-128, 128, (2, 4, 13)).astype(np.int8),
-        ]
-    ]
-    * 2,
+    lambda g, r: g.scatter(g.input((2, 9, 13)), g.input((2, 4), "int32"), g.input((2, 4, 13))),
+    given=[places] * 2,
     kinds=(),
 )
 
@@ -162,18 +141,14 @@ def resized(mode: str, dtype: str, times: tuple[int, int], size: tuple[int, int]
     """RESIZE by integers in PyTorch's half-pixel or align-corners style."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        source = graph.input((1, *size, 7), dtype)
+        source, (rows, columns) = graph.input((1, *size, 7), dtype), times
         if style == "half pixel":
-            scale = (2 * times[0], 2, 2 * times[1], 2)
-            edge = (times[0] - 1, times[1] - 1)
-            image = graph.resize(source, mode, scale, (1 - times[0], 1 - times[1]), edge)
+            scale = (2 * rows, 2, 2 * columns, 2)
+            image = graph.resize(source, mode, scale, (1 - rows, 1 - columns), (rows - 1, columns - 1))
         else:  # corners: the last output lies on the last input
-            scale = (times[0] * size[0] - 1, size[0] - 1, times[1] * size[1] - 1, size[1] - 1)
+            scale = (rows * size[0] - 1, size[0] - 1, columns * size[1] - 1, size[1] - 1)
             image = graph.resize(source, mode, scale)
-        if mode == "NEAREST":
-            return image
-        unit = 1.0 / (scale[0] * scale[2])
-        return graph.rescale(image, unit, dtype=dtype) if dtype == "int8" else graph.rescale(image, unit, dtype="int16")
+        return image if mode == "NEAREST" else graph.rescale(image, 1.0 / (scale[0] * scale[2]), dtype=dtype)
 
     return build
 
@@ -181,32 +156,21 @@ def resized(mode: str, dtype: str, times: tuple[int, int], size: tuple[int, int]
 for mode in ("NEAREST", "BILINEAR"):
     for dtype in ("int8", "int16"):
         for times in ((2, 2), (4, 4), (3, 3), (1, 2)):
-            LAYOUTS.add(
-                f"{dtype} resize {mode.lower()} by {times[0]}x{times[1]}",
-                resized(mode, dtype, times, (5, 6), "half pixel"),
-            )
+            name = f"{dtype} resize {mode.lower()} by {times[0]}x{times[1]}"
+            LAYOUTS.add(name, resized(mode, dtype, times, (5, 6), "half pixel"))
         LAYOUTS.add(f"{dtype} resize {mode.lower()}, corners", resized(mode, dtype, (2, 2), (5, 6), "corners"))
-LAYOUTS.add("int8 resize nearest by 8x8", resized("NEAREST", "int8", (8, 8), (4, 3), "half pixel"))
-LAYOUTS.add("int8 resize bilinear by 8x8", resized("BILINEAR", "int8", (8, 8), (4, 3), "half pixel"))
-LAYOUTS.add(
-    "int8 resize nearest to two thirds",
-    lambda graph, rng: graph.resize(graph.input((1, 7, 10, 7)), "NEAREST", (2, 3, 2, 3)),
-)
+    LAYOUTS.add(f"int8 resize {mode.lower()} by 8x8", resized(mode, "int8", (8, 8), (4, 3), "half pixel"))
 
 
-@LAYOUTS.program("int8 resize bilinear to int32")
-def _(graph: Graph, rng: Rng) -> Value:
-    return graph.resize(graph.input((1, 5, 6, 7)), "BILINEAR", (4, 2, 4, 2), (-1, -1), (1, 1))
+def doubled(graph: Graph, source: Value, mode: str = "BILINEAR") -> Value:
+    return graph.resize(source, mode, (4, 2, 4, 2), (-1, -1), (1, 1))
 
 
-@LAYOUTS.program("int8 resize bilinear, power of two rescale")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.input((1, 5, 6, 7))
-    image = graph.resize(source, "BILINEAR", (4, 2, 4, 2), (-1, -1), (1, 1))
-    return graph.rescale(image, [(1 << 30, 34)])
-
-
-@LAYOUTS.program("conv, resize nearest, conv")
-def _(graph: Graph, rng: Rng) -> Value:
-    small = layer(graph, rng, graph.input((1, 6, 7, 8)), 20)
-    return layer(graph, rng, graph.resize(small, "NEAREST", (4, 2, 4, 2), (-1, -1), (1, 1)), 12)
+LAYOUTS.add_all({
+    "int8 resize nearest to two thirds": single("resize", (1, 7, 10, 7), "int8", "NEAREST", (2, 3, 2, 3)),
+    "int8 resize bilinear to int32": lambda g, r: doubled(g, g.input((1, 5, 6, 7))),
+    "int8 resize bilinear, power of two rescale":
+        lambda g, r: g.rescale(doubled(g, g.input((1, 5, 6, 7))), [(1 << 30, 34)]),
+    "conv, resize nearest, conv":
+        lambda g, r: layer(g, r, doubled(g, layer(g, r, g.input((1, 6, 7, 8)), 20), "NEAREST"), 12),
+})  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ethos_hil.lowering.testing.programs.pieces import added, depthwise_layer, layer, per_channel, weights
-from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_graph import Graph, Kernel, Value
 from ethos_hil.lowering.testing.tosa_program import ProgramCatalogue, Rng
 
 NETWORKS = ProgramCatalogue()
@@ -106,9 +106,8 @@ def _(graph: Graph, rng: Rng) -> tuple[Value, Value]:
 def _(graph: Graph, rng: Rng) -> tuple[Value, Value]:
     """DS-CNN: depthwise and pointwise layers on a spectrogram, softmax at the end."""
     source = graph.input((1, 49, 10, 1))
-    sums = graph.conv(
-        source, weights(rng, 64, 10, 4, 1), rng.integers(-2000, 2000, 64), zero=5, pad=(4, 5, 1, 1), stride=(2, 2)
-    )
+    kernels, window = weights(rng, 64, 10, 4, 1), Kernel(zero=5, pad=(4, 5, 1, 1), stride=(2, 2))
+    sums = graph.conv(source, kernels, rng.integers(-2000, 2000, 64), **window)
     value = rectified(graph, graph.rescale(sums, per_channel(rng, 64, 0.006), zero_out=ZERO))
     for _ in range(4):
         value = rectified(graph, depthwise_layer(graph, rng, value, zero=ZERO))
@@ -202,10 +201,8 @@ def _(graph: Graph, rng: Rng) -> tuple[Value, Value]:
     biases = rng.integers(-999, 999, 4 * hidden)
     for step in range(steps):
         now = graph.slice(source, (0, 0, step, 0), (1, 1, 1, features))
-        sums = [
-            graph.rescale(graph.conv(value, matrix, biases), 0.004)
-            for value, matrix in ((now, from_input), (state, from_state))
-        ]
+        pairs = (now, from_input), (state, from_state)
+        sums = [graph.rescale(graph.conv(value, matrix, biases), 0.004) for value, matrix in pairs]
         gates = added(graph, sums[0], sums[1], (0.8, 0.7, 1.0))
         parts = [graph.slice(gates, (0, 0, 0, index * hidden), (1, 1, 1, hidden)) for index in range(4)]
         keep, take, give = (graph.table(part, squash) for part in parts[:3])
@@ -223,9 +220,8 @@ def _(graph: Graph, rng: Rng) -> Value:
 
     def conv(source: Value, out: int, stride: int = 1) -> Value:
         depth, pad = source.shape[3], (0, 1, 0, 1) if stride == 2 else (1, 1, 1, 1)
-        sums = graph.conv(
-            source, weights(rng, out, 3, 3, depth), rng.integers(-(2**20), 2**20, out), pad=pad, stride=(stride, stride)
-        )
+        kernels, biases = weights(rng, out, 3, 3, depth), rng.integers(-(2**20), 2**20, out)
+        sums = graph.conv(source, kernels, biases, pad=pad, stride=(stride, stride))
         return graph.rescale(sums, per_channel(rng, out, 0.02 / depth**0.5, 15), dtype="int16")
 
     value = graph.input((1, 24, 24, 3), "int16")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value, multiplier_shift
+from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Kernel, Pair, Value, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import Build, Rng
 
 ADD_SHIFT = 20  # how far ExecuTorch shifts int8 operands of ADD and SUB to the left
@@ -48,111 +48,60 @@ def requantized(graph: Graph, rng: Rng, sums: Value, largest: float, dtype: str,
 
 
 def convolution(
-    depth: int,
-    out: int,
-    kernel: tuple[int, int],
-    size: tuple[int, int],
-    *,
-    pad: Sequence[int] = (0, 0, 0, 0),
-    stride: tuple[int, int] = (1, 1),
-    dilation: tuple[int, int] = (1, 1),
-    zero: int = -7,
-    dtype: str = "int8",
-    batch: int = 1,
+    depth: int, out: int, kernel: Pair, size: Pair, *, dtype: str = "int8", batch: int = 1, **window: Unpack[Kernel]
 ) -> Build:
     """CONV2D with a bias and per-channel scales; int16 has no zero points."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        sums = graph.conv(
-            graph.input((batch, *size, depth), dtype),
-            weights(rng, out, *kernel, depth),
-            rng.integers(-20000, 20000, out),
-            zero=0 if dtype == "int16" else zero,
-            pad=pad,
-            stride=stride,
-            dilation=dilation,
-        )
+        source, kernels = graph.input((batch, *size, depth), dtype), weights(rng, out, *kernel, depth)
+        more: Kernel = {"zero": 0 if dtype == "int16" else -7, **window}
+        sums = graph.conv(source, kernels, rng.integers(-20000, 20000, out), **more)
         return requantized(graph, rng, sums, spread(depth * kernel[0] * kernel[1]), dtype)
 
     return build
 
 
 def depthwise(
-    depth: int,
-    kernel: tuple[int, int],
-    size: tuple[int, int],
-    *,
-    pad: Sequence[int] = (0, 0, 0, 0),
-    stride: tuple[int, int] = (1, 1),
-    dilation: tuple[int, int] = (1, 1),
-    multiplier: int = 1,
-    dtype: str = "int8",
-    batch: int = 1,
-) -> Build:
+    depth: int, kernel: Pair, size: Pair, *, multiplier: int = 1, dtype: str = "int8", batch: int = 1,
+    **window: Unpack[Kernel],
+) -> Build:  # fmt: skip
     """DEPTHWISE_CONV2D with a bias, per-channel scales and a clamp."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        out = depth * multiplier
-        sums = graph.depthwise(
-            graph.input((batch, *size, depth), dtype),
-            weights(rng, *kernel, depth, multiplier),
-            rng.integers(-9000, 9000, out),
-            zero=0 if dtype == "int16" else -128,
-            pad=pad,
-            stride=stride,
-            dilation=dilation,
-        )
+        source, kernels = graph.input((batch, *size, depth), dtype), weights(rng, *kernel, depth, multiplier)
+        more: Kernel = {"zero": 0 if dtype == "int16" else -128, **window}
+        sums = graph.depthwise(source, kernels, rng.integers(-9000, 9000, depth * multiplier), **more)
         low, high = (-128, 90) if dtype == "int8" else (-20000, 32767)
         return graph.clamp(requantized(graph, rng, sums, 0.01, dtype, zero_out=-128), low, high)
 
     return build
 
 
-def same_padding(source: Value, kernel: int, stride: int) -> list[int]:
-    """Padding with which an output has a position for every `stride` of the input's; the larger half at the end."""
-    pads = []
-    for extent in source.shape[1:3]:
-        total = max(_reach(extent, kernel, stride) - extent, 0)
-        pads += [total // 2, total - total // 2]
-    return pads
-
-
-def reached(graph: Graph, source: Value, kernel: int, stride: int) -> Value:
-    """The source without the last row or column that no window with same padding reaches: TOSA wants none."""
-    extents = [min(extent, _reach(extent, kernel, stride)) for extent in source.shape[1:3]]
-    size = (source.shape[0], *extents, source.shape[3])
-    return source if size == source.shape else graph.slice(source, (0, 0, 0, 0), size)
-
-
-def _reach(extent: int, kernel: int, stride: int) -> int:
-    return (-(-extent // stride) - 1) * stride + kernel
+def _same(graph: Graph, source: Value, kernel: int, stride: int, zero: int) -> tuple[Value, Kernel]:
+    """The source without the last row or column that no window reaches, which TOSA does not want, and the padding with
+    which an output has a position for every `stride` of the input's; the larger half at the end.
+    """
+    reach = [(-(-extent // stride) - 1) * stride + kernel for extent in source.shape[1:3]]
+    missing = [max(some - extent, 0) for some, extent in zip(reach, source.shape[1:3], strict=True)]
+    pads = [half for total in missing for half in (total // 2, total - total // 2)]
+    size = (source.shape[0], *map(min, source.shape[1:3], reach), source.shape[3])
+    part = source if size == source.shape else graph.slice(source, (0, 0, 0, 0), size)
+    return part, {"zero": zero, "pad": pads, "stride": (stride, stride)}
 
 
 def layer(graph: Graph, rng: Rng, source: Value, out: int, kernel: int = 3, stride: int = 1, zero: int = 0) -> Value:
     """An int8 convolution with same padding and its rescale."""
-    depth = source.shape[3]
-    sums = graph.conv(
-        reached(graph, source, kernel, stride),
-        weights(rng, out, kernel, kernel, depth),
-        rng.integers(-2000, 2000, out),
-        zero=zero,
-        pad=same_padding(source, kernel, stride),
-        stride=(stride, stride),
-    )
-    return graph.rescale(sums, per_channel(rng, out, spread(kernel * kernel * depth)), zero_out=zero)
+    part, window = _same(graph, source, kernel, stride, zero)
+    kernels = weights(rng, out, kernel, kernel, source.shape[3])
+    sums = graph.conv(part, kernels, rng.integers(-2000, 2000, out), **window)
+    return graph.rescale(sums, per_channel(rng, out, spread(kernel * kernel * source.shape[3])), zero_out=zero)
 
 
 def depthwise_layer(graph: Graph, rng: Rng, source: Value, kernel: int = 3, stride: int = 1, zero: int = 0) -> Value:
     """An int8 depthwise convolution with same padding and its rescale."""
-    depth = source.shape[3]
-    sums = graph.depthwise(
-        reached(graph, source, kernel, stride),
-        weights(rng, kernel, kernel, depth, 1),
-        rng.integers(-2000, 2000, depth),
-        zero=zero,
-        pad=same_padding(source, kernel, stride),
-        stride=(stride, stride),
-    )
+    part, window = _same(graph, source, kernel, stride, zero)
+    kernels, depth = weights(rng, kernel, kernel, source.shape[3], 1), source.shape[3]
+    sums = graph.depthwise(part, kernels, rng.integers(-2000, 2000, depth), **window)
     return graph.rescale(sums, per_channel(rng, depth, spread(kernel * kernel)), zero_out=zero)
 
 

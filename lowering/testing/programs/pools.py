@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,32 @@ FLAT = (0, 0, 0, 0)
 def pool(
     kind: str, *arguments: Any, depth: int = 19, size: tuple[int, int] = (16, 15), dtype: str = "int8", batch: int = 1
 ) -> Build:
-    """A pool."""
+    return single(kind, (batch, *size, depth), dtype, *arguments)
+
+
+def part_pooled(graph: Graph) -> Value:
+    return graph.average_pool(graph.input((1, 8, 9, 20)), (2, 3), (2, 3), FLAT, 3, 3)
+
+
+def largest(graph: Graph) -> Value:
+    return graph.max_pool(graph.input((1, 8, 9, 20)), (2, 3), (2, 3))
+
+
+def reduced(
+    shape: Sequence[int], axes: Sequence[int], scale: float, zero_in: int, zero_out: int, dtype: str = "int8"
+) -> Build:
+    """A sum over some axes, as ExecuTorch emits it."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        result: Value = getattr(graph, kind)(graph.input((batch, *size, depth), dtype), *arguments)
-        return result
+        total = graph.rescale(graph.input(shape, dtype), 1.0, zero_in=zero_in, dtype="int32")
+        for axis in axes:
+            total = graph.reduce("SUM", total, axis)
+        return graph.rescale(total, scale, zero_out=zero_out, dtype=dtype)
 
     return build
 
 
-for name, build in {
+POOLS.add_all({
     "max pool": pool("max_pool", (2, 2), (2, 2), size=(16, 14)),
     "max pool padded": pool("max_pool", (3, 3), (2, 2), (1, 0, 1, 1)),
     "max pool 5x1": pool("max_pool", (5, 1), (1, 1), (2, 2, 0, 0)),
@@ -49,8 +66,15 @@ for name, build in {
     "average pool int16": pool("average_pool", (2, 2), (2, 2), FLAT, 0, 0, size=(16, 14), dtype="int16"),
     "average pool int16 3x3": pool("average_pool", (3, 3), (1, 1), FLAT, 0, 0, dtype="int16"),
     "average pool int16 padded": pool("average_pool", (3, 3), (1, 1), (1, 1, 1, 1), 0, 0, dtype="int16"),
-}.items():
-    POOLS.add(name, build)
+    "average pool with table": lambda g, r: g.table(part_pooled(g), r.integers(-128, 128, 256)),
+    "average pool with rescale": lambda g, r: g.rescale(part_pooled(g), 0.83, zero_in=3, zero_out=-11),
+    "max pool with rescale": lambda g, r: g.rescale(largest(g), 0.83, zero_in=3, zero_out=-11),
+    "max pool, clamped": lambda g, r: g.clamp(largest(g), -50, 60),
+    "sum over channels": reduced((1, 5, 6, 33), (3,), 1 / 33, 12, -5),
+    "mean": reduced((1, 7, 6, 20), (1, 2), 0.0371, -33, 3),
+    "mean int16": reduced((1, 7, 6, 20), (1, 2), 1 / 42, 0, 0, "int16"),
+    "mean of a large map": reduced((1, 70, 65, 9), (1, 2), 1 / 4550, -33, 3),
+})  # fmt: skip
 
 
 def consecutive(rng: Rng) -> list[Array]:
@@ -61,52 +85,6 @@ def consecutive(rng: Rng) -> list[Array]:
 
 
 POOLS.add("average pool, every sum", pool("average_pool", (2, 1), depth=1, size=(2, 511)), given=[consecutive])
-
-
-@POOLS.program("average pool with table")
-def _(graph: Graph, rng: Rng) -> Value:
-    pooled = graph.average_pool(graph.input((1, 8, 9, 20)), (2, 3), (2, 3), FLAT, 3, 3)
-    return graph.table(pooled, rng.integers(-128, 128, 256))
-
-
-@POOLS.program("average pool with rescale")
-def _(graph: Graph, rng: Rng) -> Value:
-    pooled = graph.average_pool(graph.input((1, 8, 9, 20)), (2, 3), (2, 3), FLAT, 3, 3)
-    return graph.rescale(pooled, 0.83, zero_in=3, zero_out=-11)
-
-
-@POOLS.program("max pool with rescale")
-def _(graph: Graph, rng: Rng) -> Value:
-    return graph.rescale(graph.max_pool(graph.input((1, 8, 9, 20)), (2, 3), (2, 3)), 0.83, zero_in=3, zero_out=-11)
-
-
-@POOLS.program("max pool, clamped")
-def _(graph: Graph, rng: Rng) -> Value:
-    return graph.clamp(graph.max_pool(graph.input((1, 8, 9, 20)), (2, 3), (2, 3)), -50, 60)
-
-
-@POOLS.program("sum over channels")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.rescale(graph.input((1, 5, 6, 33)), 1.0, zero_in=12, dtype="int32")
-    return graph.rescale(graph.reduce("SUM", source, 3), 1 / 33, zero_out=-5)
-
-
-@POOLS.program("mean")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.rescale(graph.input((1, 7, 6, 20)), 1.0, zero_in=-33, dtype="int32")
-    return graph.rescale(graph.reduce("SUM", graph.reduce("SUM", source, 1), 2), 0.0371, zero_out=3)
-
-
-@POOLS.program("mean int16")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.rescale(graph.input((1, 7, 6, 20), "int16"), 1.0, dtype="int32")
-    return graph.rescale(graph.reduce("SUM", graph.reduce("SUM", source, 1), 2), 1 / 42, dtype="int16")
-
-
-@POOLS.program("mean of a large map")
-def _(graph: Graph, rng: Rng) -> Value:
-    source = graph.rescale(graph.input((1, 70, 65, 9)), 1.0, zero_in=-33, dtype="int32")
-    return graph.rescale(graph.reduce("SUM", graph.reduce("SUM", source, 1), 2), 1 / 4550, zero_out=3)
 
 
 for axis in range(4):

@@ -1,21 +1,38 @@
-"""What is lowered is the same without the patches that only save time, and without all patches."""
+"""What is lowered, and all that torch does meanwhile, is the same without the patches that only save time."""
 
 from __future__ import annotations
 
-import warnings
-from contextlib import nullcontext
+import copy
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from executorch.exir.pass_base import ExportPass
+from torch import Tensor, nn
+from torch.export.exported_program import ExportedProgram
+from torch.fx import GraphModule, symbolic_trace
+from torchao.quantization.pt2e import move_exported_model_to_eval, qat_utils
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
 from ethos_hil.lowering import lower as lowering
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.lowering.tests.conftest import MODELS, U55
+from ethos_hil.lowering.upstream.patches import in_torch, retracing
 from ethos_hil.lowering.upstream.patches import patch as applying
+from ethos_hil.lowering.upstream.patches.in_torch import _identity, collected_once, generated_on_demand
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, apply, replace_attribute
 from ethos_hil.lowering.upstream.patches.table import ORIGINS, PARTS, SPEED, VELA_PROCESS
 
@@ -61,7 +78,8 @@ def test_the_program_is_the_same_byte_for_byte_without(
     assert with_all.notes == without.notes
 
 
-def test_torch_is_left_as_it_was_when_lowering_fails() -> None:
+@pytest.mark.filterwarnings("error")
+def test_torch_is_left_as_it_was_when_lowering_fails_and_patches_are_put_in_place_once() -> None:
     from torch._export.utils import _collect_all_valid_cia_ops
     from torch.export import decomp_utils, exported_program
 
@@ -71,32 +89,25 @@ def test_torch_is_left_as_it_was_when_lowering_fails() -> None:
         (exported_program, "_override_composite_implicit_decomp"),
         (torch.fx.GraphModule, "recompile"),
     )
-    before = [getattr(owner, name) for owner, name in owners]
-    assert before[0] is before[1] is _collect_all_valid_cia_ops
+
+    def now() -> list[object]:
+        return [getattr(owner, name) for owner, name in owners]
 
     def fails() -> None:
         with apply(SPEED):
-            assert all(getattr(owner, name) is not old for (owner, name), old in zip(owners, before, strict=True))
+            inside = now()
+            assert all(new is not old for new, old in zip(inside, before, strict=True))
+            with apply(SPEED):
+                assert now() == inside
+            assert now() == inside
             raise ZeroDivisionError
 
+    before = now()
+    assert before[0] is before[1] is _collect_all_valid_cia_ops
     with pytest.raises(ZeroDivisionError):
         fails()
-    assert [getattr(owner, name) for owner, name in owners] == before
+    assert now() == before
     assert not applying._inside
-
-
-def test_patches_that_are_in_place_stay_as_they_are() -> None:
-    from torch.fx import GraphModule
-
-    own = GraphModule.recompile
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with apply(SPEED):
-            inside = GraphModule.recompile
-            with apply(SPEED):
-                assert GraphModule.recompile is inside is not own
-            assert GraphModule.recompile is inside
-    assert GraphModule.recompile is own
 
 
 class _Owner:
@@ -110,13 +121,10 @@ class _Heir(_Owner):
 @pytest.mark.parametrize(
     ("owner", "name", "adds", "problem"),
     [
-        (_Owner, "own", False, ""),
-        (_Heir, "own", False, ""),
-        (_Owner, "new", True, ""),
-        (_Owner, "absent", False, "no attribute"),
-        (_Owner, "own", True, "already an"),
+        (_Owner, "own", False, ""), (_Heir, "own", False, ""), (_Owner, "new", True, ""),
+        (_Owner, "absent", False, "no attribute"), (_Owner, "own", True, "already an"),
     ],
-)
+)  # fmt: skip
 def test_what_was_replaced_comes_back_and_what_does_not_fit_stays(
     owner: type, name: str, adds: bool, problem: str
 ) -> None:
@@ -126,3 +134,389 @@ def test_what_was_replaced_comes_back_and_what_does_not_fit_stays(
             assert getattr(owner, name) == 2
         assert not problem
     assert dict(vars(owner)) == before
+
+
+# --- Composite operators: collected once and completely, and overridden as torch does it, the first time and later.
+
+
+def test_operators_are_collected_once_until_another_one_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each user has a set of its own."""
+    from torch._export.utils import _collect_all_valid_cia_ops
+
+    monkeypatch.setattr(in_torch, "_collections", {})
+    _collect_all_valid_cia_ops()  # the first time in a process, it enters operators into the registry itself
+    collections: list[int] = []
+
+    def counted() -> set[Any]:
+        operators: set[Any] = _collect_all_valid_cia_ops()
+        collections.append(len(operators))
+        return operators
+
+    before = collected_once(counted)()
+    collected_once(counted)().clear()
+    assert collected_once(counted)() == before
+    assert collections == [len(before)]
+    library = torch.library.Library("ethos_hil_composites", "DEF")
+    try:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+        assert collected_once(counted)() - before == {torch.ops.ethos_hil_composites.twice.default}
+        assert len(collections) == 2
+    finally:
+        library._destroy()
+
+
+# --- Remembered overrides leave torch's operators as torch's own do, the first time and later, and torch as it was.
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_torch, "_overridden", {})
+
+
+def remembered_overrides() -> AbstractContextManager[None]:
+    return apply([patch for patch in SPEED if patch.name == "overrides"])
+
+
+def tables() -> dict[str, tuple[list[str], bool]]:
+    """Of every composite operator, the keys of its Python kernels, and whether it has a rule for fake tensors."""
+    from torch._export.utils import _collect_all_valid_cia_ops
+    from torch._subclasses.fake_impls import op_implementations_dict as rules
+
+    operators = _collect_all_valid_cia_ops()
+    return {str(operator): ([str(key) for key in operator.py_kernels], operator in rules) for operator in operators}
+
+
+@contextmanager
+def overridden(table: dict[Any, Any] | None = None) -> Iterator[None]:
+    """While torch keeps composite operators whole, but those in the table."""
+    from torch.export import exported_program
+
+    composites, _ = exported_program._split_decomp_table_to_cia_and_python_decomp(table or {})
+    with exported_program._override_composite_implicit_decomp(composites):
+        yield
+
+
+def test_operators_have_the_same_kernels() -> None:
+    with overridden():
+        pass  # torch loses rules for fake tensors the first time
+    before = tables()
+    rounds = []
+    for context in (nullcontext(), remembered_overrides(), remembered_overrides()):
+        with context, overridden():
+            rounds.append(tables())
+        assert tables() == before
+    assert rounds[0] == rounds[1] == rounds[2]
+    assert sum(len(keys) for keys, _ in rounds[0].values()) > 5000 + sum(len(keys) for keys, _ in before.values())
+
+
+def test_functions_are_told_apart() -> None:
+    def local(value: int) -> Any:
+        return lambda: value
+
+    def other(value: int = 1) -> int:
+        return value
+
+    def copied() -> Any:
+        return lambda: 0
+
+    different = [len, abs, local(1), local(2), other, partial(len, ""), partial(copied(), 1), copied()]
+    different += [partial(copied(), one=1), partial(copied(), one=2), partial(other, 1)]
+    assert len({_identity(function) for function in different}) == len(different)
+    assert _identity(copied()) == _identity(copied())
+    assert _identity(partial(copied(), a=1, b=2)) == _identity(partial(copied(), b=2, a=1))
+
+
+LINEAR: Any = torch.ops.aten.linear.default
+KEYS = torch._C.DispatchKey
+
+
+def test_an_operator_that_changed_is_overridden_anew() -> None:
+    before = dict(LINEAR.py_kernels)
+    with remembered_overrides():
+        with overridden():
+            assert LINEAR.py_kernels[KEYS.AutogradCPU] is not len
+        try:
+            LINEAR.py_kernels[KEYS.AutogradCPU] = len
+            with overridden():
+                assert LINEAR.py_kernels[KEYS.AutogradCPU] is len
+            assert LINEAR.py_kernels == {**before, KEYS.AutogradCPU: len}
+        finally:
+            LINEAR.py_kernels.clear()
+            LINEAR.py_kernels.update(before)
+
+
+def test_an_operator_that_is_to_be_decomposed_is_not_kept_whole() -> None:
+    kernels = []
+    with remembered_overrides():
+        for table in ({}, {LINEAR: len}, {}):
+            with overridden(table):
+                kernels.append(LINEAR.py_kernels[KEYS.CompositeImplicitAutograd])
+    assert [kernel is len for kernel in kernels] == [False, True, False]
+    assert kernels[0] is kernels[2]
+
+
+# --- What is not done again: passes, decompositions and generated code, where that changes nothing.
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        once = torch.relu(self.first(x))
+        again = torch.relu(self.first(x))  # equal to it, and another node
+        return self.second(once + again).view(2, 2)
+
+
+@pytest.fixture
+def exported() -> ExportedProgram:
+    return torch.export.export(Net().eval(), (torch.ones(1, 4),))
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The operators that are called while a graph is traced."""
+    names: list[str] = []
+    by_executorch = EdgeOpOverload.__call__
+
+    def noted(self: Any, *arguments: Any, **named: Any) -> Any:
+        names.append(self.__name__)
+        return by_executorch(self, *arguments, **named)
+
+    monkeypatch.setattr(EdgeOpOverload, "__call__", noted)
+    return names
+
+
+def edge(program: ExportedProgram) -> torch.fx.GraphModule:
+    manager = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    module = manager.exported_program().graph_module
+    assert isinstance(module, torch.fx.GraphModule)
+    return module
+
+
+def described(module: torch.fx.GraphModule) -> list[str]:
+    nodes = module.graph.nodes
+    return [f"{node.format_node()} {node.kwargs} {node.meta.get('val')} {sorted(node.meta)}" for node in nodes]
+
+
+def traced(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    result = ExportPass()(module)
+    assert result is not None
+    return result.graph_module
+
+
+def calls_of(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in module.graph.nodes if node.op == "call_function"]
+
+
+def test_a_pass_makes_the_same_graph_and_calls_each_operator_once(exported: ExportedProgram, called: list[str]) -> None:
+    module, wide = edge(exported), edge(torch.export.export(nn.ReLU(), (torch.ones(1, 8),)))
+    plain = described(traced(traced(module)))
+    with apply(SPEED):
+        called.clear()
+        first = traced(module)
+        assert len(called) == len(calls_of(module))
+        second = traced(first)
+        assert len(called) == len(calls_of(module)), "none is called again"
+        assert described(second) == plain
+        assert len({id(node.meta["val"]) for node in calls_of(second)}) == len(calls_of(second)), "they share no value"
+        called.clear()
+        (node,) = calls_of(traced(wide))
+        assert (len(called), tuple(node.meta["val"].shape)) == (1, (1, 8)), "another shape is asked for again"
+
+
+def test_views_and_what_changes_its_input_are_never_remembered() -> None:
+    calls = retracing._Calls()
+    mode = torch._subclasses.fake_tensor.FakeTensorMode()
+    with mode:
+        x = torch.ones(4)
+
+    interpreter = torch.fx.Interpreter(torch.fx.GraphModule(nn.Module(), torch.fx.Graph()))
+    callback: Any = SimpleNamespace(fake_tensor_mode=mode, interpreter=interpreter, tracer=SimpleNamespace())
+    with mode:
+        for _ in range(2):
+            view = calls.result(callback, torch.ops.aten.view.default, (x, [2, 2]), {})
+            assert view.untyped_storage()._cdata == x.untyped_storage()._cdata
+        assert not any(calls._results.values())
+        with pytest.raises(retracing._Unknown):
+            calls.result(callback, torch.ops.aten.add_.Tensor, (x, x), {})
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_program_is_traced_again_only_where_that_can_change_it(exported: ExportedProgram, changed: bool) -> None:
+    linear = torch.ops.aten.linear.default
+    table = torch.export.default_decompositions()
+    with apply(SPEED):
+        first = exported.run_decompositions({})
+        assert first is not exported
+        if changed:
+            relu = next(node for node in first.graph.nodes if node.target == torch.ops.aten.relu.default)
+            relu.args = (relu.args[0].args[0],)
+        again = first.run_decompositions({})
+        assert (again is first) is not changed
+        program = again.run_decompositions({torch.ops.aten.gelu.default: torch.nn.functional.gelu})
+        decomposed = again.run_decompositions(table)
+    assert program is again
+    assert linear in {node.target for node in program.graph.nodes}
+    assert linear not in {node.target for node in decomposed.graph.nodes}
+
+
+def test_a_program_with_state_is_always_traced() -> None:
+    def count(module: Any, x: Tensor) -> Tensor:
+        module.n.add_(1)
+        return x + module.n
+
+    exported = torch.export.export(keeping(count, n=torch.zeros(1)), (torch.ones(1),))
+    with apply(SPEED):
+        first = exported.run_decompositions({})
+        assert first.run_decompositions({}) is not first
+
+
+# --- A graph module whose code is generated on demand does whatever one does that has it from the start.
+
+
+class Twice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor, factor: int = 2) -> Tensor:
+        return self.linear(x) * factor
+
+
+X = torch.arange(3.0)
+
+
+@pytest.fixture
+def generations(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
+    """The modules whose code torch generated, in order."""
+    generated: list[GraphModule] = []
+    by_torch = GraphModule.recompile
+
+    def recompile(module: GraphModule) -> object:
+        generated.append(module)
+        return by_torch(module)
+
+    monkeypatch.setattr(GraphModule, "recompile", recompile)
+    return generated
+
+
+@pytest.fixture
+def module(generations: list[GraphModule]) -> Iterator[GraphModule]:
+    """A module without code: the patch is on what counts."""
+    with replace_attribute(GraphModule, "recompile", generated_on_demand(GraphModule.recompile)):
+        yield symbolic_trace(Twice())
+
+
+def is_computed(module: GraphModule, factor: int = 2) -> bool:
+    return bool(torch.equal(module(X), module.get_submodule("linear")(X) * factor))
+
+
+def triple(module: GraphModule) -> None:
+    product = next(node for node in module.graph.nodes if node.name == "mul")
+    product.args = (product.args[0], 3)
+
+
+def test_it_is_generated_when_it_is_called_and_after_recompiling(
+    module: GraphModule, generations: list[GraphModule]
+) -> None:
+    assert not generations
+    assert is_computed(module)
+    assert module.forward(X, factor=2).equal(module(X))
+    assert generations == [module]
+    triple(module)
+    assert is_computed(module)
+    module.recompile()
+    assert is_computed(module, 3)
+
+
+def test_modules_inside_are_recompiled_with_it(module: GraphModule) -> None:
+    graph = torch.fx.Graph()
+    graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
+    outer = GraphModule({"inner": module}, graph)
+    outer(X)
+    triple(module)
+    outer.recompile()
+    assert is_computed(module, 3)
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_it_can_be_copied(module: GraphModule, called: bool) -> None:
+    if called:
+        module(X)
+    for other in (copy.copy(module), copy.deepcopy(module)):
+        assert is_computed(other)
+        assert other.code == module.code
+
+
+# --- Norms of quantisation-aware training are folded as torchao does it, and looked for only where there can be some.
+
+FOLDING = tuple(patch for patch in SPEED if patch.name == "folding of trained norms")
+IMAGE = (torch.linspace(-1, 1, 32).reshape(1, 2, 4, 4),)
+
+
+class Norms(nn.Module):
+    """A norm that no convolution takes in, and one that does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alone, self.layer, self.taken = nn.BatchNorm2d(2), nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.taken(self.layer(torch.relu(self.alone(x))))
+
+
+class Root(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.abs().sqrt()
+
+
+def exported_norms(model: nn.Module) -> torch.fx.GraphModule:
+    module = torch.export.export(model, IMAGE).module(check_guards=False)
+    assert isinstance(module, torch.fx.GraphModule)
+    return module
+
+
+def converted(*, trained: bool) -> torch.fx.GraphModule:
+    torch.manual_seed(0)
+    model = exported_norms(Norms().train() if trained else Norms().eval())
+    quantiser = EthosUQuantizer(EthosUCompileSpec("ethos-u55-128"))
+    quantiser.set_global(get_symmetric_quantization_config(is_qat=trained))
+    prepared = (prepare_qat_pt2e if trained else prepare_pt2e)(model, quantiser)
+    prepared(*IMAGE)
+    if trained:
+        move_exported_model_to_eval(prepared)
+    return convert_pt2e(prepared)
+
+
+def test_patterns_are_traced_only_where_there_is_a_square_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sees red without the patch. Each pattern comes from far away, and none is worth the wait."""
+    patterns: list[Any] = []
+
+    def none(pattern: Any, *_: Any, **__: Any) -> torch.fx.GraphModule:
+        patterns.append(pattern)
+        return torch.fx.symbolic_trace(Root())
+
+    monkeypatch.setattr(qat_utils, "_get_aten_graph_module_for_pattern", none)
+    monkeypatch.setattr(qat_utils, "replace_pattern_with_filters", lambda *_, **__: [])
+    with apply(FOLDING):
+        converted(trained=False)
+        assert not patterns
+        qat_utils._fold_conv_bn_qat_helper(exported_norms(Root()), nn.functional.conv2d, (), is_cuda=False)
+    assert len(patterns) == 24, "upstream's own search; two for each of its twelve kinds"
+    converted(trained=False)
+    assert len(patterns) == 24 + 96
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.parametrize("trained", [False, True])
+def test_the_program_is_torchaos(trained: bool) -> None:
+    with apply(FOLDING):
+        ours = converted(trained=trained)
+    theirs = converted(trained=trained)
+    assert ours.code == theirs.code
+    weights = [{name: tensor.tolist() for name, tensor in module.state_dict().items()} for module in (ours, theirs)]
+    assert weights[0] == weights[1]

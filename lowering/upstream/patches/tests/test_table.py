@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,24 +52,17 @@ def test_what_is_replaced_is_covered_if_it_has_source() -> None:
     assert without == ["history", "tables first", "process of Vela"], "what is added, a dictionary and a module"
 
 
-def changed(monkeypatch: pytest.MonkeyPatch, patch: Patch) -> None:
-    """Upstream has another function now."""
-    monkeypatch.setattr(resolve(patch.owner), patch.attribute, lambda *arguments: arguments)
+def breaks(monkeypatch: pytest.MonkeyPatch, patch: Patch, how: str = "has changed") -> None:
+    """Upstream has another function now, or none."""
+    if how == "has changed":
+        monkeypatch.setattr(resolve(patch.owner), patch.attribute, lambda *arguments: arguments)
+    else:
+        monkeypatch.delattr(resolve(patch.owner), patch.attribute)
 
 
-def absent(monkeypatch: pytest.MonkeyPatch, patch: Patch) -> None:
-    """Upstream has no such function now."""
-    monkeypatch.delattr(resolve(patch.owner), patch.attribute)
-
-
-Break = Callable[[pytest.MonkeyPatch, Patch], None]
-
-
-@pytest.mark.parametrize(("breaks", "word"), [(changed, "has changed"), (absent, "does not exist")])
-def test_what_only_saves_time_is_left_out_with_one_warning(
-    monkeypatch: pytest.MonkeyPatch, breaks: Break, word: str
-) -> None:
-    breaks(monkeypatch, OVERRIDES)
+@pytest.mark.parametrize("how", ["has changed", "does not exist"])
+def test_what_only_saves_time_is_left_out_with_one_warning(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    breaks(monkeypatch, OVERRIDES, how)
     owner = resolve(OVERRIDES.owner)
     before = vars(owner).get(OVERRIDES.attribute)
     with warnings.catch_warnings(record=True) as caught:
@@ -81,19 +73,17 @@ def test_what_only_saves_time_is_left_out_with_one_warning(
                 assert applying._inside == {patch for patch in SPEED if patch is not OVERRIDES}
     (warning,) = caught
     assert warning.category is RuntimeWarning
-    assert re.match(rf"patch 'overrides' was made for torch 2\.13\.0 .* {word}", str(warning.message))
+    assert re.match(rf"patch 'overrides' was made for torch 2\.13\.0 .* {how}", str(warning.message))
 
 
-@pytest.mark.parametrize(
-    ("broken", "breaks", "word"), [(MATMUL, changed, "has changed"), (TABLES_FIRST[0], absent, "does not exist")]
-)
+@pytest.mark.parametrize(("broken", "how"), [(MATMUL, "has changed"), (TABLES_FIRST[0], "does not exist")])
 def test_what_changes_results_is_an_error_that_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, broken: Patch, breaks: Break, word: str
+    monkeypatch: pytest.MonkeyPatch, broken: Patch, how: str
 ) -> None:
     others = [patch for patch in ORIGINS if patch is not broken]
     before = [getattr(resolve(patch.owner), patch.attribute) for patch in others]
-    breaks(monkeypatch, broken)
-    problem = rf"patch '{broken.name}' .* executorch 1\.4\.1: .*{word}"
+    breaks(monkeypatch, broken, how)
+    problem = rf"patch '{broken.name}' .* executorch 1\.4\.1: .*{how}"
     with pytest.raises(ToolError, match=problem) as raised, apply(others), apply([broken]):
         pass
     assert "install executorch 1.4.1" in str(raised.value.hint)
@@ -116,15 +106,9 @@ def test_what_a_patch_relies_on_or_adds_is_looked_at(
         pass
 
 
-def test_a_module_that_is_gone_is_seen() -> None:
-    gone = replace(MATMUL, owner="executorch.backends.arm._passes.no_such_pass.NoSuchPass")
-    with pytest.raises(ToolError, match="NoSuchPass does not exist"), apply([gone]):
-        pass
-
-
 def test_with_patches_off_nothing_is_replaced_or_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     for patch in (OVERRIDES, MATMUL):
-        changed(monkeypatch, patch)
+        breaks(monkeypatch, patch)
     monkeypatch.setenv(VARIABLE, "off")
     before = [vars(resolve(patch.owner)).get(patch.attribute) for patch in TABLE]
     with warnings.catch_warnings():
@@ -133,55 +117,46 @@ def test_with_patches_off_nothing_is_replaced_or_looked_at(monkeypatch: pytest.M
             assert [vars(resolve(patch.owner)).get(patch.attribute) for patch in TABLE] == before
 
 
-def test_a_value_that_means_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "0")
-    with pytest.raises(UsageError, match="ETHOS_HIL_PATCHES is '0'"):
-        patches_on()
-
-
 def test_a_lowering_with_a_patch_that_does_not_fit_fails_with_that_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    changed(monkeypatch, MATMUL)
+    breaks(monkeypatch, MATMUL)
     with pytest.raises(ToolError, match=f"patch '{MATMUL.name}'"):
         lower(f"{MODELS}:add", U55, cache=Cache(tmp_path))
     monkeypatch.undo()
     assert lower(f"{MODELS}:add", U55, cache=Cache(tmp_path)).npu_ops
 
 
-def sample(values: list[int], factor: int = 2) -> list[int]:
-    """What it does."""
-    return [value * factor for value in values]  # why
-
-
-HEAD = "def sample(values: list[int], factor: int = 2) -> list[int]:\n"
-BODY = "    return [value * factor for value in values]\n"
-OTHER_LAYOUT = (
-    "def sample(\n    values: list[int],\n    factor: int = 2,\n) -> list[int]:\n\n"
-    "    'Something else.'\n    # another\n    return [\n        value * factor for value in values\n    ]\n"
-)
+BODY = "def sample(values, factor=2):\n    return [value * factor for value in values]\n"
+TEXTS = {
+    "as_it_is": BODY,
+    "comments_docstring_and_layout": "def sample(\n    values,\n    factor=2,\n):\n\n    'It.'\n    # another\n"
+    "    return [\n        value * factor for value in values\n    ]  # why\n",
+    "a_default": BODY.replace("2", "3"),
+    "a_decorator": "import functools\n@functools.cache\n" + BODY,
+    "an_operator": BODY.replace("*", "+"),
+}
 
 
 def test_a_fingerprint_is_of_what_a_function_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = {
-        "as_it_is": HEAD + BODY,
-        "comments_docstring_and_layout": OTHER_LAYOUT,
-        "a_default": HEAD.replace("2", "3") + BODY,
-        "a_decorator": "import functools\n@functools.cache\n" + HEAD + BODY,
-        "an_operator": HEAD + BODY.replace("*", "+"),
-    }
-    for name, text in texts.items():
+    for name, text in TEXTS.items():
         (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    prints = [fingerprint(f"{name}.sample") for name in texts]
-    assert prints[0] == prints[1] == fingerprint(f"{__name__}.sample")
+    prints = [fingerprint(f"{name}.sample") for name in TEXTS]
+    assert prints[0] == prints[1]
     assert len(set(prints)) == 4
 
 
-@pytest.mark.parametrize(("name", "problem"), [("math.sqrt", "cannot be read"), ("math.no_such", "does not exist")])
-def test_what_has_no_source_fits_nothing(name: str, problem: str) -> None:
-    with pytest.raises(UpstreamDiffers, match=problem):
-        fingerprint(name)
+def test_what_is_not_there_or_means_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, problem in (("math.sqrt", "cannot be read"), ("math.no_such", "does not exist")):
+        with pytest.raises(UpstreamDiffers, match=problem):
+            fingerprint(name)
+    gone = replace(MATMUL, owner="executorch.backends.arm._passes.no_such_pass.NoSuchPass")
+    with pytest.raises(ToolError, match="NoSuchPass does not exist"), apply([gone]):
+        pass
+    monkeypatch.setenv(VARIABLE, "0")
+    with pytest.raises(UsageError, match="ETHOS_HIL_PATCHES is '0'"):
+        patches_on()
 
 
 def test_a_method_that_is_registered_for_good_is_not_changed_by_the_order_of_passes() -> None:
@@ -203,25 +178,18 @@ def test_a_method_that_is_registered_for_good_is_not_changed_by_the_order_of_pas
 # --- Partitions, and the parts of one that is split, come in one order, whatever sets of Python make of them.
 
 
-def chains(count: int) -> list[tuple[Node, Node]]:
-    """Pairs of operators of one graph, in its order. Those that come first were made last."""
-    graph = Graph()
-    source = graph.placeholder("x")
-    pairs: list[tuple[Node, Node]] = []
-    for _ in range(count):
-        with graph.inserting_after(source):
-            first = graph.call_function(torch.relu, (source,))
-        with graph.inserting_after(first):
-            pairs.insert(0, (first, graph.call_function(torch.neg, (first,))))
-    return pairs
-
-
 def test_parts_are_upstreams_in_the_order_of_the_graph() -> None:
     (patch,) = PARTS
     upstream = resolve(patch.target)
-    pairs = chains(20)
-    nodes = {node for pair in pairs for node in pair}
-    wanted = [set(pair) for pair in pairs]
+    graph = Graph()
+    source = graph.placeholder("x")
+    wanted: list[set[Node]] = []  # pairs of operators, those that come first were made last
+    for _ in range(20):
+        with graph.inserting_after(source):
+            first = graph.call_function(torch.relu, (source,))
+        with graph.inserting_after(first):
+            wanted.insert(0, {first, graph.call_function(torch.neg, (first,))})
+    nodes = set().union(*wanted)
     assert parts_in_order(upstream)(nodes) == wanted
     own = upstream(nodes)
     assert sorted(map(wanted.index, own)) == list(range(20))

@@ -1,4 +1,4 @@
-"""Output of tools stays off the terminal, is kept in errors, and the terminal is always restored."""
+"""While a model is lowered, output of tools is kept for errors, the collector runs seldom, and torch has one thread."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ import io
 import logging
 import os
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
-from ethos_hil.lowering.conditions.process import collecting_seldom, quiet
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.conditions.process import collecting_seldom, one_torch_thread, quiet
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.testing.function_module import module_of
 
 
 def test_output_of_every_kind_is_collected(capfd: pytest.CaptureFixture[str]) -> None:
@@ -73,3 +80,35 @@ def test_the_collector_is_as_before_also_after_an_error() -> None:
     with pytest.raises(ValueError, match="inside"):
         _fails_inside()
     assert gc.get_threshold() == before
+
+
+def test_the_number_of_threads_is_as_it_was_after_a_failure() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        with one_torch_thread():
+            assert torch.get_num_threads() == 1
+        with pytest.raises(ZeroDivisionError), one_torch_thread():
+            _ = 1 / 0
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_model_is_lowered_in_one_thread(tmp_path: Path) -> None:
+    """Else sums differ in the last bit from machine to machine, and programs with them."""
+    threads: dict[str, int] = {}
+
+    def noted(stage: str) -> None:
+        threads[stage] = torch.get_num_threads()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        model = from_module(module_of(lambda x: x * 2), (torch.ones(1, 4),))
+        lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path), progress=noted)
+    finally:
+        torch.set_num_threads(before)
+    assert threads.pop("exporting") == threads.pop("loading ExecuTorch") == 2
+    assert "compiling with Vela" in threads
+    assert set(threads.values()) == {1}

@@ -1,0 +1,319 @@
+"""State: the user's module and inputs stay as they are, a module that changes itself gives what its first call gives,
+and buffers that it writes are state of the program: what its calls leave is what the next ones meet.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import ethos_hil.lowering.oracle.bounds.program as worst_case
+from ethos_hil.base.errors import CompileError, UsageError
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.testing.function_module import keeping, module_of
+from ethos_hil.lowering.tests.conftest import U55
+from ethos_hil.lowering.upstream import toolchain
+from ethos_hil.lowering.upstream.pytorch_answers import evaluate_in_double
+from ethos_hil.lowering.upstream.state import LiftedState
+from ethos_hil.lowering.user_code.module_changes import changes, copy_module
+
+X = ((0.1, 0.2, 0.3, 0.4),)
+
+
+def count(module: Any, x: Tensor) -> Tensor:
+    module.n.add_(1.0)
+    return x + module.n
+
+
+def count_in_python(module: Any, x: Tensor) -> Tensor:
+    module.n = module.n + 1
+    return x + module.n
+
+
+def give_out(module: Any, x: Tensor) -> Tensor:
+    module.n.add_(x)
+    return module.n
+
+
+def remember(module: Any, x: Tensor) -> Tensor:
+    module.n.append(tuple(x.shape))
+    return x * 2
+
+
+def add_up(module: Any, x: Tensor) -> Tensor:
+    module.n.add_(x)
+    return module.n * 2
+
+
+def own_tensor() -> nn.Module:
+    """Keeps the number of calls in a tensor that is not a buffer."""
+    module: Any = keeping(count_in_python)
+    module.n = torch.zeros(1, 4)
+    return module
+
+
+def counts_outside() -> nn.Module:
+    calls: list[int] = []
+    return module_of(lambda x: x + (calls.append(1) or len(calls)))  # type: ignore[func-returns-value]
+
+
+KINDS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
+    "a buffer": (lambda: keeping(count, n=torch.zeros(1, 4)), True),
+    "an attribute": (lambda: keeping(count_in_python, n=0), True),
+    "a tensor of its own": (own_tensor, True),
+    "a buffer that it gives out": (lambda: keeping(give_out, n=torch.zeros(1, 4)), True),
+    "what it has seen": (lambda: keeping(remember, n=[]), True),
+    "its input": (lambda: module_of(lambda x: x.add_(1.0) * 2), False),
+    "something outside": (counts_outside, False),
+    "nothing": (lambda: nn.Linear(4, 4), False),
+}
+"""What a model changes, how it is made, and whether it is its `n`."""
+
+
+def lowered_answers(module: nn.Module, cache: Cache) -> tuple[Artifact, Tensor]:
+    x = torch.tensor(X)
+    artifact = lower(from_module(module, (x,), [(x,), (x + 1,)]), U55, cache=cache)
+    assert torch.equal(x, torch.tensor(X)), "the user's input was changed"
+    return artifact, x
+
+
+@pytest.mark.parametrize(
+    "what", ["a buffer", "an attribute", "a tensor of its own", "a buffer that it gives out", "its input"]
+)
+def test_the_answers_are_those_of_the_first_call(what: str, cache: Cache) -> None:
+    kind, _ = KINDS[what]
+    expected = kind()(torch.tensor(X)).detach().numpy().copy()
+    module = kind()
+    for _ in range(2):  # a second lowering of the same module starts from the same state
+        artifact, x = lowered_answers(module, cache)
+        np.testing.assert_array_equal(artifact.example_inputs[0], x.numpy())
+        np.testing.assert_allclose(artifact.floating[0], expected, rtol=1e-6)
+        np.testing.assert_allclose(artifact.quantised[0], expected, atol=np.ptp(expected) / 10)
+    assert changes(kind().eval(), module) == ()
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_what_a_call_changes_is_named(what: str) -> None:
+    kind, changed = KINDS[what]
+    method = from_module(nn.Sequential(kind()), (torch.tensor(X),)).methods["forward"]
+    steady = what in ("what it has seen", "its input", "nothing")
+    assert (method.changed, method.steady) == (("0.n",) if changed else (), steady)
+    assert (method.fresh is method.module) == (not changed)
+
+
+def test_a_tensor_that_was_computed_with_gradients_is_copied_by_its_values() -> None:
+    class Computed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(1, 4))
+            self.scaled = self.weight * 2  # torch refuses to copy it
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.scaled
+
+    module = Computed()
+    other = copy_module(module, "computed")
+    assert isinstance(other, Computed)
+    assert other.weight is not module.weight
+    assert other.scaled is not module.scaled
+    assert torch.equal(other.scaled, module.scaled)
+
+
+def test_a_module_that_refuses_to_be_copied_is_an_error_that_says_why() -> None:
+    class Locked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lock = threading.Lock()
+
+    with pytest.raises(UsageError, match=r"the module Locked cannot be copied: TypeError: cannot pickle") as caught:
+        from_module(Locked(), (torch.tensor(X),))
+    assert "__deepcopy__" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "text"),
+    [(lambda x: (), "returns no outputs"), (lambda x: None, "output 0 of forward is None"),
+     (lambda x: (x, None), "output 1 of forward is None"), (lambda x: {"a": x, "b": [None]}, "output 1 of forward")],
+)  # fmt: skip
+def test_outputs_that_are_none_are_refused_by_name(outputs: Callable[[Tensor], object], text: str) -> None:
+    with pytest.raises(UsageError, match=text) as caught:
+        from_module(module_of(outputs), (torch.tensor(X),), label="net.py:net")
+    assert caught.value.exit_status == 2
+    assert caught.value.message.startswith("net.py:net: ")
+
+
+def test_nan_and_infinity_of_the_models_own_precision_are_kept() -> None:
+    """exp(100) is infinite in float32 and finite in float64."""
+    inputs = (torch.tensor([1.0, 100.0]),)
+    module = module_of(lambda x: (torch.exp(x), torch.exp(x) / torch.exp(x)))
+    exported = torch.export.export(module, inputs).module(check_guards=False)
+    power, quotient = evaluate_in_double(exported, inputs)
+    assert power.dtype == np.float64
+    assert np.isfinite(power).tolist() == [True, False]
+    assert np.isnan(quotient).tolist() == [False, True]
+
+
+def total(start: float = 0.0) -> nn.Module:
+    return keeping(add_up, n=torch.full((1, 4), start))
+
+
+def on_cpu(module: nn.Module) -> TorchModel:
+    """A model of state that stays on the CPU."""
+    method = from_module(module, (torch.tensor(X),)).methods["forward"]
+    return TorchModel("total", {"forward": replace(method, on_cpu=True)})
+
+
+def test_a_buffer_that_the_program_does_not_keep_is_named(cache: Cache) -> None:
+    artifact = lower(on_cpu(total(5.0)), U55, cache=cache)
+    (sentence,) = artifact.lost
+    assert sentence.startswith("the program starts with zeros in buffer n")
+    assert artifact.frozen == ()
+
+
+@pytest.mark.parametrize("what", ["an attribute", "a tensor of its own"])
+def test_state_of_python_that_export_froze_is_named(what: str, cache: Cache) -> None:
+    artifact, _ = lowered_answers(KINDS[what][0](), cache)
+    assert (artifact.lost, artifact.frozen) == ((), ("its attribute n",))
+
+
+def test_a_reference_keeps_state_from_call_to_call(cache: Cache) -> None:
+    artifact = lower(on_cpu(total()), U55, cache=cache)
+    assert artifact.keeps_state
+    assert artifact.lost == ()
+    x = np.array(X, np.float32)
+    run = Reference(artifact).run((x,), repeat=3)
+    eager = total()
+    for repeat in range(3):
+        np.testing.assert_array_equal(run.of(repeat).outputs[0], eager(torch.tensor(X)).numpy())
+    np.testing.assert_array_equal(Reference(artifact).run((x,)).outputs[0], run.of(0).outputs[0])
+
+
+def test_a_large_program_has_no_bound(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    artifact, _ = lowered_answers(nn.Linear(4, 4), cache)
+    assert len(worst_case.worst_case(artifact)) == 1
+    monkeypatch.setattr(worst_case, "MOST_ELEMENTS", 8)
+    assert worst_case.worst_case(artifact) == ()
+
+
+# --- Buffers of the quantised program.
+
+
+def shift(module: Any, x: Tensor) -> Tensor:
+    module.line.copy_(torch.cat([module.line[:, 1:], x[:, None]], 1))
+    return module.line[:, 0] * 1.0
+
+
+def delay() -> nn.Module:
+    """Answers with the input of two calls before."""
+    return keeping(shift, line=torch.zeros(1, 3, 4))
+
+
+class Ring(nn.Module):
+    """A convolution over the last inputs, in a ring that is written at a moving place, which is int64."""
+
+    past: Tensor
+    at: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv1d(4, 6, 3)
+        self.register_buffer("past", torch.zeros(1, 4, 3))
+        self.register_buffer("at", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.past.index_copy_(2, self.at, x[:, :, None])
+        self.at.copy_((self.at + 1) % 3)
+        return torch.relu(self.conv(self.past))[:, :, 0]
+
+
+def count_by_three(module: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    module.n.copy_(module.n + 1 + 2)  # by two operators
+    return x * 2, module.n + 0
+
+
+def tally() -> nn.Module:
+    """Counts its calls in int32, beside a float answer."""
+    return keeping(count_by_three, n=torch.zeros(1, dtype=torch.int32))
+
+
+class Alone(nn.Module):
+    """Takes nothing: what it answers follows from its state."""
+
+    x: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("x", torch.zeros(1, 4))
+
+    def forward(self) -> Tensor:
+        y = torch.tanh(self.layer(self.x))
+        self.x.copy_(y)
+        return y
+
+
+def answers(module: nn.Module, cache: Cache, calls: int = 5) -> tuple[Artifact, list[tuple[np.ndarray, ...]]]:
+    inputs = () if isinstance(module, Alone) else (torch.tensor(X),)
+    artifact = lower(from_module(module, inputs), U55, cache=cache)
+    run = Reference(artifact).run(tuple(tensor.numpy() for tensor in inputs), repeat=calls)
+    return artifact, [run.of(call).outputs for call in range(calls)]
+
+
+@pytest.mark.parametrize("kind", [delay, Ring, Alone])
+def test_each_call_answers_as_the_model_does(kind: Callable[[], nn.Module], cache: Cache) -> None:
+    module = kind()
+    artifact, calls = answers(module, cache)
+    assert artifact.keeps_state
+    assert (artifact.lost, artifact.frozen) == ((), ())
+    eager = copy.deepcopy(module)
+    wanted = [eager(*(() if kind is Alone else (torch.tensor(X),))).detach().numpy() for _ in calls]
+    assert len({array.tobytes() for array in wanted}) > 1, "this model shows no state"
+    largest = max(np.abs(array).max() for array in wanted)
+    for call, outputs in enumerate(calls):
+        # A few roundings to 8 bits, which do not add up from call to call.
+        np.testing.assert_allclose(outputs[0], wanted[call], atol=largest / 16)
+
+
+def test_what_is_kept_is_not_rounded_again_in_each_call(cache: Cache) -> None:
+    _, calls = answers(delay(), cache, calls=8)
+    assert [bool(outputs[0].any()) for outputs in calls[:3]] == [False, False, True]
+    assert len({outputs[0].tobytes() for outputs in calls[2:]}) == 1
+
+
+def test_integers_are_kept_exactly(cache: Cache) -> None:
+    _, calls = answers(tally(), cache)
+    assert [int(outputs[1][0]) for outputs in calls] == [3, 6, 9, 12, 15]
+
+
+def test_without_the_lift_the_state_is_lost_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LiftedState, "of", lambda *_: None)
+    artifact, _ = answers(delay(), Cache(tmp_path), calls=1)
+    assert artifact.lost == ("output 0 depends on buffer line in the model, not in the program",)
+
+
+def test_a_delegate_does_not_own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream would give it to the delegate as a constant: ExecuTorch then finds no buffer to write to."""
+    monkeypatch.setattr(toolchain, "keep_state", lambda partitioner: partitioner)
+    with pytest.raises(CompileError, match="does not point to a buffer that exists"):
+        answers(tally(), Cache(tmp_path), calls=1)
+
+
+def test_a_method_with_state_cannot_be_delegated_whole(cache: Cache) -> None:
+    with pytest.raises(CompileError, match="forward keeps state, and cannot be delegated whole") as caught:
+        lower(from_module(delay(), (torch.tensor(X),)), U55, whole=True, cache=cache)
+    assert caught.value.hint == "leave out --whole"
