@@ -28,7 +28,7 @@ LONGEST = (
     "suites/tests/test_known.py",
     "harness/tests/test_api.py",
     "harness/cli/tests/test_bench_command.py",
-    "firmware/tests/test_kernels_elementwise.py",
+    "firmware/tests/test_kernels.py",
     "harness/tests/test_against_pytorch.py",
     "suites/tests/test_verdicts.py",
 )

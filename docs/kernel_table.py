@@ -1,7 +1,7 @@
 """The table of docs/kernels.md: which operators the firmware computes on the CPU, and how tests compare each of them.
 
 The operators are read from the firmware's table (firmware/runtime/operators.cc), the files from its headers, and types
-and comparison from the cases of firmware/tests/test_kernels_*.py.
+and comparison from the rows of firmware/tests/kernel_calls.py.
 """
 
 from __future__ import annotations
@@ -90,7 +90,4 @@ def _test_module(name: str) -> ModuleType:
 
 
 def _cases() -> Iterable[Any]:
-    modules = [_test_module(path.stem) for path in sorted(TESTS.glob("test_kernels_*.py"))]
-    groups = [group for module in modules for group in getattr(module, "GROUPS", ())]
-    groups.append(_test_module("test_kernels_float").functions)
-    return (case for group in groups for case in group())
+    return (case for rows in _test_module("kernel_calls").GROUPS.values() for row in rows for case in row())

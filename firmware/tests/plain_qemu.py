@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from cobs import cobs
 
 from ethos_hil.harness.image import formats
@@ -38,10 +37,6 @@ PAYLOADS = {
     FrameType.END: formats.End,
     FrameType.STEP: formats.Step,
 }
-
-
-DTYPES = dict(enumerate((np.uint8, np.int8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64)))
-"""By ExecuTorch's numbers of types."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +58,9 @@ class Tensor:
     data: bytes
 
     @property
-    def array(self) -> np.ndarray:
-        """Its elements, with the dimensions in their own order."""
-        order = tuple(self.info["dim_order"][: self.info["rank"]])
-        in_memory = np.frombuffer(self.data, DTYPES[self.info["dtype"]]).reshape([self.sizes[axis] for axis in order])
-        return in_memory.transpose(np.argsort(order))
+    def order(self) -> tuple[int, ...]:
+        """Of its dimensions in memory."""
+        return tuple(self.info["dim_order"][: self.info["rank"]])
 
 
 @dataclass(frozen=True)
@@ -113,6 +106,11 @@ class Conversation:
             sizes = struct.unpack(f"<{frame.fields['rank']}I", frame.rest)
             tensors.append(Tensor(frame.fields, sizes, data))
         return tensors
+
+    def results(self) -> list[Tensor]:
+        """Tensors of a run that ended well."""
+        assert self.one(FrameType.END).fields["status"] == 0, self.frames[-2:]
+        return self.tensors()
 
 
 RunProgram = Callable[..., Conversation]

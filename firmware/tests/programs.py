@@ -66,13 +66,30 @@ def export(
     return Exported(pte, tuple(raw(tensor) for tensor in inputs), outputs)
 
 
-def edited(pte: bytes, edit: Callable[[Any], None]) -> bytes:
+Edit = Callable[[Any], None]
+
+
+def edited(pte: bytes, edit: Edit) -> bytes:
     """Return the program after `edit`, which changes upstream's own Program object."""
     from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 
     file = deserialize_pte_binary(pte)
     edit(file.program)
     return bytes(serialize_pte_binary(file))
+
+
+def plan(program: Any) -> Any:
+    """Return the only method of upstream's own Program object."""
+    return program.execution_plan[0]
+
+
+def values(program: Any, kind: str) -> list[Any]:
+    return [value.val for value in plan(program).values if type(value.val).__name__ == kind]
+
+
+def planned(program: Any) -> list[Any]:
+    """Return the tensors that have a place in the planned memory."""
+    return [tensor for tensor in values(program, "Tensor") if tensor.allocation_info is not None]
 
 
 def delegate(module: Any, inputs: tuple[Any, ...], npu: str = "ethos-u55-128", *, segments: bool = False) -> Exported:

@@ -2,7 +2,7 @@
 // sin, cos, tanh, erf, sigmoid and gelu (input, "none" or "tanh").
 //
 // Functions that are not exact are computed in double and rounded once (rounded.h); docs/kernels.md and
-// tests/test_kernels_float.py have their error bounds. For doubles there are only the exact ones. As upstream's, ceil,
+// tests/kernel_calls.py have their error bounds. For doubles there are only the exact ones. As upstream's, ceil,
 // floor and trunc of integers pass through float.
 #pragma once
 
