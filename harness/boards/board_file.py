@@ -333,7 +333,7 @@ class _BoardReader:
             )
         problem = problem_of(self._data, board_schema(whole=True))
         if problem is not None:
-            raise self._error(problem[0], problem[1], prefix=not problem[0])
+            raise self._error(*problem)
         soc = self._soc()
         board = Board(
             name,
@@ -343,7 +343,7 @@ class _BoardReader:
             self._loading(),
             self._link(),
             self._reset(),
-            self._power(),
+            _typed(Power, self._data["power"]) if "power" in self._data else None,
             tuple(Quirk(quirk) for quirk in self._data.get("quirks", ())),
             tuple(self._data.get("notes", ())),
             tuple(self._values(soc)),
@@ -361,14 +361,11 @@ class _BoardReader:
             place = ["soc"]
         return self._error(place, f"{complaint.key}: {complaint.message}", hint=complaint.hint)
 
-    def _error(
-        self, place: Sequence[str | int], message: str, *, hint: str | None = None, prefix: bool = False
-    ) -> UsageError:
-        """Return the error about a key, with the line of the file that has it."""
-        where = self._where(place)
+    def _error(self, place: Sequence[str | int], message: str, *, hint: str | None = None) -> UsageError:
+        """Return the error about a key, with the line of the file that has it; without a key, about all files."""
         among = " extends ".join(layer.name for layer in self._layers[::-1])
-        note = f" ({among})" if prefix and len(self._layers) > 1 else ""
-        return UsageError(f"{where}: {message}{note}", hint=hint or SEE)
+        note = f" ({among})" if not place and len(self._layers) > 1 else ""
+        return UsageError(f"{self._where(place)}: {message}{note}", hint=hint or SEE)
 
     def _where(self, place: Sequence[str | int]) -> str:
         for layer in reversed(self._layers):
@@ -469,9 +466,6 @@ class _BoardReader:
         dialect = self._loading().dialect
         usual = () if dialect is None else dialect.words.reset_and_halt
         return _typed(ResetWords, {"commands": usual, **self._data.get("reset", {})})
-
-    def _power(self) -> Power | None:
-        return _typed(Power, self._data["power"]) if "power" in self._data else None
 
     def _values(self, soc: Soc) -> Iterator[BoardValue]:
         """Yield all values. The file that a value is from says its source: another's source is not this one's."""

@@ -206,6 +206,7 @@ def _measure(there: BoardLine, size: int, tell: Tell) -> StepFinding:
         late = TargetError(f"{size:,} bytes at {baud:,} baud take more than {seconds:.0f} s", kind=FailureKind.LINK)
         raise _explain(there, late) from error
     share = line.seconds_for(size) / done.seconds
+    rate = f"{share:.0%} of the line's rate" if share <= 1 else "faster than such a line is"
     values = {
         "baud": baud,
         "bytes": size,
@@ -216,7 +217,7 @@ def _measure(there: BoardLine, size: int, tell: Tell) -> StepFinding:
         "damaged_frames": done.damaged,
         "lost_bytes": done.lost,
     }
-    text = f"{size:,} bytes at {baud:,} baud in {done.seconds:.1f} s, {_share(share)}; {_losses(done)}"
+    text = f"{size:,} bytes at {baud:,} baud in {done.seconds:.1f} s, {rate}; {_losses(done)}"
     return StepFinding(text, values, remedy=_LOSSES if done.again or done.damaged or done.lost else "")
 
 
@@ -232,10 +233,6 @@ def _explain(there: BoardLine, error: TargetError) -> TargetError:
             hint="was the cable pulled? Else the processor hangs: switch the board off and on, and look at its supply",
         )
     return error.replace(hint=f"is the cable sound? {_LOSSES}")
-
-
-def _share(share: float) -> str:
-    return f"{share:.0%} of the line's rate" if share <= 1 else "faster than such a line is"
 
 
 def _losses(done: Uploaded) -> str:
@@ -414,7 +411,8 @@ class BringUp:
             self._step("lease", lambda: self._take(using), "file")
             self._probe_steps()
             self._line_steps()
-        self._step("convolution", self._convolution, "npu", "speed")
+        order = self._order
+        self._step("convolution", lambda: convolution(order.target, self.npu, self._tell, RUN_SECONDS), "npu", "speed")
         self._step("clock", self._clock, "probe", "monitor")
         return tuple(self.steps)
 
@@ -474,7 +472,8 @@ class BringUp:
         return StepFinding("no one else on this machine uses the board")
 
     def _probe_steps(self) -> None:
-        probed = ParkedBoard(self._board, self._image())
+        image = None if self.firmware is None else LoadableImage.parse(self.firmware.elf, self._board.soc.boot)
+        probed = ParkedBoard(self._board, image)
         self._step("probe", partial(self._probe, probed), "lease")
         needs = ["probe"]
         for span in spans(self._board.soc):
@@ -493,11 +492,6 @@ class BringUp:
             self._step("monitor", partial(self._monitor, there), "firmware" if self._has_probe else "lease")
             self._step("npu", partial(self._npu, there), "monitor")
             self._step("speed", partial(fastest_speed, there, self._tell), "monitor")
-
-    def _image(self) -> LoadableImage | None:
-        if self.firmware is None:
-            return None
-        return LoadableImage.parse(self.firmware.elf, self._board.soc.boot)
 
     def _probe(self, probed: ParkedBoard) -> StepFinding:
         if not self._has_probe:
@@ -526,9 +520,6 @@ class BringUp:
         if finding.status is StepStatus.OK:
             self.npu = str(finding.values["npu"])
         return finding
-
-    def _convolution(self) -> StepFinding:
-        return convolution(self._order.target, self.npu, self._tell, RUN_SECONDS)
 
     def _clock(self) -> StepFinding:
         with lease(self._board, LEASE_SECONDS):

@@ -379,15 +379,12 @@ class ParkedBoard:
         """
         with board_remote(self.board.loading) as remote:
             reset(remote, self.board.reset)
-            place, stack = self.board.soc.boot + _PARKED_AT, self._stack
+            soc = self.board.soc
+            place, stack = soc.boot + _PARKED_AT, soc.memory(soc.firmware.stack).base + _STACK_BYTES
             if self.image is not None:
                 place, stack = self.image.room_behind_code(LOOP_BYTES), self.image.start.stack
             park(remote, place, stack)
             yield remote
-
-    @property
-    def _stack(self) -> int:
-        return self.board.soc.memory(self.board.soc.firmware.stack).base + _STACK_BYTES
 
 
 def probe(probed: ParkedBoard) -> StepFinding:

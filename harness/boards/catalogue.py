@@ -140,19 +140,9 @@ def _soc(name: str) -> Soc | None:
         return find_board(name).soc
     if name in _by_path:
         return _by_path[name].soc
-    shipped = _ours(name)
-    if shipped is not None:
-        return shipped
-    path = board_files().get(name)
-    if path is None:
-        return None
-    soc = read_board(path, _find_extended, SHIPPED).soc
-    return soc if soc.name == name else None
-
-
-def _ours(name: str) -> Soc | None:
-    path = SHIPPED / f"{name}{ENDING}"
-    soc = read_board(path, _find_extended, SHIPPED).soc if path.is_file() else None
+    shipped = SHIPPED / f"{name}{ENDING}"
+    path = shipped if shipped.is_file() else board_files().get(name)
+    soc = None if path is None else read_board(path, _find_extended, SHIPPED).soc
     return soc if soc is not None and soc.name == name else None
 
 

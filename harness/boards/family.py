@@ -53,12 +53,8 @@ class BoardGroup(Target):
         self.name = name
         self._members = tuple(members)
         first = members[0]
-        self.soc, self.npu, self.cycle_provenance, self.cpu_unit = (
-            first.soc,
-            first.npu,
-            first.cycle_provenance,
-            first.cpu_unit,
-        )
+        self.soc, self.npu = first.soc, first.npu
+        self.cycle_provenance, self.cpu_unit = first.cycle_provenance, first.cpu_unit
 
     def capabilities(self) -> frozenset[Capability]:
         """Return what all of them can do."""
@@ -73,7 +69,8 @@ class BoardGroup(Target):
         deadline = Deadline(timeout)
         failed: dict[str, EthosHilError] = {}
         while not deadline.passed:
-            for member in self._in_order():
+            # Those that are set aside come last.
+            for member in sorted(self._members, key=lambda member: why_set_aside(member.board) is not None):
                 if member.name in failed:
                     continue
                 try:
@@ -86,7 +83,8 @@ class BoardGroup(Target):
                     failed[member.name] = error
                     self._tell(f"{member.name}: {error.message}; another board is used")
                     continue
-                return dataclasses.replace(outcome, notes=(*outcome.notes, *_story(member.name, failed)))
+                unusual = (f"{other} failed: {error.message}" for other, error in failed.items())
+                return dataclasses.replace(outcome, notes=(*outcome.notes, f"it ran on {member.name}", *unusual))
             if len(failed) == len(self._members):
                 raise _all_failed(self.name, failed)
             time.sleep(min(_POLL_SECONDS, deadline.remaining))
@@ -104,15 +102,6 @@ class BoardGroup(Target):
     def _reset(self) -> None:
         for member in self._members:
             member.reset()
-
-    def _in_order(self) -> list[BoardTarget]:
-        """Return the boards to try, those that are set aside last."""
-        return sorted(self._members, key=lambda member: why_set_aside(member.board) is not None)
-
-
-def _story(name: str, failed: dict[str, EthosHilError]) -> list[str]:
-    """Return what was unusual, for the record."""
-    return [f"it ran on {name}", *(f"{other} failed: {error.message}" for other, error in failed.items())]
 
 
 def _all_failed(name: str, failed: dict[str, EthosHilError]) -> EthosHilError:

@@ -135,47 +135,43 @@ class ResidentFirmware:
     code_crc32: int
 
     @classmethod
+    @functools.lru_cache(maxsize=4)
     def of(cls, elf: bytes) -> ResidentFirmware:
         """Return the firmware in an image.
 
         Raises:
             ToolError: it is not an image of this firmware, or of one without a monitor.
         """
-        return _read(elf)
+        slot = PackageSlot.of(elf)
+        file = io.BytesIO(elf)
+        try:
+            loaded = contents(file, segments(file))
+            table = ELFFile(file).get_section_by_name(".symtab")
+        except (ElfError, ELFError) as error:
+            raise ToolError(
+                f"the firmware is not an ELF that can be loaded: {error}", hint="run `make firmware`"
+            ) from error
+        wanted = {_MAILBOX, *(name for pair in _CODE for name in pair)}
+        symbols: dict[str, int] = {}
+        if isinstance(table, SymbolTableSection):
+            symbols = {symbol.name: symbol["st_value"] for symbol in table.iter_symbols() if symbol.name in wanted}
+        if symbols.keys() != wanted:
+            raise ToolError(
+                f"the firmware has no {', '.join(sorted(wanted - symbols.keys()))}: it cannot stay on a board",
+                hint="build it again with `make firmware`",
+            )
+        package = next((data for address, data in loaded if address == slot.start), b"")
+        # The mailbox is told apart: what is read back must be what was written last.
+        apart = (slot.start, symbols[_MAILBOX])
+        parts = tuple((address, data) for address, data in sorted(loaded) if address not in apart)
+        crc = 0
+        for begin, end in _CODE:
+            crc = zlib.crc32(_bytes(parts, symbols[begin], symbols[end]), crc)
+        return cls(elf, parts, package, symbols[_MAILBOX], crc)
 
     def parts_with(self, clocks: Clocks) -> tuple[tuple[int, bytes], ...]:
         """Return what is loaded so that it stays: its parts, and the mailbox with the clocks."""
         return *self.parts, (self.mailbox, mailbox(clocks))
-
-
-@functools.lru_cache(maxsize=4)
-def _read(elf: bytes) -> ResidentFirmware:
-    slot = PackageSlot.of(elf)
-    file = io.BytesIO(elf)
-    try:
-        loaded = contents(file, segments(file))
-        table = ELFFile(file).get_section_by_name(".symtab")
-    except (ElfError, ELFError) as error:
-        raise ToolError(
-            f"the firmware is not an ELF that can be loaded: {error}", hint="run `make firmware`"
-        ) from error
-    wanted = {_MAILBOX, *(name for pair in _CODE for name in pair)}
-    symbols: dict[str, int] = {}
-    if isinstance(table, SymbolTableSection):
-        symbols = {symbol.name: symbol["st_value"] for symbol in table.iter_symbols() if symbol.name in wanted}
-    if symbols.keys() != wanted:
-        raise ToolError(
-            f"the firmware has no {', '.join(sorted(wanted - symbols.keys()))}: it cannot stay on a board",
-            hint="build it again with `make firmware`",
-        )
-    package = next((data for address, data in loaded if address == slot.start), b"")
-    # The mailbox is told apart: what is read back must be what was written last.
-    apart = (slot.start, symbols[_MAILBOX])
-    parts = tuple((address, data) for address, data in sorted(loaded) if address not in apart)
-    crc = 0
-    for begin, end in _CODE:
-        crc = zlib.crc32(_bytes(parts, symbols[begin], symbols[end]), crc)
-    return ResidentFirmware(elf, parts, package, symbols[_MAILBOX], crc)
 
 
 def _bytes(parts: tuple[tuple[int, bytes], ...], begin: int, end: int) -> bytes:

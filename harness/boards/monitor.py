@@ -124,11 +124,6 @@ class Splitter:
         if other:
             yield other
 
-    def rest(self) -> bytes:
-        """Return what has no end yet, and forget it."""
-        rest, self._pending = self._pending, b""
-        return rest
-
 
 def _reply(chunk: bytes) -> Reply | None:
     """Return the monitor's frame that `chunk` is, or None."""

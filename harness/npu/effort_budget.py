@@ -89,13 +89,9 @@ class EffortBudget:
             self._moving.append((op, cost))
         self._furthest = max(self._furthest, op.offset)
         if self._left < 0:
-            self._left += sum(min(cost, PER_MOVED_BYTE * _bytes_moved(op)) for op, cost in self._moving)
+            moved = ((cost, sum(access.size for access in op.accesses)) for op, cost in self._moving)
+            self._left += sum(min(cost, PER_MOVED_BYTE * size) for cost, size in moved)
             self._moving.clear()
         if self._left < 0:
             message = f"more work than a program on {self.touched} bytes of memory can have"
-            raise Fault(FailureKind.UNSUPPORTED, op.offset, op.name, "milliseconds", self._spent // 1_000_000, message)
-
-
-def _bytes_moved(op: Op) -> int:
-    """Return the bytes of memory that an operation reads and writes."""
-    return sum(access.size for access in op.accesses)
+            raise Fault.of(op, FailureKind.UNSUPPORTED, "milliseconds", self._spent // 1_000_000, message)

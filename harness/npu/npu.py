@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from threading import Lock
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +21,7 @@ from ethos_hil.harness.npu.compute.pooling import PoolStep
 from ethos_hil.harness.npu.compute.resize import ResizeStep
 from ethos_hil.harness.npu.decode.decoder import decode
 from ethos_hil.harness.npu.decode.waits import Waits, find_waits
+from ethos_hil.harness.npu.isa import weight_order
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
@@ -42,7 +41,7 @@ from ethos_hil.harness.npu.isa.stream import Fault
 from ethos_hil.harness.npu.timing import hazards, timing_model
 from ethos_hil.harness.npu.timing.hazards import Hazard
 from ethos_hil.harness.npu.timing.timing_model import DEFAULT_PORTS, OpRecord, Timing
-from ethos_hil.harness.npu.weights import decompress, weight_order_u55, weight_order_u85
+from ethos_hil.harness.npu.weights import decompress, weight_order_u85
 
 Bytes = npt.NDArray[np.uint8]
 TABLE_HINT = (
@@ -136,7 +135,7 @@ class NpuProgram:
                 taken += 1
                 if taken > MAX_BRANCHES:
                     message = f"more than {MAX_BRANCHES} branches are taken"
-                    raise Fault(FailureKind.UNSUPPORTED, step.offset, step.name, "BRANCH", step.target, message)
+                    raise Fault.of(step, FailureKind.UNSUPPORTED, "BRANCH", step.target, message)
 
     def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS, system: MemorySystem | None = None) -> Timing:
         """Return the modelled cycles of every operation.
@@ -198,7 +197,7 @@ class Npu:
 
     def decode(self, stream: bytes) -> NpuProgram:
         """Return the program of a register command stream (without driver actions); cached by content. Raises Fault."""
-        return _programs.get(stream, self.configuration)
+        return _decoded(bytes(stream), self.configuration)
 
     def run(
         self,
@@ -319,18 +318,12 @@ def _widen(old: Extent, access: Access) -> Extent:
 def _check_addresses(op: Op, access: Access, configuration: EthosU) -> None:
     if access.begin < 0:
         message = "the strides reach below the start of its region"
-        raise Fault(FailureKind.BUS, op.offset, op.name, access.register, access.begin, message, region=access.region)
-    if access.region == INTERNAL and access.end > configuration.size.internal_bytes:
-        raise Fault(
-            FailureKind.BUS,
-            op.offset,
-            op.name,
-            access.register,
-            access.begin,
-            f"beyond the {configuration.size.internal_bytes} bytes of internal memory",
-            hint=TABLE_HINT if access.begin == configuration.size.internal_bytes else None,
-            region=INTERNAL,
-        )
+        raise Fault.of(op, FailureKind.BUS, access.register, access.begin, message, region=access.region)
+    size = configuration.size.internal_bytes
+    if access.region == INTERNAL and access.end > size:
+        message = f"beyond the {size} bytes of internal memory"
+        hint = TABLE_HINT if access.begin == size else None
+        raise Fault.of(op, FailureKind.BUS, access.register, access.begin, message, hint=hint, region=INTERNAL)
 
 
 def _touch(array: Bytes | None, extent: Extent) -> int:
@@ -358,45 +351,19 @@ def _check_access(op: Op, regions: Mapping[int, Bytes]) -> None:
         elif access.write and not array.flags.writeable:
             problem = f"{where} are written, which is read-only"
         if problem:
-            raise Fault(
-                FailureKind.BUS, op.offset, op.name, access.register, access.begin, problem, region=access.region
-            )
+            raise Fault.of(op, FailureKind.BUS, access.register, access.begin, problem, region=access.region)
 
 
-class _Programs:
-    """Decoded programs by content."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: OrderedDict[tuple[bytes, EthosU], NpuProgram] = OrderedDict()
-
-    def clear(self) -> None:
-        with self._lock:
-            self._kept.clear()
-
-    def get(self, stream: bytes, configuration: EthosU) -> NpuProgram:
-        key = (bytes(stream), configuration)
-        with self._lock:
-            program = self._kept.get(key)
-            if program is not None:
-                self._kept.move_to_end(key)
-                return program
-        program = NpuProgram(key[0], configuration)
-        with self._lock:
-            self._kept[key] = program
-            while len(self._kept) > PROGRAMS_KEPT:
-                self._kept.popitem(last=False)
-        return program
-
-
-_programs = _Programs()
+@lru_cache(PROGRAMS_KEPT)
+def _decoded(stream: bytes, configuration: EthosU) -> NpuProgram:
+    return NpuProgram(stream, configuration)
 
 
 def forget() -> None:
     """Drop every decoded program and weight stream, so that the next run starts cold, as in a new process."""
-    _programs.clear()
+    _decoded.cache_clear()
     decompress.forget()
-    weight_order_u55.forget()
+    weight_order.forget()
     weight_order_u85.forget()
 
 
@@ -409,12 +376,6 @@ def _is_taken(branch: Branch, last: Op | None, memory: RegionMemory) -> bool:
     """
     if not isinstance(last, Elementwise) or last.ofm.elements != 1:
         before = "nothing" if last is None else last.name
-        raise Fault(
-            FailureKind.UNSUPPORTED,
-            branch.offset,
-            branch.name,
-            "BRANCH",
-            branch.target,
-            f"the flag after {before} is not known",
-        )
+        message = f"the flag after {before} is not known"
+        raise Fault.of(branch, FailureKind.UNSUPPORTED, "BRANCH", branch.target, message)
     return bool(last.ofm.load(memory).any())

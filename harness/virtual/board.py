@@ -133,7 +133,9 @@ class QemuBoard:
             try:
                 self._connect(Deadline(_START_SECONDS))
                 if Rule.RESET_STATE in self.rules and soc.boot != INITSVTOR:
-                    self._set_vector_table(Deadline(_START_SECONDS))
+                    # VTOR points at the system's own vector table after this and every later reset.
+                    self.qtest.write(INITSVTOR_REGISTER, soc.boot.to_bytes(4, "little"), Deadline(_START_SECONDS))
+                    self.qmp.reset(Deadline(_START_SECONDS))
             except (QemuError, TimeoutError) as error:
                 raise unavailable(str(error), self.qemu) from error
         except BaseException:
@@ -169,7 +171,12 @@ class QemuBoard:
             if self._used:
                 self.qmp.reset(deadline)
                 self.qemu.read_uart()
-                there = [address for address, data in image.items() if self._holds(address, data, deadline)]
+                # QEMU's translation matches what this process knows to be there.
+                there = [
+                    address
+                    for address, data in image.items()
+                    if address not in _DDR and self.blocks.read_known(address, len(data), deadline) == data
+                ]
                 kept = [range(address, address + len(image.pop(address))) for address in there]
                 self._empty(kept, deadline)
             self._used = True
@@ -217,11 +224,6 @@ class QemuBoard:
         self.blocks.close()
         self.qemu.stop()
 
-    def _set_vector_table(self, deadline: Deadline) -> None:
-        """Let VTOR point at the system's own vector table after this and every later reset."""
-        self.qtest.write(INITSVTOR_REGISTER, self.soc.boot.to_bytes(4, "little"), deadline)
-        self.qmp.reset(deadline)
-
     def _take_over(self, deadline: Deadline) -> None:
         """Put the memories around the image that QEMU has loaded into their state at the start."""
         self.seed = zlib.crc32(self.elf)
@@ -243,7 +245,7 @@ class QemuBoard:
             return
         for which, base in enumerate(TCMS):
             host = self.blocks.host_address(base, deadline)
-            data = self.blocks.read(base, 0, TCM_BYTES, deadline) if host is not None else None
+            data = self.blocks.read(base, TCM_BYTES, deadline) if host is not None else None
             if host is None or data is None:
                 raise TargetNotAvailable(
                     f"the rule {Rule.TCM_ECC} needs to read QEMU's memory (/proc/{self.qemu.pid}/mem), and cannot"
@@ -260,10 +262,6 @@ class QemuBoard:
                 self.gdb.watch(base, window.size, deadline)
         for guard in self._guards:
             self.gdb.watch(guard.start, len(guard), deadline)
-
-    def _holds(self, address: int, data: bytes, deadline: Deadline) -> bool:
-        """Return whether `data` is already at `address`, outside of the DDR, and QEMU's translation matches it."""
-        return address not in _DDR and self.blocks.read_known(address, len(data), deadline) == data
 
     def _empty(self, but: Sequence[range], deadline: Deadline) -> None:
         used = [range(DDR.base + begin, DDR.base + end) for begin, end in self.qemu.ddr_used]

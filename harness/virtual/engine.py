@@ -44,7 +44,8 @@ class Engine:
             self.seconds += time.perf_counter() - started
             self._write_back(program, regions, copied)
         self.executions.append(execution)
-        return JobResult(execution, _stop_mask(stream))
+        # The STOP that ends the stream is a command word with the code 0 in its low half, and its parameter.
+        return JobResult(execution, int.from_bytes(stream[-2:], "little"))
 
     def _fetch(self, job: NpuJob) -> bytes:
         try:
@@ -85,10 +86,4 @@ class Engine:
             extent = program.extents[number]
             begin, end = extent.write_begin, min(extent.write_end, regions[number].size)
             if begin < end:
-                start = RamAddress(place.ram, place.offset + begin, place.address + begin)
-                self._memory.write(start, regions[number][begin:end].data)
-
-
-def _stop_mask(stream: bytes) -> int:
-    """Return the parameter of the STOP that ends the stream: a command word with the code 0 in its low half."""
-    return int.from_bytes(stream[-2:], "little")
+                self._memory.write(RamAddress(place.ram, place.offset + begin), regions[number][begin:end].data)

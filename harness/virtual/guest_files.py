@@ -314,8 +314,8 @@ class FileServer:
             "close": self._close,
             "read": self._read,
             "write": self._write,
-            "lseek": self._seek,
-            "isatty": self._is_terminal,
+            "lseek": self._files.seek,
+            "isatty": lambda number: 0,
             "fstat": self._size,
         }
 
@@ -370,12 +370,6 @@ class FileServer:
             if written < len(data):
                 break
         return done
-
-    def _seek(self, number: int, offset: int, whence: int) -> int:
-        return self._files.seek(number, offset, whence)
-
-    def _is_terminal(self, number: int) -> int:
-        return 0
 
     def _size(self, number: int, address: int) -> int:
         size = 0 if number <= STDERR else self._files.size(number)

@@ -39,7 +39,6 @@ class RamAddress:
 
     ram: Memory
     offset: int
-    address: int
 
     @property
     def left(self) -> int:
@@ -56,7 +55,7 @@ def locate(soc: Soc, address: int) -> RamAddress:
     for ram in soc.memories:
         offset = ram.offset_of(address) if ram.npu else None
         if offset is not None:
-            return RamAddress(ram, offset, address)
+            return RamAddress(ram, offset)
     raise BusError(f"there is no RAM at 0x{address:08x}")
 
 
@@ -70,29 +69,26 @@ class RamBlocks:
         self._hosts: dict[int, int | None] = {}  # by the block's address
         self._written: list[range] = []
 
-    def read(self, block: int, offset: int, size: int, deadline: Deadline) -> bytes | None:
-        """Return `size` bytes of the block at the secure address `block`, or None where it cannot be reached.
+    def read(self, address: int, size: int, deadline: Deadline) -> bytes | None:
+        """Return `size` bytes of RAM at a secure address, or None where they cannot be reached.
 
         Raises:
             QemuClosed: QEMU has ended.
         """
-        host = self.host_address(block, deadline)
-        if host is None:
-            return None
-        data = os.pread(self._file, size, host + offset)
-        if len(data) < size:
-            raise QemuClosed("the memory of QEMU's process is gone")
-        return data
+        parts = []
+        for block, offset, length in _pieces(address, size):
+            host = self.host_address(block, deadline)
+            if host is None:
+                return None
+            parts.append(os.pread(self._file, length, host + offset))
+            if len(parts[-1]) < length:
+                raise QemuClosed("the memory of QEMU's process is gone")
+        return b"".join(parts)
 
-    def write(self, block: int, offset: int, data: memoryview, deadline: Deadline) -> bool:
-        """Overwrite bytes of a block. Return False where it cannot be reached. Raises as `read`."""
-        host = self.host_address(block, deadline)
-        if host is None:
-            return False
-        self._written.append(range(block + offset, block + offset + len(data)))
-        if os.pwrite(self._file, data, host + offset) < len(data):
-            raise QemuClosed("the memory of QEMU's process is gone")
-        return True
+    def write(self, address: int, data: memoryview, deadline: Deadline) -> bool:
+        """Overwrite RAM, after which `read_known` does not know it. Return and raise as `overwrite`."""
+        self._written.append(range(address, address + len(data)))
+        return self.overwrite(address, data, deadline)
 
     def overwrite(self, address: int, data: memoryview, deadline: Deadline) -> bool:
         """Overwrite RAM at a secure address where QEMU has no translated code. Return False where it cannot be reached.
@@ -100,7 +96,7 @@ class RamBlocks:
         Raises as `read`.
         """
         done = 0
-        for block, offset, length in _pieces(address & -_BLOCK, address % _BLOCK, len(data)):
+        for block, offset, length in _pieces(address, len(data)):
             host = self.host_address(block, deadline)
             if host is None:
                 return False
@@ -116,10 +112,7 @@ class RamBlocks:
         """
         if any(written.start < address + size and address < written.stop for written in self._written):
             return None
-        parts = []
-        for block, offset, length in _pieces(address & -_BLOCK, address % _BLOCK, size):
-            parts.append(self.read(block, offset, length, deadline))
-        return None if None in parts else b"".join(filter(None, parts))
+        return self.read(address, size, deadline)
 
     def forget_writes(self) -> None:
         """Forget which bytes were written past QEMU, after QEMU itself has overwritten all memory."""
@@ -176,15 +169,11 @@ class GuestMemory:
         self._deadline = deadline
         assert qemu.ddr is not None
         self._ddr = np.frombuffer(qemu.ddr, np.uint8)
-        self._blocks: RamBlocks | None = blocks
+        self._blocks = blocks
 
     def locate(self, address: int) -> RamAddress:
         """Return the RAM address that `address` means to the NPU. Raises BusError."""
         return locate(self._soc, address)
-
-    def use_gdb_only(self) -> None:
-        """Do not use /proc/<pid>/mem from now on."""
-        self._blocks = None
 
     def share(self, place: RamAddress, size: int, *, writable: bool) -> np.ndarray | None:
         """Return a view of `size` bytes at `place`, uint8, or None where that RAM can only be copied."""
@@ -199,7 +188,9 @@ class GuestMemory:
         view = self.share(place, size, writable=False)
         if view is not None:
             return view.tobytes()
-        return b"".join(self._read(*piece) for piece in _pieces(place.ram.base, place.offset, size))
+        address = place.ram.base + place.offset
+        data = self._blocks.read(address, size, self._deadline)
+        return self._gdb.read(address, size, self._deadline) if data is None else data
 
     def write(self, place: RamAddress, data: bytes | memoryview) -> None:
         """Overwrite bytes at `place`. They must not be code: QEMU would keep its translation of the old code."""
@@ -207,34 +198,22 @@ class GuestMemory:
         if view is not None:
             view[:] = np.frombuffer(data, np.uint8)
             return
-        remaining = memoryview(data)
-        for block, offset, length in _pieces(place.ram.base, place.offset, len(data)):
-            self._write(block, offset, remaining[:length])
-            remaining = remaining[length:]
+        address = place.ram.base + place.offset
+        if not self._blocks.write(address, memoryview(data), self._deadline):
+            self._gdb.write(address, bytes(data), self._deadline)
 
     def close(self) -> None:
         """Release the DDR."""
         self._ddr = np.empty(0, np.uint8)
 
-    def _read(self, block: int, offset: int, size: int) -> bytes:
-        data = self._blocks.read(block, offset, size, self._deadline) if self._blocks is not None else None
-        return self._gdb.read(block + offset, size, self._deadline) if data is None else data
 
-    def _write(self, block: int, offset: int, data: memoryview) -> None:
-        if self._blocks is None or not self._blocks.write(block, offset, data, self._deadline):
-            self._gdb.write(block + offset, bytes(data), self._deadline)
-
-
-def _pieces(base: int, offset: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """Yield `size` bytes from `base` + `offset`, cut at the ends of QEMU's blocks: block address, offset in it, bytes.
-
-    A block starts at `base`.
-    """
+def _pieces(address: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """Yield `size` bytes from `address` on, cut at the ends of QEMU's blocks: block address, offset in it, bytes."""
     while size > 0:
-        into = offset % _BLOCK
+        into = address % _BLOCK
         length = min(size, _BLOCK - into)
-        yield base + offset - into, into, length
-        offset += length
+        yield address - into, into, length
+        address += length
         size -= length
 
 

@@ -48,8 +48,6 @@ _SANDBOX = ("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,reso
 """A second wall: a QEMU that does not do what it should still starts no other program."""
 _FATAL_PREFIX = b"qemu: fatal: "
 """Start of the line in which QEMU says why it ends by itself, e.g. after a lockup. All registers follow it."""
-
-
 _FATAL_BYTES = 1 << 16
 """More than that report has."""
 _READ_BYTES = 1 << 20

@@ -46,8 +46,6 @@ class Rule(enum.StrEnum):
 
 NPU_RULES = frozenset(rule for rule in Rule if rule.startswith("npu-"))
 """Those that the NPU's registers keep (harness/virtual/strict_device.py)."""
-
-
 STRICT_BOARD = frozenset(Rule)
 """The rules of `--strict-board`."""
 
@@ -66,6 +64,6 @@ class RuleBroken(Exception):
         self.rule = rule
 
 
-def broken(rule: Rule, what: str, hint: str | None = None) -> TargetError:
+def broken(rule: Rule, what: str) -> TargetError:
     """Return the error for a broken rule. `what`: what was done, and where in the program."""
-    return TargetError(f"rule {rule} of the strict board: {what}", kind=FailureKind.BOARD_RULE, hint=hint)
+    return TargetError(f"rule {rule} of the strict board: {what}", kind=FailureKind.BOARD_RULE)

@@ -7,12 +7,13 @@ Kwon-GiHwan/mps4_prototyping_board keeps: there, registers of the PMU were lost 
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Collection, Mapping
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.npu import Extent
-from ethos_hil.harness.socs.soc import Memory, Soc
+from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.device import CYCLE_COUNTER, REGIONS, Device, JobEngine, NpuJob
 from ethos_hil.harness.virtual.rules import Rule, RuleBroken
 
@@ -31,6 +32,8 @@ _ALIGNMENT = 16
 _ALWAYS_ON = ("ID", "STATUS", "CMD", "RESET", "PROT", "CONFIG")
 """Registers that a program may use before it keeps the NPU's power on."""
 _NEAR_WRAP = 64
+_PORTS = {"SRAM": 0, "DDR": 1}
+"""The AXI port that leads to a memory; to another one both may."""
 
 
 class StrictDevice(Device):
@@ -126,14 +129,9 @@ class StrictDevice(Device):
         if Rule.NPU_RESET in self._rules:
             self._polls_left = RESET_POLLS
             self._stored |= kept
-        self._disturb_counters()
-
-    def _disturb_counters(self) -> None:
-        if Rule.NPU_COUNTERS not in self._rules:
-            return
-        self._pmu.disturb(
-            enabled=self._noise.getrandbits(32), overflows=self._noise.getrandbits(32), below_wrap=_NEAR_WRAP
-        )
+        if Rule.NPU_COUNTERS in self._rules:
+            enabled, overflows = self._noise.getrandbits(32), self._noise.getrandbits(32)
+            self._pmu.disturb(enabled=enabled, overflows=overflows, below_wrap=_NEAR_WRAP)
 
     def _run(self) -> None:
         if Rule.NPU_RESET in self._rules:
@@ -165,8 +163,7 @@ class StrictDevice(Device):
             )
 
     def _job(self) -> NpuJob:
-        job = super()._job()
-        return NpuJob(job.queue, job.size, job.bases, job.ports, self._examine)
+        return dataclasses.replace(super()._job(), examine=self._examine)
 
     def _examine(self, extents: Mapping[int, Extent]) -> None:
         """Check the memories that a job uses. Raises RuleBroken."""
@@ -200,14 +197,9 @@ class StrictDevice(Device):
 
     def _check_port(self, what: str, address: int, port: int) -> None:
         memory = self._soc.memory_at(address)
-        expected = None if memory is None else _port_of(memory)
+        expected = None if memory is None else _PORTS.get(memory.name)
         if memory is not None and expected is not None and port != expected:
             raise RuleBroken(
                 Rule.NPU_PORT,
                 f"{what} of a job is in {memory.name}, behind port {expected}, and is reached through port {port}",
             )
-
-
-def _port_of(memory: Memory) -> int | None:
-    """Return the AXI port that leads to a memory, or None where both may."""
-    return {"SRAM": 0, "DDR": 1}.get(memory.name)

@@ -316,9 +316,8 @@ def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes,
         tensor = decompress.decode(compressed, order)
     except decompress.WeightError as error:
         length = sum(map(len, compressed))
-        raise Fault(
-            FailureKind.PARSE, op.offset, op.name, "WEIGHT_LENGTH", length, f"the weight stream is corrupt: {error}"
-        ) from error
+        message = f"the weight stream is corrupt: {error}"
+        raise Fault.of(op, FailureKind.PARSE, "WEIGHT_LENGTH", length, message) from error
     channels = order.ofm_depth
     buffers = [np.frombuffer(buffer, np.uint8) for buffer in scales]
     bias, multiplier, shift = decompress.decode_scales(buffers, channels, op.weights.layout)
@@ -332,9 +331,7 @@ def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes,
     most = int(bound.max())
     dtype = np.float32 if most < FLOAT32_EXACT else np.float64
     if most >= FLOAT64_EXACT:
-        raise Fault(
-            FailureKind.UNSUPPORTED, op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits"
-        )
+        raise Fault.of(op, FailureKind.UNSUPPORTED, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
     share = -total * op.ifm.zero_point
     requantiser = Requantiser.make(op, bias + share, multiplier, shift, bound)
     return Prepared(compressed, scales, flat, dtype, requantiser, share)
@@ -358,9 +355,7 @@ class MatMulStep:
         self.op = op
         bound = op.ifm.depth * _largest(op.ifm) * _largest(op.ifm2)
         if bound >= FLOAT64_EXACT:
-            raise Fault(
-                FailureKind.UNSUPPORTED, op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits"
-            )
+            raise Fault.of(op, FailureKind.UNSUPPORTED, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
         self._dtype: Any = np.float32 if bound < FLOAT32_EXACT else np.float64
         self._may_overflow = op.start is not None or bound >= 1 << (op.accumulator_bits - 1)
 
@@ -392,18 +387,13 @@ def _largest(source: FeatureMap) -> int:
 
 @functools.cache
 def _controller() -> Any:
-    """Return control over the loaded BLAS libraries, or None without threadpoolctl; that only costs speed."""
-    try:
-        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-    except ImportError:
-        return None
+    """Return control over the loaded BLAS libraries."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
     return ThreadpoolController().select(user_api="blas")
 
 
 def single_thread() -> contextlib.AbstractContextManager[Any]:
     """Return a context in which BLAS uses one thread."""
-    controller = _controller()
-    if controller is None:
-        return contextlib.nullcontext()
-    limit: contextlib.AbstractContextManager[Any] = controller.limit(limits=1)
+    limit: contextlib.AbstractContextManager[Any] = _controller().limit(limits=1)
     return limit

@@ -60,12 +60,6 @@ class DmaStep:
         numbers: npt.NDArray[np.int32] = np.ndarray((outer, inner), "<i4", memory[index.region], index.base, strides)
         for number in (int(numbers.min()), int(numbers.max())):
             if not 0 <= number <= index.maximum:
-                raise Fault(
-                    FailureKind.BUS,
-                    op.offset,
-                    op.name,
-                    "DMA0_IDX_MAX",
-                    index.maximum,
-                    f"the index picks row {number} beyond it",
-                )
+                message = f"the index picks row {number} beyond it"
+                raise Fault.of(op, FailureKind.BUS, "DMA0_IDX_MAX", index.maximum, message)
         return numbers.astype(np.int64)

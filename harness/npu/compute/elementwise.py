@@ -101,7 +101,7 @@ def _check_overflow(op: Elementwise, values: list[Array]) -> None:
     first, second = (max(abs(int(value.min())), abs(int(value.max()))) for value in values)
     if (first * second if op.mode is ElementwiseMode.MUL else first + second) > INT64_MAX:
         shift = min(operand.scale.shift for operand in op.operands)
-        raise Fault(FailureKind.UNSUPPORTED, op.offset, op.name, "IFM_SCALE", shift, "operands scaled beyond 64 bits")
+        raise Fault.of(op, FailureKind.UNSUPPORTED, "IFM_SCALE", shift, "operands scaled beyond 64 bits")
 
 
 def _largest(operand: Operand, values: Array | int | None = None) -> int:
@@ -218,4 +218,4 @@ def _check_amounts(op: Elementwise, amounts: Array) -> None:
 
 
 def _unsupported_fault(op: Elementwise, value: int, message: str) -> Fault:
-    return Fault(FailureKind.UNSUPPORTED, op.offset, op.name, "IFM2", value, message)
+    return Fault.of(op, FailureKind.UNSUPPORTED, "IFM2", value, message)

@@ -56,14 +56,8 @@ def check_accumulators(op: Convolution | MatMul, sums: Array) -> None:
     """Raise Fault if one of the sums (int64) does not fit the operation's accumulators."""
     worst = int(np.abs(sums).max())
     if worst >= 1 << (op.accumulator_bits - 1):
-        raise Fault(
-            FailureKind.UNSUPPORTED,
-            op.offset,
-            op.name,
-            "ACC_FORMAT",
-            op.accumulator_bits,
-            f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established",
-        )
+        message = f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established"
+        raise Fault.of(op, FailureKind.UNSUPPORTED, "ACC_FORMAT", op.accumulator_bits, message)
 
 
 def table(ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Array:

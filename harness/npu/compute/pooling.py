@@ -83,10 +83,8 @@ class PoolStep:
         if op.mode in (PoolMode.MAX, PoolMode.MIN):
             choose = np.maximum if op.mode is PoolMode.MAX else np.minimum
             # Along rows first, then along columns: no value of a map is kept more than once.
-            across, down = (
-                _positions_of_tap(op.ofm.width, kernel.stride_x),
-                _positions_of_tap(op.ofm.height, kernel.stride_y),
-            )
+            across = _positions_of_tap(op.ofm.width, kernel.stride_x)
+            down = _positions_of_tap(op.ofm.height, kernel.stride_y)
             columns = functools.reduce(choose, (source[:, across(x)] for x in range(kernel.width)))
             chosen = functools.reduce(choose, (columns[down(y)] for y in range(kernel.height)))
             return chosen.astype(np.int64) - zero
@@ -105,7 +103,7 @@ class PoolStep:
             bias, multiplier, shift = decompress.decode_scales(buffers, op.ofm.depth, op.channel_scales.layout)
         except decompress.WeightError as error:
             at = op.channel_scales.streams[0]
-            raise Fault(FailureKind.PARSE, op.offset, op.name, "SCALE_LENGTH", at.length, str(error)) from error
+            raise Fault.of(op, FailureKind.PARSE, "SCALE_LENGTH", at.length, str(error)) from error
         return scale_channels(values + bias, multiplier, shift, op.scale.rounding)
 
 

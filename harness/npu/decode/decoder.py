@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import CommandSet
@@ -65,7 +66,7 @@ class _Decoder:
         self.effort = 0  # spent on decoding so far
         self.makers: dict[int, Callable[[int], Op]] = {
             Opcode.CONV: self._convolution,
-            Opcode.DEPTHWISE: self._depthwise,
+            Opcode.DEPTHWISE: partial(self._mac, depthwise=True),
             Opcode.POOL: self._pool,
             Opcode.ELEMENTWISE: self._elementwise,
             Opcode.RESIZE: self._resize,
@@ -129,9 +130,6 @@ class _Decoder:
         if parameter == 1 and isinstance(self.fields, FieldsU85):
             return self._matmul(self.fields)
         return self._mac(parameter, depthwise=False)
-
-    def _depthwise(self, parameter: int) -> Op:
-        return self._mac(parameter, depthwise=True)
 
     def _mac(self, parameter: int, *, depthwise: bool) -> Op:
         fields, get = self.fields, self.registers.get
@@ -367,9 +365,7 @@ def _with_target(jump: Instruction, targets: Mapping[int, int]) -> Instruction:
     if not isinstance(jump, Branch):
         return jump
     if jump.target not in targets:
-        raise Fault(
-            FailureKind.PARSE, jump.offset, jump.name, "BRANCH", jump.target, "no command before STOP has this offset"
-        )
+        raise Fault.of(jump, FailureKind.PARSE, "BRANCH", jump.target, "no command before STOP has this offset")
     return replace(jump, target=targets[jump.target])
 
 

@@ -24,12 +24,12 @@ from ethos_hil.harness.npu.isa.operations import (
     Dma,
     Kernel,
     Upscale,
-    WeightOrder,
     Weights,
 )
 from ethos_hil.harness.npu.isa.registers import Dialect, ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import Scale
 from ethos_hil.harness.npu.isa.stream import Fault, RegisterFile
+from ethos_hil.harness.npu.isa.weight_order import WeightOrder
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,11 +126,11 @@ def scale_channels(
     most = (INT64_MAX - half - (1 << 30)) // max(1, int(np.max(multiplier)))  # whose product does not overflow
     if (largest is None or largest > most) and max(abs(int(values.min())), abs(int(values.max()))) > most:
         return _round_wide(values, np.asarray(multiplier, np.int64), np.asarray(shift, np.int64), rounding, early_bits)
-    return _round(values, multiplier, shift, rounding, early_bits, dtype=np.int64)
+    return (values * multiplier + _rounding_addend(values, shift, rounding, early_bits)) >> shift
 
 
 def _round_wide(values: Int64s, multiplier: Int64s, shift: Int64s, rounding: Rounding, early_bits: int) -> Int64s:
-    """Do the same as `_round` for products of up to 96 bits, as high * 2**32 + low. Results saturate to 64 bits."""
+    """Return what `scale_channels` does, of products of up to 96 bits: high * 2**32 + low. It saturates to 64 bits."""
     low = (values & WORD_MASK).astype(np.uint64) * multiplier.astype(np.uint64)
     high = (values >> WORD) * multiplier + (low >> np.uint64(WORD)).astype(np.int64)
     addend = _rounding_addend(values, shift, rounding, early_bits)
@@ -143,43 +143,22 @@ def _round_wide(values: Int64s, multiplier: Int64s, shift: Int64s, rounding: Rou
     return np.where(high > limit, INT64_MAX, np.where(high < -limit - 1, -INT64_MAX - 1, result))
 
 
-def _rounding_addend(values: Int64s, shift: Int64s, rounding: Rounding, early_bits: int) -> Int64s:
+def _rounding_addend(values: Int64s, shift: int | Int64s, rounding: Rounding, early_bits: int) -> Int64s:
     """Return what to add to the product with `values` so that an arithmetic shift to the right rounds it."""
+    shift = np.asarray(shift, np.int64)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    if rounding is Rounding.NATURAL:
+        return half
+    if rounding is Rounding.FLOOR:
+        return np.zeros_like(half)
     negative = values < 0  # as the product is: multipliers are not
     if rounding is Rounding.TRUNCATE:
         return np.where(negative & (shift > 0), 2 * (half - 1) + 1, 0)
-    if rounding is Rounding.FLOOR:
-        return np.zeros_like(half)
     if rounding is Rounding.AWAY:
         return half - (negative & (shift > 0))
-    if rounding is Rounding.DOUBLE:
-        threshold = EARLY_SHIFT - early_bits
-        early = np.where(shift > threshold, np.int64(1) << (threshold - 1), 0)
-        return half + np.where(negative, -early, early)
-    return half
-
-
-def _round(values: Any, multiplier: Any, shift: Any, rounding: Rounding, early_bits: int, dtype: Any) -> Any:
-    product = values * multiplier
-    if rounding is Rounding.TRUNCATE:
-        return np.where(product < 0, -((-product) >> shift), product >> shift)
-    if rounding is Rounding.FLOOR:
-        return product >> shift
-    half = _half(shift, dtype)
-    if rounding is Rounding.AWAY:
-        return np.where(product < 0, -((half - product) >> shift), (product + half) >> shift)
-    if rounding is Rounding.DOUBLE:
-        threshold = EARLY_SHIFT - early_bits
-        early = np.where(np.asarray(shift) > threshold, 1 << (threshold - 1), 0).astype(dtype)
-        half = half + np.where(values < 0, -early, early)
-    return (product + half) >> shift
-
-
-def _half(shift: Any, dtype: Any) -> Any:
-    if not isinstance(shift, np.ndarray):
-        return 1 << (shift - 1) if shift else 0
-    return np.array([1 << (int(s) - 1) if s else 0 for s in shift.ravel()], dtype=dtype).reshape(shift.shape)
+    threshold = EARLY_SHIFT - early_bits  # of DOUBLE
+    early = np.where(shift > threshold, np.int64(1) << (threshold - 1), 0)
+    return half + np.where(negative, -early, early)
 
 
 def divide_half_away(sums: Int64s, counts: Int64s | int) -> Int64s:

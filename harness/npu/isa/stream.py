@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.npu.isa.operations import Instruction
 from ethos_hil.harness.npu.isa.registers import Dialect, Opcode, Register
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.lowering.formats.command_stream import Command, CommandStreamError
@@ -44,7 +45,8 @@ class Fault(EthosHilError):
         hint: str | None = None,
         region: int = -1,
     ) -> None:
-        blamed = "" if kind == FailureKind.HAZARD else f"{register} is {_number(value)}: "
+        number = str(value) if -1024 < value < 1024 else hex(value)
+        blamed = "" if kind == FailureKind.HAZARD else f"{register} is {number}: "
         text = f"{kind} fault at 0x{offset:x} ({op}): {blamed}{message}"
         super().__init__(text, kind=kind, hint=hint)
         self.offset = offset
@@ -53,9 +55,20 @@ class Fault(EthosHilError):
         self.value = value
         self.region = region
 
-
-def _number(value: int) -> str:
-    return str(value) if -1024 < value < 1024 else hex(value)
+    @classmethod
+    def of(
+        cls,
+        op: Instruction,
+        kind: FailureKind,
+        register: str,
+        value: int,
+        message: str,
+        *,
+        hint: str | None = None,
+        region: int = -1,
+    ) -> Fault:
+        """Return the fault of an operation or a branch."""
+        return cls(kind, op.offset, op.name, register, value, message, hint=hint, region=region)
 
 
 def commands(stream: bytes) -> Iterator[Command]:

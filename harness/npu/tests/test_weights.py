@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu.isa.operations import ScaleLayout, WeightOrder
+from ethos_hil.harness.npu.isa.operations import ScaleLayout
+from ethos_hil.harness.npu.isa.weight_order import WeightOrder
 from ethos_hil.harness.npu.tests.encoded import mlw
 from ethos_hil.harness.npu.tests.test_codec import some_weights
 from ethos_hil.harness.npu.weights import decompress, weight_coding
@@ -16,7 +18,12 @@ from ethos_hil.harness.npu.weights.decompress import Compressed, WeightError
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
 from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 
-ORDER = WeightOrderU55(False, False, 100, 70, 1, 1, 1, 1, 32, 8, 8, 8)
+POINT: dict[str, Any] = {"height": 1, "width": 1, "dilation_y": 1, "dilation_x": 1, "part_kernel": False, "ifm_bits": 8}
+DEEP: dict[str, Any] = {**POINT, "depthwise": False, "ofm_depth": 100, "ifm_depth": 70, "ofm_block": 32}
+ORDER = WeightOrderU55(**DEEP, ofm_ublock=8, ifm_ublock=8)
+FLAT = WeightOrderU85(
+    **{**DEEP, "depthwise": True}, ofm_ublock=16, sparse=False, stride_y=1, stride_x=1, macs=512, decoders=2
+)
 CORES = replace(ORDER, cores=2)
 
 
@@ -114,20 +121,18 @@ def test_too_many_weights_are_refused_before_allocation(batches: list[int]) -> N
     decompress.prefetch([((b"",), huge)])
     with pytest.raises(WeightError, match="describe 4294967296 weights"):
         decompress.decode((b"",), huge)
-    fast = WeightOrderU85(False, False, False, True, 1 << 16, 1 << 16, 1, 1, 1, 1, 1, 1, 64, 16, 8, 512, 2)
+    fast = replace(FLAT, depthwise=False, fast=True, ofm_depth=1 << 16, ifm_depth=1 << 16, ofm_block=64)
     with pytest.raises(WeightError, match="describe 4294967296 weights"):
         decompress.decode((bytes(32),), fast)
     assert not batches
 
 
-@pytest.mark.parametrize(
-    "order", [ORDER, WeightOrderU85(True, False, False, False, 1, 1, 1, 1, 1, 1, 1, 1, 16, 16, 8, 512, 2)]
-)
+@pytest.mark.parametrize("order", [ORDER, FLAT])
 def test_an_unreasonable_kernel_is_refused_at_once(order: WeightOrder, batches: list[int]) -> None:
-    huge = replace(order, ofm_depth=1, ifm_depth=1, height=300, width=300)  # type: ignore[type-var]
+    huge = replace(order, ofm_depth=1, ifm_depth=1, height=300, width=300)
     with pytest.raises(WeightError, match="a kernel of 300 x 300"):
         decompress.decode((b"",) * len(huge.lengths), huge)
-    huge = replace(order, height=1 << 16, width=1 << 16)  # type: ignore[type-var]
+    huge = replace(order, height=1 << 16, width=1 << 16)
     with pytest.raises(WeightError, match="weights"):
         decompress.decode((b"",) * len(huge.lengths), huge)
     assert not batches

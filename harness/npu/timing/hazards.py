@@ -77,20 +77,18 @@ class Hazard:
 
     def __str__(self) -> str:
         where = "internal memory" if self.region == INTERNAL else f"region {self.region}"
-        return (
-            f"{_name(self.second)} {_verb(self.second_writes)} {where} at {self.byte:#x} (of {self.begin:#x} to "
-            f"{self.end:#x}) while {_name(self.first)} may not have {_participle(self.first_writes)} it; "
-            f"{self._remedy()}"
-        )
-
-    def _remedy(self) -> str:
+        does, done = "writes" if self.second_writes else "reads", "written" if self.first_writes else "read"
         name, value = self.wait
-        return f"BLOCKDEP may be {value} at most" if name == "BLOCKDEP" else f"missing: {name} {value}"
+        remedy = f"BLOCKDEP may be {value} at most" if name == "BLOCKDEP" else f"missing: {name} {value}"
+        return (
+            f"{_name(self.second)} {does} {where} at {self.byte:#x} (of {self.begin:#x} to {self.end:#x}) while "
+            f"{_name(self.first)} may not have {done} it; {remedy}"
+        )
 
     def fault(self) -> Fault:
         """Return the hazard as the fault of a strict NPU."""
         register, value = self.wait
-        return Fault(FailureKind.HAZARD, self.second.offset, self.second.name, register, value, str(self))
+        return Fault.of(self.second, FailureKind.HAZARD, register, value, str(self))
 
 
 @dataclass(slots=True)
@@ -186,7 +184,7 @@ class _Checker:
         safe = depth
         for i, part in enumerate(islice(blocks.reads(reader, source, self.configuration), depth)):
             for j, late in enumerate(unwritten[: max(safe - i, 0)]):
-                shared = _shared_byte_of_parts(source, part, writer.ofm, late)
+                shared = _first_common(runs(source, part), list(runs(writer.ofm, late)))
                 if shared is not None:
                     safe, byte = i + j, shared
                     break
@@ -237,10 +235,6 @@ def _runs(touch: Touch) -> list[Runs]:
     return list(runs(touch.source, Box.whole(touch.source)))
 
 
-def _shared_byte_of_parts(source: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
-    return _first_common(runs(source, part), list(runs(other, other_part)))
-
-
 def _first_common(some: Iterable[Runs], others: Sequence[Runs]) -> int | None:
     for candidate in some:
         for other in others:
@@ -274,11 +268,3 @@ def _drop_oldest(outstanding: deque[Any], number: int) -> None:
 
 def _name(op: Op) -> str:
     return f"{op.name} at {op.offset:#x}"
-
-
-def _verb(write: bool) -> str:
-    return "writes" if write else "reads"
-
-
-def _participle(write: bool) -> str:
-    return "written" if write else "read"

@@ -103,7 +103,7 @@ def cost(op: Op, configuration: EthosU, system: MemorySystem, ports: Mapping[int
         number = ports.get(flow.region, 0)
         port, size = system.ports[number], flow.bus_bytes(system.beat)
         kind = "written" if flow.write else flow.purpose if flow.purpose in fetches else "read"
-        latency = _latency(port, flow)
+        latency = port.write_latency if flow.write else port.read_latency
         rate = _rate(port, flow, latency, configuration, system.beat)
         cycles = flow.size / rate
         fetches[kind] = fetches[kind].and_also(cycles, flow.first / rate, latency)
@@ -150,10 +150,6 @@ def _engine_rule(op: Op) -> str:
     if isinstance(op, Pool):
         return "sum" if op.mode in (PoolMode.REDUCE_SUM, PoolMode.NONE) else "pool"
     return "depth-first"
-
-
-def _latency(port: Port, flow: Flow) -> int:
-    return port.write_latency if flow.write else port.read_latency
 
 
 def _rate(port: Port, flow: Flow, latency: int, configuration: EthosU, beat: int) -> float:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.harness.npu.isa.operations import ScaleLayout, WeightOrder
+from ethos_hil.harness.npu.isa.operations import ScaleLayout
+from ethos_hil.harness.npu.isa.weight_order import WeightOrder
 from ethos_hil.harness.npu.weights import weight_coding
 
 Array = npt.NDArray[Any]
@@ -150,9 +151,8 @@ def _decode(key: tuple[Compressed, WeightOrder]) -> list[Array]:
         if isinstance(result, weight_coding.CorruptStream):
             raise WeightError(str(result))
         streams.append(result)
-    if all(map(_fits_int8, streams)):
-        return [stream.astype(np.int8, copy=False) for stream in streams]
-    return [stream.astype(np.int16, copy=False) for stream in streams]
+    dtype = np.int8 if all(map(_fits_int8, streams)) else np.int16
+    return [stream.astype(dtype, copy=False) for stream in streams]
 
 
 def _fits_int8(weights: Array) -> bool:

@@ -10,7 +10,6 @@ of the OFM block.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,46 +17,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.harness.npu.isa.weight_order import WeightOrder, pieces, round_up
+
 Array = npt.NDArray[Any]
 
-SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
-ORDERS_KEPT = 1024  # whose lengths are remembered
 WORD = 8  # weights along the IFM channels that always stay together (a micro-block)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightOrderU55:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightOrderU55(WeightOrder):
     """Shape and order of the weight streams of an operation.
 
     Attributes:
-        depthwise: one IFM channel per OFM channel.
-        part_kernel: kernel elements before IFM channels ("part-kernel-first"), else depth first.
-        ofm_depth, ifm_depth, height, width: the weight tensor; ifm_depth is 1 if depthwise.
-        dilation_y, dilation_x: of the kernel; a sub-kernel spans SUBKERNEL // dilation elements.
-        ofm_block: OFM channels in a block (register OFM_BLK_DEPTH_M1 + 1).
-        ofm_ublock, ifm_ublock: channels in a micro-block.
-        ifm_bits: bits of an IFM element.
+        ifm_ublock: IFM channels in a micro-block.
         cores: number of cores that share the OFM channels, each with its own stream.
     """
 
-    depthwise: bool
-    part_kernel: bool
-    ofm_depth: int
-    ifm_depth: int
-    height: int
-    width: int
-    dilation_y: int
-    dilation_x: int
-    ofm_block: int
-    ofm_ublock: int
     ifm_ublock: int
-    ifm_bits: int
     cores: int = 1
-
-    @property
-    def fast(self) -> bool:
-        """Whether weights use FWD coding: never."""
-        return False
 
     @property
     def ifm_block(self) -> int:
@@ -75,25 +52,12 @@ class WeightOrderU55:
 
     def subkernels(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield y, x, height, width of each sub-kernel, in stream order."""
-        step_y, step_x = self._reach(self.dilation_y), self._reach(self.dilation_x)
+        step_y, step_x = self.reach
         for y in range(0, self.height, step_y):
             for x in range(0, self.width, step_x):
                 yield y, x, min(step_y, self.height - y), min(step_x, self.width - x)
 
-    def padded_elements(self) -> int:
-        """Return the number of kernel elements including padding, over all sub-kernels."""
-        rows, columns = (
-            pieces(self.height, self._reach(self.dilation_y)),
-            pieces(self.width, self._reach(self.dilation_x)),
-        )
-        return sum(m * n * round_up(h * w, self.element_step) for _, m, h in rows for _, n, w in columns)
-
-    @staticmethod
-    def _reach(dilation: int) -> int:
-        """Return the number of elements in a row or column of a sub-kernel."""
-        return max(1, SUBKERNEL // dilation)
-
-    def ofm_groups(self, core: int = 0) -> list[tuple[int, int, int]]:
+    def ofm_groups(self, core: int) -> list[tuple[int, int, int]]:
         """Return first channel, number and depth of a core's equal OFM blocks: all whole ones, then the rest.
 
         Only the channels that the core owns are counted.
@@ -109,10 +73,13 @@ class WeightOrderU55:
             return [(0, -(-self.ifm_depth // self.ifm_block), self.ifm_block)]
         return [(z, n, round_up(depth, self.ifm_ublock)) for z, n, depth in pieces(self.ifm_depth, self.ifm_block)]
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """Weights in each core's stream, padding included."""
-        return _lengths(self)
+    def count(self) -> tuple[int, ...]:
+        """Return the weights in each core's stream, padding included."""
+        ifm = sum(n * depth for _, n, depth in self.ifm_groups()) * self.padded_elements
+        return tuple(
+            ifm * sum(n * round_up(depth, self.ofm_ublock) for _, n, depth in self.ofm_groups(core))
+            for core in range(self.cores)
+        )
 
     def restore(self, streams: Sequence[Array]) -> Array:
         """Return the weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
@@ -132,7 +99,7 @@ class WeightOrderU55:
         ifm_total = sum(n * depth for _, n, depth in self.ifm_groups()) // word
         weights = np.empty((sum(n * depth for _, n, depth in groups), self.height, self.width, ifm_total), moved.dtype)
         at = 0
-        elements = self.padded_elements()
+        elements = self.padded_elements
         for z, blocks, depth in groups:
             depth_up = round_up(depth, self.ofm_ublock)
             count = blocks * depth_up * ifm_total * elements
@@ -149,7 +116,7 @@ class WeightOrderU55:
         for z, ifm_blocks, ifm_depth in self.ifm_groups():
             ifm_ublocks = ifm_depth // word
             per_element = ofm_ublocks * self.ofm_ublock * ifm_ublocks
-            size = per_element * self.padded_elements()
+            size = per_element * self.padded_elements
             chunk = part[:, at : at + ifm_blocks * size].reshape(blocks, ifm_blocks, size)
             at += ifm_blocks * size
             begin = 0
@@ -170,35 +137,8 @@ class WeightOrderU55:
                 target[...] = straight[:, :depth].reshape(target.shape)
 
 
-@functools.lru_cache(ORDERS_KEPT)
-def _lengths(order: WeightOrderU55) -> tuple[int, ...]:
-    """Return `order.lengths`. Decoding, estimating and decompressing ask for it."""
-    ifm = sum(n * depth for _, n, depth in order.ifm_groups()) * order.padded_elements()
-    return tuple(
-        ifm * sum(n * round_up(depth, order.ofm_ublock) for _, n, depth in order.ofm_groups(core))
-        for core in range(order.cores)
-    )
-
-
-def forget() -> None:
-    """Drop what is remembered of orders."""
-    _lengths.cache_clear()
-
-
 def as_words(stream: Array, count: int) -> Array:
     """Return a stream with items of `count` (1 or WORD) weights; moving these is much faster than moving single
     weights.
     """
     return stream if count == 1 else stream.view(np.int64 if stream.itemsize == 1 else np.complex128)
-
-
-def round_up(value: int, step: int) -> int:
-    """Return the next multiple of `step`."""
-    return -(-value // step) * step
-
-
-def pieces(total: int, size: int) -> list[tuple[int, int, int]]:
-    """Return first, number and size of the equal pieces of `total`: all whole ones, then the rest."""
-    whole, rest = divmod(total, size) if total else (0, 0)
-    pieces = [(0, whole, size)] if whole else []
-    return [*pieces, (whole * size, 1, rest)] if rest else pieces

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.harness.npu.weights.weight_order_u55 import ORDERS_KEPT, WORD, as_words, pieces, round_up
+from ethos_hil.harness.npu.isa.weight_order import WeightOrder, pieces, round_up
+from ethos_hil.harness.npu.weights.weight_order_u55 import WORD, as_words
 
 Array = npt.NDArray[Any]
 
-SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
 GROUP = 4  # OFM channels a weight decoder serves at a time
 DEPTHWISE_STEP = 10  # elements after which a depthwise stream is padded
 
@@ -46,39 +46,20 @@ class SubKernel:
     padded: int
 
 
-@dataclass(frozen=True, slots=True)
-class WeightOrderU85:
-    """Shape, coding and order of the weight streams of an operation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightOrderU85(WeightOrder):
+    """Shape, coding and order of the weight streams of an operation; `ofm_ublock` is a multiple of GROUP * decoders.
 
     Attributes:
-        depthwise: one IFM channel per OFM channel.
-        part_kernel: kernel elements before IFM channels ("part-kernel-first"), else depth first.
         sparse: of four weights along the IFM channels two are zero (WEIGHT_FORMAT, 2:4 sparsity).
-        fast: the stream is in FWD coding.
-        ofm_depth, ifm_depth, height, width: the weight tensor; ifm_depth is 1 if depthwise.
-        stride_y, stride_x, dilation_y, dilation_x: of the kernel.
-        ofm_block: OFM channels in a block (register OFM_BLK_DEPTH_M1 + 1).
-        ofm_ublock: OFM channels in a micro-block, a multiple of GROUP * decoders.
-        ifm_bits: of an IFM element, 8 or 16.
+        stride_y, stride_x: of the kernel.
         macs: of the configuration, in 8-bit multiply-accumulates per cycle.
         decoders: weight decoders of the configuration; without FWD coding each has a stream.
     """
 
-    depthwise: bool
-    part_kernel: bool
     sparse: bool
-    fast: bool
-    ofm_depth: int
-    ifm_depth: int
-    height: int
-    width: int
     stride_y: int
     stride_x: int
-    dilation_y: int
-    dilation_x: int
-    ofm_block: int
-    ofm_ublock: int
-    ifm_bits: int
     macs: int
     decoders: int
 
@@ -115,11 +96,6 @@ class WeightOrderU85:
         return 2 if self.macs <= 512 else 6
 
     @property
-    def reach(self) -> tuple[int, int]:
-        """Elements in a column and in a row of a sub-kernel."""
-        return max(1, SUBKERNEL // self.dilation_y), max(1, SUBKERNEL // self.dilation_x)
-
-    @property
     def subkernels(self) -> tuple[SubKernel, ...]:
         """The parts of the kernel, in stream order."""
         phased = self.part_kernel or self.depthwise
@@ -129,10 +105,7 @@ class WeightOrderU85:
     @property
     def slots(self) -> int:
         """Kernel elements including padding, over all sub-kernels."""
-        rows, columns = pieces(self.height, self.reach[0]), pieces(self.width, self.reach[1])
-        step = self.element_step
-        padded = sum(m * n * round_up(h * w, step) for _, m, h in rows for _, n, w in columns)
-        return padded // step * (step + self.depthwise_gap)
+        return self.padded_elements // self.element_step * (self.element_step + self.depthwise_gap)
 
     @property
     def unit(self) -> int:
@@ -150,10 +123,11 @@ class WeightOrderU85:
         """IFM micro-blocks in all IFM blocks."""
         return -(-self.ifm_depth // self.ifm_ublock)
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """Weights in each stream, padding included."""
-        return _lengths(self)
+    def count(self) -> tuple[int, ...]:
+        """Return the weights in each stream, padding included."""
+        ofm_ublocks = sum(n * -(-depth // self.ofm_ublock) for _, n, depth in pieces(self.ofm_depth, self.ofm_block))
+        length = ofm_ublocks * self.ifm_ublocks * self.slots * self.unit
+        return (length * self.decoders,) if self.fast else (length,) * self.decoders
 
     def restore(self, streams: Sequence[Array]) -> Array:
         """Return the weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
@@ -250,15 +224,6 @@ def _subkernels(
     return tuple(parts)
 
 
-@functools.lru_cache(ORDERS_KEPT)
-def _lengths(order: WeightOrderU85) -> tuple[int, ...]:
-    """Return `order.lengths`. Decoding, estimating and decompressing ask for it."""
-    ofm_ublocks = sum(n * -(-depth // order.ofm_ublock) for _, n, depth in pieces(order.ofm_depth, order.ofm_block))
-    length = ofm_ublocks * order.ifm_ublocks * order.slots * order.unit
-    return (length * order.decoders,) if order.fast else (length,) * order.decoders
-
-
 def forget() -> None:
-    """Drop what is remembered of orders."""
-    _lengths.cache_clear()
+    """Drop what is remembered of kernels."""
     _subkernels.cache_clear()

@@ -171,7 +171,7 @@ def test_code_written_past_qemu_is_not_taken_for_known(assemble: Assemble, pool:
     assert (numbers, board is not None) == ([1], True)
     assert board is not None
     ((address, code),) = _contents(second).items()
-    assert board.blocks.write(address, 0, memoryview(code), Deadline(SECONDS))
+    assert board.blocks.write(address, memoryview(code), Deadline(SECONDS))
     if known:  # QEMU knows what is there then, and keeps it
         board.blocks.forget_writes()
     board.load_image(second)

@@ -30,7 +30,7 @@ from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings
-from ethos_hil.harness.virtual.memory import GuestMemory
+from ethos_hil.harness.virtual.memory import GuestMemory, RamBlocks
 from ethos_hil.harness.virtual.rules import STRICT_BOARD
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320, qemu_processes
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
@@ -250,11 +250,11 @@ def test_a_missing_qemu_says_what_to_install(make_image: MakeImage, monkeypatch:
     assert "apt install qemu-system-arm" in str(caught.value.hint)
 
 
-def test_memory_works_without_proc(make_image: MakeImage) -> None:
+def test_memory_works_without_proc(make_image: MakeImage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The NPU's copies of SRAM go through gdb where the kernel denies access to a process's memory."""
 
     def portable(npu: Npu, memory: GuestMemory) -> Engine:
-        memory.use_gdb_only()
+        monkeypatch.setattr(RamBlocks, "host_address", lambda *_: None)
         return Engine(npu, memory)
 
     recorded = load("convolutions")
