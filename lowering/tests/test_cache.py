@@ -36,7 +36,8 @@ def make_artifact(key: str = KEY) -> Artifact:
     parts = plain.delegates[0].vela, (op,), summary, b"rewritten", ("vela-some-defect",)
     inputs = np.arange(48, dtype=np.float32).reshape(1, 4, 4, 3), np.ones((1, 4, 4, 3), np.float32)
     return Artifact(
-        key, "net.py:add", U55, plain.pte, (Delegate(0, 2, b"TOSA bytes", *parts),), inputs, input_names=("x", "y"),
+        key, "net.py:add", U55, plain.pte, (Delegate(0, 2, b"TOSA bytes", *parts),), input_names=("x", "y"),
+        example_inputs=inputs,
         versions={"torch": "2.13.0"}, vela_flags=("--accelerator-config=ethos-u55-128",), delegated=names,
         notes=("a pool was completed",), memory_mode=MemoryMode("Sram_Only"),
     )  # fmt: skip
