@@ -15,7 +15,7 @@ from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.cli.main import app
 from ethos_hil.harness.nightly.config import NightlyConfig, read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
-from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, plan_of
+from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, SweepPart, plan_of
 from ethos_hil.harness.nightly.preparation import read_quarantine, today
 from ethos_hil.harness.nightly.tests.plans import night, night_in_lines, record, write
 from ethos_hil.harness.testing.command import check_session, run_command
@@ -75,8 +75,9 @@ def test_a_plan_has_a_part_for_each_place(tmp_path: Path, recorded: Recorded) ->
         lines = []
         for part in plan(tmp_path, text).parts:
             words = part.arguments if isinstance(part, SuitePart) else [part.target, part.npu]
-            points = [*part.points] if hasattr(part, "points") else []
-            cases = [f"{point.case.name} of {point.key[-1]}, {part.settings.boot}" for point in points]
+            cases: list[str] = []
+            if isinstance(part, SweepPart):
+                cases = [f"{point.case.name} of {point.key[-1]}, {part.settings.boot}" for point in part.points]
             lines.append("; ".join([part.name, *words, *cases]))
         recorded.check("\n".join(lines).replace(str(tmp_path), "[folder]"), what)
 
