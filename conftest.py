@@ -18,7 +18,7 @@ from ethos_hil.harness.testing.small_model import MODEL
 pytest_plugins = ["ethos_hil.base.testing.recorded"]
 LONGEST = (
     "docs/tests/test_site.py",
-    "firmware/tests/test_board_elfs.py",
+    "firmware/tests/test_elf.py",
     "harness/cli/tests/test_ends.py",
     "firmware/tests/test_strict_board.py",
     "harness/tests/test_repository.py",

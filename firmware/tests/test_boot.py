@@ -18,6 +18,7 @@ from programs import Exported, export, raw
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, InputRef, PackageHeader
 from ethos_hil.harness.image.pack import RunPlan, pack
+from ethos_hil.harness.virtual.tests.programs import planted
 
 BootElf = Callable[[bytes], Conversation]
 
@@ -190,42 +191,27 @@ def test_planned_memory_that_exceeds_the_sram_goes_to_ddr(run_program: RunProgra
     assert [tensor.data for tensor in conversation.tensors()] == [raw(exported.outputs[0])]
 
 
-def test_a_fault_is_reported_with_its_place(firmware: bytes, boot_elf: BootElf, exported: Exported) -> None:
-    address, elf = plant(packed(firmware, exported), "7executeE", b"\x00\xde")  # udf #0
+@pytest.mark.parametrize(
+    ("code", "offset", "exceptions", "cfsr"),
+    [
+        ("00de", 0, (6,), 1 << 16),  # udf #0: UsageFault, an undefined instruction
+        # movs r0, #0xF0; lsls r0, r0, #24; ldr r0, [r0]: MemManage or BusFault, as nothing answers at 0xF0000000.
+        ("f020 0006 0068", 4, (4, 5), 1 << 15 | 1 << 7),
+        # push {r0-r7, lr}; b to itself: MSPLIM stops it, and the report still gets out.
+        ("ffb5 fde7", None, (3, 6), 1 << 20),
+    ],
+)
+def test_a_fault_is_reported_with_its_place(
+    firmware: bytes, boot_elf: BootElf, exported: Exported, code: str, offset: int | None, exceptions: Any, cfsr: int
+) -> None:
+    address, elf = planted(packed(firmware, exported), "7executeE", bytes.fromhex(code))
     conversation = boot_elf(elf)
     fault = conversation.one(FrameType.FAULT).fields
-    assert fault["pc"] == address
-    assert fault["exception"] == 6, "UsageFault"
-    assert fault["cfsr"] & 1 << 16, "undefined instruction"
+    assert fault["exception"] in exceptions
+    assert fault["cfsr"] & cfsr
+    if offset is not None:
+        assert fault["pc"] == address + offset
+    if offset:
+        assert 0xF0000000 in (fault["bfar"], fault["mmfar"])
     assert conversation.frames[-1].fields["status"] == 1
     assert conversation.all(FrameType.RUN_BEGIN), "it happened during the run"
-
-
-def test_an_access_to_no_memory_is_reported_with_its_address(
-    firmware: bytes, boot_elf: BootElf, exported: Exported
-) -> None:
-    # movs r0, #0xF0; lsls r0, r0, #24; ldr r0, [r0]: nothing answers at 0xF0000000.
-    address, elf = plant(packed(firmware, exported), "7executeE", bytes.fromhex("f020 0006 0068"))
-    fault = boot_elf(elf).one(FrameType.FAULT).fields
-    assert fault["exception"] in (4, 5), "MemManage or BusFault"
-    assert fault["pc"] == address + 4
-    assert 0xF0000000 in (fault["bfar"], fault["mmfar"])
-
-
-def test_a_stack_overflow_is_reported(firmware: bytes, boot_elf: BootElf, exported: Exported) -> None:
-    # push {r0-r7, lr}; b to itself: MSPLIM stops it, and the report still gets out.
-    _, elf = plant(packed(firmware, exported), "7executeE", bytes.fromhex("ffb5 fde7"))
-    conversation = boot_elf(elf)
-    fault = conversation.one(FrameType.FAULT).fields
-    assert fault["cfsr"] & 1 << 20, "STKOF"
-    assert conversation.frames[-1].fields["status"] == 1
-
-
-def plant(elf: bytes, symbol: str, code: bytes) -> tuple[int, bytes]:
-    """Overwrite the start of the function whose mangled name contains `symbol`; returns its address too."""
-    file = ELFFile(io.BytesIO(elf))
-    table = file.get_section_by_name(".symtab")
-    (address,) = {s["st_value"] & ~1 for s in table.iter_symbols() if symbol in s.name}
-    text = file.get_section_by_name(".text")
-    offset = text["sh_offset"] + address - text["sh_addr"]
-    return address, elf[:offset] + code + elf[offset + len(code) :]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,14 +29,6 @@ def to_pte(methods: Any, config: Any = None, **edge: Any) -> bytes:
     return bytes(lowered.to_executorch(config).buffer)
 
 
-def host_outputs(pte: bytes, inputs: Sequence[Any], method: str = "forward", runs: int = 1) -> list[Any]:
-    """Outputs of upstream's host runtime, run after run of one loaded method."""
-    from executorch.runtime import Runtime
-
-    loaded = Runtime.get().load_program(pte).load_method(method)
-    return [output.clone() for _ in range(runs) for output in loaded.execute(list(inputs))]
-
-
 @pytest.fixture(scope="module")
 def simple() -> tuple[bytes, Any]:
     """A program that copies a tensor, and a tensor for it."""
@@ -49,6 +40,7 @@ def simple() -> tuple[bytes, Any]:
 def test_a_variable_starts_with_its_value_and_keeps_changes(run_program: RunProgram) -> None:
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+    from executorch.runtime import Runtime
 
     class Counter(torch.nn.Module):
         sum: torch.Tensor
@@ -65,7 +57,8 @@ def test_a_variable_starts_with_its_value_and_keeps_changes(run_program: RunProg
     config = ExecutorchBackendConfig(passes=[InitializedMutableBufferPass(["sum"])])
     pte = to_pte(torch_export(Counter(), (x,)), config)
     conversation = run_program(pte, [(raw(x),)], repeat=3)
-    expected = host_outputs(pte, [x], runs=3)
+    method = Runtime.get().load_program(pte).load_method("forward")
+    expected = [output.clone() for _ in range(3) for output in method.execute([x])]
     assert torch.equal(expected[2], torch.arange(6.0).reshape(2, 3) + 1.5), "the program is what it should be"
     assert [tensor.data for tensor in conversation.results()] == [raw(output) for output in expected]
 

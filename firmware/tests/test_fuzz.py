@@ -82,58 +82,28 @@ def plant(binaries: Path, name: str, source: str, old: str, new: str, folder: Pa
     return binary
 
 
+OVERFLOW, DAMAGED = "Sanitizer: heap-buffer-overflow", "PROPERTY VIOLATED: other bytes were received"
+FORGED = "PROPERTY VIOLATED: a frame arrived that was not sent"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "source", "old", "new", "words"),
     [
-        pytest.param(
-            "delegate",
-            "npu/payload.cc",
-            "if (size == 0 || !data.contains(at, size)) {",
-            "if (size == 0) {",
-            "AddressSanitizer: heap-buffer-overflow",
-            id="job beyond the blob",
-        ),
-        pytest.param(
-            "program",
-            "runtime/storage.cc",
-            "|| nbytes > buffers_[id].size - offset",
-            "",
-            "AddressSanitizer: use-after-poison",
-            id="write beyond the planned memory",
-        ),
-        pytest.param(
-            "program",
-            "runtime/method.cc",
-            "if (source->val() == nullptr && !is_null) {",
-            "if (false && !is_null) {",
-            "null pointer",
-            id="undefined behaviour",
-        ),
-        pytest.param(
-            "frames",
-            "link/decoder.cc",
-            "return crc32(content_, content_size_) == stated;",
-            "return true;",
-            "PROPERTY VIOLATED: a frame arrived that was not sent",
-            id="damage taken for a frame",
-        ),
-        pytest.param(
+        # a job beyond the blob, a write beyond the planned memory, undefined behaviour
+        ("delegate", "npu/payload.cc", "if (size == 0 || !data.contains(at, size)) {", "if (size == 0) {", OVERFLOW),
+        ("program", "runtime/storage.cc", "|| nbytes > buffers_[id].size - offset", "", "Sanitizer: use-after-poison"),
+        ("program", "runtime/method.cc", "source->val() == nullptr && !is_null", "false && !is_null", "null pointer"),
+        # damage taken for a frame, damage taken for a chunk, a chunk out of its order
+        ("frames", "link/decoder.cc", "return crc32(content_, content_size_) == stated;", "return true;", FORGED),
+        (
             "monitor",
             "monitor/receiver.cc",
             "is_whole && crc_ == stated_crc_;",
             "is_whole;",
-            "PROPERTY VIOLATED: other bytes were received",
-            id="damage taken for a chunk",
+            "PROPERTY VIOLATED: other bytes",
         ),
-        pytest.param(
-            "monitor",
-            "monitor/receiver.cc",
-            " && header.offset == received_",
-            "",
-            "PROPERTY VIOLATED: ",
-            id="a chunk out of its order",
-        ),
+        ("monitor", "monitor/receiver.cc", " && header.offset == received_", "", "PROPERTY VIOLATED: "),
     ],
 )
 def test_a_planted_bug_is_found(

@@ -202,11 +202,7 @@ IN_A_RUN = [
         lambda p: steps(p, "KernelCall")[0].args.__setitem__(6, [v.val for v in plan(p).values].index(constant(p))),
         "is a constant tensor and cannot be written",
     ),
-    (
-        PROGRAM,
-        lambda p: setattr(steps(p, "JumpFalseCall")[0], "cond_value_index", plan(p).inputs[1]),
-        "is not a bool",
-    ),
+    (PROGRAM, lambda p: setattr(steps(p, "JumpFalseCall")[0], "cond_value_index", plan(p).inputs[1]), "is not a bool"),
     (PROGRAM, freed, "output 2 is not a tensor with memory"),
     (PROGRAM, endless, "did not end within 1000000 instructions"),
 ]

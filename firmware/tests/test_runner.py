@@ -11,10 +11,10 @@ import pytest
 import torch
 from plain_qemu import Conversation, Ended, RunFiles, boot
 from programs import Exported, export, raw
-from test_boot import plant
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType
 from ethos_hil.harness.image.pack import RunPlan, pack
+from ethos_hil.harness.virtual.tests.programs import planted
 
 COMMAND = "executor_runner -m program.pte -o out"
 
@@ -53,19 +53,9 @@ def test_a_program_runs_from_files(run_runner: RunFiles, exported: Exported, tmp
 
 
 MEMORY_LABELS = (
-    "model_pte_program_size",
-    "model_pte_loaded_size",
-    "input_file_allocator_used",
-    "method_allocator_used",
-    "method_allocator_planned",
-    "method_allocator_loaded",
-    "method_allocator_input",
-    "method_allocator_executor",
-    "temp_allocator",
-    "fast_scratch",
-    "sram_pool_used",
-    "ddr_pool_used",
-    "stack_used",
+    *("model_pte_program_size", "model_pte_loaded_size", "input_file_allocator_used", "method_allocator_used"),
+    *("method_allocator_planned", "method_allocator_loaded", "method_allocator_input", "method_allocator_executor"),
+    *("temp_allocator", "fast_scratch", "sram_pool_used", "ddr_pool_used", "stack_used"),
 )
 
 
@@ -145,7 +135,7 @@ def test_an_errors_line_has_its_kind(run_runner: RunFiles, exported: Exported, t
 
 
 def test_a_fault_ends_the_run(run_runner: RunFiles, firmware: bytes, exported: Exported, tmp_path: Path) -> None:
-    address, elf = plant(firmware, "7executeE", b"\x00\xde")  # udf #0
+    address, elf = planted(firmware, "7executeE", b"\x00\xde")  # udf #0
     line = error_line(run_runner(write_files(tmp_path, exported.pte, exported.input_set), elf))
     assert line.startswith(f"E [executorch:fault] Hard fault. irq=6, pc={address:#010x}, ")
 
@@ -153,7 +143,7 @@ def test_a_fault_ends_the_run(run_runner: RunFiles, firmware: bytes, exported: E
 def test_a_breakpoint_elsewhere_is_a_fault(firmware: bytes, tmp_path: Path, exported: Exported) -> None:
     # Only the firmware's own semihosting call is stepped over when no one answers it.
     elf = pack(firmware, exported.pte, [exported.input_set], RunPlan(1, 1)).elf
-    address, elf = plant(elf, "7executeE", b"\xab\xbe")  # bkpt 0xAB
+    address, elf = planted(elf, "7executeE", b"\xab\xbe")  # bkpt 0xAB
     fault = boot(elf, tmp_path).one(FrameType.FAULT).fields
     assert (fault["exception"], fault["pc"]) == (3, address)
 

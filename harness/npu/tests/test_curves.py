@@ -46,24 +46,15 @@ def test_values_are_those_of_the_function(curve: Curve) -> None:
     assert np.abs(results - exact).max() < 8
 
 
-@pytest.mark.parametrize(
-    ("curve", "value", "expected"),
-    [
-        (Curve.TANH, 0, 0),
-        (Curve.TANH, ONE, 24956),
-        (Curve.TANH, -ONE, -24956),
-        (Curve.TANH, -128, -342),  # half-way between -341 and -342: away from zero below 0 ...
-        (Curve.TANH, 128, 342),  # ... and above
-        (Curve.TANH, 1 << 40, 32767),
-        (Curve.TANH, -(1 << 40), -32767),
-        (Curve.SIGMOID, 0, 16384),
-        (Curve.SIGMOID, ONE, 23956),
-        (Curve.SIGMOID, 1 << 40, 32767),
-        (Curve.SIGMOID, -(1 << 40), 1),
-    ],
-)
-def test_single_values(curve: Curve, value: int, expected: int) -> None:
-    assert output.apply_curve(np.array([value]), curve, output.curve_table(curve)).tolist() == [expected]
+# Half-way between -341 and -342: away from zero below 0, and above.
+TANH = {0: 0, ONE: 24956, -ONE: -24956, -128: -342, 128: 342, 1 << 40: 32767, -(1 << 40): -32767}
+SIGMOID = {0: 16384, ONE: 23956, 1 << 40: 32767, -(1 << 40): 1}
+
+
+@pytest.mark.parametrize(("curve", "points"), [(Curve.TANH, TANH), (Curve.SIGMOID, SIGMOID)])
+def test_single_values(curve: Curve, points: dict[int, int]) -> None:
+    results = output.apply_curve(np.array(list(points)), curve, output.curve_table(curve))
+    assert results.tolist() == list(points.values())
 
 
 def test_the_result_is_clamped_not_the_input() -> None:

@@ -48,21 +48,7 @@ def random_map(generator: random.Random, bits: int, layout: Layout, tiles: int) 
     start = generator.randrange(0, 64, size)
     first, second, third, fourth = (start + i * stride_y * height for i in generator.sample(range(4), 4))
     bases = (first, second, third, fourth)
-    return FeatureMap(
-        1,
-        height,
-        width,
-        depth,
-        layout,
-        bits,
-        True,
-        0,
-        bases,
-        stride_y,
-        stride_x,
-        stride_c,
-        split,
-    )
+    return FeatureMap(1, height, width, depth, layout, bits, True, 0, bases, stride_y, stride_x, stride_c, split)
 
 
 @pytest.mark.parametrize("tiles", [1, 2, 4])

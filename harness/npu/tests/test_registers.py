@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 from ethosu.vela.ethos_u55_regs import ethos_u55_regs as described
@@ -22,32 +24,23 @@ SECOND_CORE = re.compile(r"NPU_SET_(WEIGHT|SCALE)1_")  # of the U65, which share
 DESCRIBED = [c for c in EthosU.all() if c.family.has_shram]
 
 
-def test_operations_have_vela_codes() -> None:
-    theirs = {m.name.removeprefix("NPU_OP_"): m.value for m in described.cmd0 if m.value < FIRST_REGISTER}
-    assert {op.name: op.value for op in Opcode if op in U55.operations} == theirs
+def codes(entries: Iterable[Any]) -> dict[str, int]:
+    return {entry.name.removeprefix("NPU_OP_").removeprefix("NPU_SET_"): entry.value for entry in entries}
 
 
-def test_short_registers_have_vela_codes() -> None:
-    theirs = {m.value: m.name.removeprefix("NPU_SET_") for m in described.cmd0 if m.value >= FIRST_REGISTER}
-    assert {code: register.name for code, register in U55.short.items()} == theirs
+def names(registers: Mapping[int, Register]) -> dict[str, int]:
+    return {register.name: code for code, register in registers.items()}
 
 
-def test_long_registers_have_vela_codes() -> None:
-    theirs = {m.value: m.name.removeprefix("NPU_SET_") for m in described.cmd1 if not SECOND_CORE.match(m.name)}
-    assert {code: register.name for code, register in U55.long.items()} == theirs
-
-
-def test_the_second_core_has_vela_codes() -> None:
-    theirs = {m.value: m.name.removeprefix("NPU_SET_") for m in described.cmd1}
-    assert {code: register.name for code, register in U65.long.items()} == theirs
+def test_codes_are_velas() -> None:
+    operations = [entry for entry in described.cmd0 if entry.value < FIRST_REGISTER]
+    assert codes(op for op in Opcode if op in U55.operations) == codes(operations)
+    assert names(U55.short) == codes(entry for entry in described.cmd0 if entry not in operations)
+    assert names(U55.long) == codes(entry for entry in described.cmd1 if not SECOND_CORE.match(entry.name))
+    assert names(U65.long) == codes(described.cmd1)
     assert U65.short == U55.short
-
-
-def test_modes_have_vela_codes() -> None:
-    assert {m.name: m.value for m in PoolMode if m in U55.pools} == {m.name: m.value for m in described.pooling_mode}
-    assert {m.name: m.value for m in ElementwiseMode if m in U55.elementwise} == {
-        m.name: m.value for m in described.elementwise_mode
-    }
+    assert codes(mode for mode in PoolMode if mode in U55.pools) == codes(described.pooling_mode)
+    assert codes(mode for mode in ElementwiseMode if mode in U55.elementwise) == codes(described.elementwise_mode)
 
 
 def described_bits(register: Register) -> int:

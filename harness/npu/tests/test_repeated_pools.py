@@ -54,8 +54,7 @@ def test_repeated_slices_equal_decoded_ones(decoded: list[int], monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("register", "value"),
-    [("OFM_WIDTH_M1", 3), ("IFM_ZERO_POINT", 5), ("ACTIVATION_MIN", 1), ("IFM_REGION", 0)],
+    ("register", "value"), [("OFM_WIDTH_M1", 3), ("IFM_ZERO_POINT", 5), ("ACTIVATION_MIN", 1), ("IFM_REGION", 0)]
 )
 def test_a_change_of_any_register_that_matters_is_decoded(
     register: str, value: int, decoded: list[int], monkeypatch: pytest.MonkeyPatch

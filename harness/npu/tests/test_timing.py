@@ -47,12 +47,17 @@ def convolution(
     return op, program.timing({})
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=str)
-def test_memories_are_those_of_velas_system_configuration(family: Family) -> None:
+def velas_ini() -> configparser.ConfigParser:
     import ethosu.config_files
 
     reader = configparser.ConfigParser()
     assert reader.read(Path(ethosu.config_files.__path__[0]) / "Arm/vela.ini")
+    return reader
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+def test_memories_are_those_of_velas_system_configuration(family: Family) -> None:
+    reader = velas_ini()
     system = family.system
     assert set(family.clocks) == {
         name.removeprefix("System_Config.") for name in reader if f".{family.system_prefix}" in name
@@ -90,10 +95,7 @@ def test_memories_follow_a_system_configuration(npu: EthosU) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_modes_are_velas(mode: str) -> None:
-    import ethosu.config_files
-
-    reader = configparser.ConfigParser()
-    reader.read(Path(ethosu.config_files.__path__[0]) / "Arm/vela.ini")
+    reader = velas_ini()
     areas = [reader[f"Memory_Mode.{mode}"][f"{area}_mem_area"] for area in ("const", "arena", "cache")]
     assert [MODES[mode].get(region, 0) for region in range(3)] == [int(area[-1]) for area in areas]
 

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu.isa.operations import ScaleLayout
-from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, encoded
+from ethos_hil.harness.npu.tests.encoded import CASES, check, encoded
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import WeightError
-from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
-from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph
 
@@ -24,23 +22,11 @@ U85 = tuple(f"ethos-u85-{macs}" for macs in (128, 256, 512, 1024, 2048))
 CODINGS = {"any coding": (), "MLW": ("--disable-fwd",)}
 
 
-def order_u55(conv: Encoded) -> WeightOrderU55:
-    """Return a convolution's order, as one of an Ethos-U55 or U65."""
-    assert isinstance(conv.order, WeightOrderU55)
-    return conv.order
-
-
-def order_u85(conv: Encoded) -> WeightOrderU85:
-    """Return a convolution's order, as one of an Ethos-U85."""
-    assert isinstance(conv.order, WeightOrderU85)
-    return conv.order
-
-
 @pytest.mark.parametrize("npu", U55_U65)
 def test_weights_come_out_as_they_were_put_in(npu: str) -> None:
     for name in CASES:
         for conv in check(name, npu):
-            assert order_u55(conv).cores == (2 if npu == "ethos-u65-512" else 1), name
+            assert conv.order.cores == (2 if npu == "ethos-u65-512" else 1), name
             assert conv.at.layout is ScaleLayout.I40, name
 
 
@@ -49,7 +35,7 @@ def test_weights_come_out_as_they_were_put_in(npu: str) -> None:
 def test_weights_of_an_ethos_u85_come_out_as_they_were_put_in(npu: str, flags: tuple[str, ...]) -> None:
     for name in CASES:
         for conv in check(name, npu, *flags):
-            assert not (order_u85(conv).fast and flags), name
+            assert not (conv.order.fast and flags), name
             assert conv.at.layout is (ScaleLayout.I48 if "16 bit" in name else ScaleLayout.I32), name
 
 
@@ -77,9 +63,8 @@ CHANGES: list[tuple[tuple[str, ...], str, str, Callable[[Any], Any]]] = [
 @pytest.mark.parametrize(("target", "field", "name", "change"), CHANGES)
 def test_every_field_matters(target: tuple[str, ...], field: str, name: str, change: Callable[[Any], Any]) -> None:
     (conv,) = check(name, *target)
-    order: Any = conv.order
-    other = replace(order, **{field: change(order)})
-    assert other != order
+    other = replace(conv.order, **{field: change(conv.order)})
+    assert other != conv.order
     with contextlib.suppress(WeightError):
         count = len(other.lengths)
         assert not np.array_equal(decompress.decode((conv.compressed * count)[:count], other), conv.tensor())
@@ -99,17 +84,17 @@ def test_a_transposed_convolution_has_a_rotated_kernel(npu: str) -> None:
 def test_weights_that_dma_copies_in_parts(flags: tuple[str, ...]) -> None:
     convs = check("3x3, split in depth", "ethos-u85-256", *flags, mode="Shared_Sram")
     assert len(convs) > 1
-    assert {order_u85(conv).fast for conv in convs} == {not flags}
+    assert {conv.order.fast for conv in convs} == {not flags}
 
 
 def test_a_stream_in_another_coding_is_refused() -> None:
     (conv,) = check("point", "ethos-u85-512", "--disable-fwd")
     with pytest.raises(WeightError, match="FWD"):
-        decompress.decode((conv.compressed[0],), replace(order_u85(conv), fast=True))
+        decompress.decode((conv.compressed[0],), replace(conv.order, fast=True))
     (conv,) = check("point", "ethos-u85-512")
-    assert order_u85(conv).fast
+    assert conv.order.fast
     with pytest.raises(WeightError, match="1 streams where the registers describe 2"):
-        decompress.decode(conv.compressed, replace(order_u85(conv), fast=False))
+        decompress.decode(conv.compressed, replace(conv.order, fast=False))
 
 
 @pytest.mark.parametrize("npu", U85)

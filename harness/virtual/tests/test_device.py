@@ -188,39 +188,24 @@ def test_status_is_laid_out_as_in_velas_description(kind: FailureKind, register:
 # --- The DWT of a virtual processor: it counts instructions, and only when it is told to.
 
 
-CONTROL, COUNT = 0, 4
+def test_the_counter_of_instructions() -> None:
+    counter = InstructionCounter()
+    control, count = 0, 4
 
+    def execute(instructions: int) -> None:
+        """Do what the plug-in does."""
+        counter._map[:8] = (counter.executed + instructions).to_bytes(8, "little")
 
-@pytest.fixture
-def counter() -> InstructionCounter:
-    return InstructionCounter()
-
-
-def execute(counter: InstructionCounter, instructions: int) -> None:
-    """Do what the plug-in does."""
-    counter._map[:8] = (counter.executed + instructions).to_bytes(8, "little")
-
-
-def test_the_counter_stands_still_until_it_is_enabled(counter: InstructionCounter) -> None:
-    execute(counter, 5)
-    assert (counter.read(CONTROL), counter.read(COUNT)) == (0, 0)
-    counter.write(CONTROL, 1)
-    assert (counter.read(CONTROL), counter.read(COUNT)) == (1, 0)
-    execute(counter, 7)
-    counter.write(CONTROL, 1)
-    assert counter.read(COUNT) == 7
-
-
-def test_the_counter_wraps_as_a_register_of_32_bits(counter: InstructionCounter) -> None:
-    counter.write(CONTROL, 1)
-    execute(counter, (1 << 32) + 3)
-    assert counter.read(COUNT) == 3
-
-
-def test_the_counter_can_be_cleared_and_not_be_set(counter: InstructionCounter) -> None:
-    counter.write(CONTROL, 1)
-    execute(counter, 9)
-    counter.write(COUNT, 0)
-    assert counter.read(COUNT) == 0
+    execute(5)
+    assert (counter.read(control), counter.read(count)) == (0, 0), "it stands still until it is enabled"
+    counter.write(control, 1)
+    assert (counter.read(control), counter.read(count)) == (1, 0)
+    execute(7)
+    counter.write(control, 1)
+    assert counter.read(count) == 7
+    counter.write(count, 0)
+    assert counter.read(count) == 0
+    execute((1 << 32) + 3)
+    assert counter.read(count) == 3, "it wraps as a register of 32 bits"
     with pytest.raises(Unmodelled, match="DWT_CYCCNT"):
-        counter.write(COUNT, 1)
+        counter.write(count, 1)

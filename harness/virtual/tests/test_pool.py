@@ -3,7 +3,6 @@ new, and no board that failed waits."""
 
 from __future__ import annotations
 
-import io
 import os
 import random
 import signal
@@ -13,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.harness.fvp_stand_in.tests.jobs import DATA
@@ -33,7 +30,7 @@ from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.memory import GuestMemory, RamBlocks
 from ethos_hil.harness.virtual.rules import STRICT_BOARD
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320, qemu_processes
-from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
+from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load, planted
 from ethos_hil.harness.virtual.tests.test_board import GARBAGE, run_to_job, teller
 
 MakeImage = Callable[..., Image]
@@ -44,9 +41,7 @@ TIMEOUT = 60.0
 def run(
     image: Image, pool: BoardPool | None, parts: Mapping[str, Any] | None = None, timeout: float = TIMEOUT
 ) -> Outcome:
-    target = VirtualTarget(NPU, pool=pool, **(parts or {}))
-    target.load(image)
-    return target.run(timeout=timeout)
+    return run_on(VirtualTarget(NPU, pool=pool, **(parts or {})), image, timeout)
 
 
 def waiting() -> int:
@@ -291,17 +286,19 @@ def strict_target(soc: str, fittings: Fittings | None = None, pool: BoardPool | 
     return VirtualTarget(NPUS[soc], soc=soc, rules=STRICT_BOARD, fittings=fittings, pool=pool)
 
 
+def run_on(target: VirtualTarget, image: Image, timeout: float = TIMEOUT) -> Outcome:
+    target.load(image)
+    return target.run(timeout=timeout)
+
+
 @pytest.mark.parametrize("soc", NPUS)
 def test_it_keeps_the_rules_and_gives_the_same_answers(soc: str, pool: BoardPool) -> None:
     """Also on a board that was used before, by the same program and by others: one QEMU runs them all."""
     strict, processes = strict_target(soc, None, pool), set()
     for name in ("add", "convolutions", "add", "add"):
         packed = image_for(soc, name)
-        lenient = VirtualTarget(NPUS[soc], soc=soc)
-        lenient.load(packed)
-        expected = lenient.run(timeout=TIMEOUT)
-        strict.load(packed)
-        assert comparable(strict.run(timeout=TIMEOUT)) == comparable(expected)
+        expected = run_on(VirtualTarget(NPUS[soc], soc=soc), packed)
+        assert comparable(run_on(strict, packed)) == comparable(expected)
         processes |= qemu_processes(os.getpid())
     assert len(processes) == 1
 
@@ -313,13 +310,9 @@ def test_a_firmware_that_does_not_write_its_stack_first_is_found(soc: str) -> No
     start = firmware.index(bytes.fromhex("72b6"))  # cpsid i
     at = firmware.index(PAINT, start)
     packed = image_for(soc, firmware=firmware[:at] + NO_PAINT + firmware[at + 4 :])
-    lenient = VirtualTarget(NPUS[soc], soc=soc)
-    lenient.load(packed)
-    lenient.run(timeout=TIMEOUT)
-    strict = strict_target(soc)
-    strict.load(packed)
+    run_on(VirtualTarget(NPUS[soc], soc=soc), packed)
     with pytest.raises(TargetError, match=r"rule tcm-ecc of the strict board: .* its ECC is not valid, in ") as caught:
-        strict.run(timeout=TIMEOUT)
+        run_on(strict_target(soc), packed)
     assert caught.value.kind == "board-rule"
 
 
@@ -336,33 +329,17 @@ FITTINGS = [
 
 @pytest.mark.parametrize(("soc", "fittings"), FITTINGS)
 def test_it_runs_whatever_the_board_lacks(soc: str, fittings: Fittings) -> None:
-    board = strict_target(soc, fittings)
-    board.load(image_for(soc))
-    runs = board.run(timeout=TIMEOUT).runs
+    runs = run_on(strict_target(soc, fittings), image_for(soc)).runs
     assert len(runs) == 2
     for run in runs:
         np.testing.assert_array_equal(run.outputs, program_of("add", soc).outputs)
 
 
-def undefined_at(firmware: bytes, function: str) -> bytes:
-    """Return a firmware with an undefined instruction at the start of a function."""
-    elf = ELFFile(io.BytesIO(firmware))
-    symbols = elf.get_section_by_name(".symtab")
-    assert isinstance(symbols, SymbolTableSection)
-    (address,) = {symbol["st_value"] & ~1 for symbol in symbols.iter_symbols() if function in symbol.name}
-    (at,) = (
-        address - part["p_vaddr"] + part["p_offset"]
-        for part in elf.iter_segments("PT_LOAD")
-        if part["p_vaddr"] <= address < part["p_vaddr"] + part["p_filesz"]
-    )
-    return firmware[:at] + bytes.fromhex("00de") + firmware[at + 2 :]
-
-
 @pytest.mark.parametrize("soc", NPUS)
 def test_the_report_of_a_fault_keeps_the_rules_too(soc: str) -> None:
     """It has a stack of its own, and reads what the exception pushed."""
-    board = strict_target(soc)
-    board.load(image_for(soc, firmware=undefined_at(find_firmware(soc), "3npu10initialise")))
+    _, undefined = planted(find_firmware(soc), "3npu10initialise", bytes.fromhex("00de"))
+    packed = image_for(soc, firmware=undefined)
     with pytest.raises(TargetError, match=r"UsageFault \(UNDEFINSTR\) in ethos_hil::npu::initialise") as caught:
-        board.run(timeout=TIMEOUT)
+        run_on(strict_target(soc), packed)
     assert caught.value.kind == "fault"
