@@ -34,6 +34,12 @@ TREATED: dict[str, VelaDefect] = {found.__name__: defect for defect in DEFECTS f
 PROGRAMS = {(found, what): build for found, what, _, build, _ in test_treatments.CASES}
 
 
+def dense_layers_of_a_sequence(graph: Graph, rng: Rng) -> Value:
+    source = graph.input((32, 1, 1, 64))
+    hidden = table(graph, rng, small(graph, graph.conv(source, weights(rng, 48, 1, 1, 64), rng.integers(-99, 99, 48))))
+    return small(graph, graph.conv(hidden, weights(rng, 64, 1, 1, 48), rng.integers(-99, 99, 64)))
+
+
 def padded_table(graph: Graph, rng: Rng) -> Value:
     looked_up = table(graph, rng, graph.transpose(graph.input((1, 6, 10, 4)), (0, 2, 3, 1)))
     return graph.pad(looked_up, (0, 0, 0, 0, 0, 2, 0, 0), 5)
@@ -84,7 +90,7 @@ CASES: list[tuple[str, str | Build, Sequence[str]]] = [
     ("keep_outputs", "a rotation and back", NPUS),
     ("fold_activations", "sums in others", NPUS),
     ("fold_activations", "a clamp of sums in others", NPUS),
-    ("fold_activations", "a batch of a dense layer", NPUS),
+    ("fold_activations", dense_layers_of_a_sequence, NPUS),
     ("fold_activations", "a reshaped convolution", NPUS),
     ("keep_minima", "a minimum that is reshaped", WITHOUT_U85),
     ("keep_minima", "of int16", WITHOUT_U85),
