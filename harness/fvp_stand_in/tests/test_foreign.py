@@ -52,7 +52,7 @@ def test_a_run_ends_as_recorded(recorded: Recorded, board: Board, name: str) -> 
         text = re.sub(r"the program was in .*|spinning\n", "", text)
     for path in sorted({*board.folder.iterdir()} - before):
         data = path.read_bytes()
-        text += f"--- {path.name}: {next((file for file in given if given[file] == data), data[:100])}\n"
+        text += f"--- {path.name}: {next((file for file in given if given[file] == data), repr(data[:100]))}\n"
     recorded.check(plain(re.sub("Lockup.*", "Lockup", text), [board.folder]))
 
 

@@ -79,20 +79,20 @@ def test_any_change_of_a_source_moves_the_digest_and_no_other(tmp_path: Path) ->
     assert len({*digests}) == 10
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "Expecting value"),
-        ("[]", "it is not a JSON object"),
-        ('{"board": "b"}', "schema_version"),
-        ('{"schema_version": 2}', "schema version 2, expected 1"),
-        ('{"schema_version": 1, "flags": []}', "required positional arguments"),
-    ],
-)
-def test_what_is_no_manifest_says_why(tmp_path: Path, text: str, why: str) -> None:
-    (tmp_path / "m.json").write_text(text)
-    with pytest.raises(ValueError, match=f"m.json is not a manifest of a firmware: .*{why}"):
-        FirmwareManifest.read(tmp_path / "m.json")
+WRONG = {
+    "": "Expecting value",
+    "[]": "it is not a JSON object",
+    '{"board": "b"}': "schema_version",
+    '{"schema_version": 2}': "schema version 2, expected 1",
+    '{"schema_version": 1, "flags": []}': "required positional arguments",
+}
+
+
+def test_what_is_no_manifest_says_why(tmp_path: Path) -> None:
+    for text, why in WRONG.items():
+        (tmp_path / "m.json").write_text(text)
+        with pytest.raises(ValueError, match=f"m.json is not a manifest of a firmware: .*{why}"):
+            FirmwareManifest.read(tmp_path / "m.json")
     with pytest.raises(ValueError, match=r"absent.json: No such file"):
         FirmwareManifest.read(tmp_path / "absent.json")
 

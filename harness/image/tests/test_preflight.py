@@ -1,4 +1,7 @@
-"""Preflight: every row can fail, a failing row says what would help, and the device agrees where it is asked."""
+"""What is known of a program before it runs: whether it fits, what would help, and how long a job of it may take.
+
+Every row of preflight can fail, and the device agrees where it is asked.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,14 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.errors import TargetError
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import JudgeOptions, Question
 from ethos_hil.base.record import Check
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
+from ethos_hil.harness.image.npu_time_limit import npu_time_limit
 from ethos_hil.harness.image.pack import SECTION_NAME, RunPlan, pack
 from ethos_hil.harness.image.preflight import (
     Destination,
@@ -29,7 +34,9 @@ from ethos_hil.harness.image.preflight import (
     package_bytes,
     raise_if_failed,
 )
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
@@ -234,15 +241,6 @@ def test_the_package_is_as_large_as_the_one_that_is_packed(sets: int) -> None:
     assert package_bytes(ADD, sets) == PackageHeader.unpack(package)["total_size"] == len(package)
 
 
-def test_the_built_firmware_tells_its_memory() -> None:
-    for soc, start, sram in (("corstone-300", 0x10000000, 2 << 20), ("corstone-320", 0x11000000, 3 << 20)):
-        firmware = Firmware.read(find_firmware(soc))
-        assert firmware.start == start
-        assert (firmware.sram or 0) >= sram
-        assert firmware.ddr == firmware.package == 256 << 20
-        assert (firmware.stack or 0) >= 16 * KIB
-
-
 def test_the_device_misses_the_kernels_that_preflight_misses() -> None:
     pte = ADD.pte.replace(b"quantized_decomposed::quantize_per", b"quantized_decomposed::quantise_per")
     strange = Artifact.of_program(pte, "strange.pte")
@@ -301,3 +299,27 @@ def test_a_stream_that_cannot_be_decoded_leaves_the_fast_scratch_unknown() -> No
     for mode, known in ((MemoryMode("Dedicated_Sram"), False), (None, False), (MemoryMode("Shared_Sram"), True)):
         footprint = Footprint.of(dataclasses.replace(damaged, memory_mode=mode))
         assert (footprint.unknown is None) is known
+
+
+SOC = find_soc("corstone-300")
+SLOW = dataclasses.replace(SOC, cpu_hz=1000)
+"""One cycle of it is a millisecond."""
+STREAM = ADD.delegates[0].blob.command_stream
+CYCLES = Npu(EthosU.parse(HERE.npu)).decode(STREAM).timing().cycles
+DAMAGED = Artifact.of_program(ADD.pte.replace(STREAM, b"\xff" * len(STREAM)), "damaged.pte")
+LIMITS = {
+    "a short job": (ADD, SOC, 1.0, True, 10_000),
+    "not modelled": (ADD, SLOW, 1.0, False, 10_000),
+    "a patient user": (ADD, SOC, 3600.0, False, 1_800_000),
+    "a long job": (ADD, SLOW, 1.0, True, max(10_000, 10 * CYCLES)),
+    "rounded up": (ADD, dataclasses.replace(SOC, cpu_hz=3), 1.0, True, -(-10_000 * CYCLES // 3)),
+    "the field's": (ADD, SOC, 1e10, False, (1 << 32) - 1),
+    "undecodable": (DAMAGED, SLOW, 1.0, True, 10_000),
+}
+
+
+@pytest.mark.parametrize("case", LIMITS)
+def test_the_limit_of_a_job(case: str) -> None:
+    """Ten seconds, half of the user's limit, or ten times what is modelled; whichever is most."""
+    artifact, soc, timeout, modelled, limit = LIMITS[case]
+    assert npu_time_limit(artifact, HERE.npu, soc, timeout, modelled=modelled) == limit
