@@ -82,7 +82,6 @@ def load(
     parts: Sequence[tuple[int, bytes]] | None = None,
     soc: Soc | None = None,
     progress: Progress | None = None,
-    verify: bool = True,
     deadline: Deadline | None = None,
 ) -> Loaded:
     """Reset the processor and load a program.
@@ -95,7 +94,6 @@ def load(
         parts: what to load in place of the ELF's own: addresses, and the bytes that go there.
         soc: names the memory in a message.
         progress: is told how far it is.
-        verify: read back what was written, and compare.
         deadline: until when; by default so long as the slowest probe takes.
 
     Raises:
@@ -106,11 +104,11 @@ def load(
     image = LoadableImage.parse(elf, vector_table)
     parts = image.parts if parts is None else parts
     size = sum(len(data) for _, data in parts)
-    until = deadline or Deadline(_LEAST_SECONDS + size * (2 if verify else 1) / _SLOWEST)
+    until = deadline or Deadline(_LEAST_SECONDS + 2 * size / _SLOWEST)
     reset(remote, words, until)
     parked = park(remote, image.room_behind_code(len(_LOOP)), image.start.stack, until)
     began = time.monotonic()
-    store(remote, parts, soc=soc, progress=progress, verify=verify, deadline=until)
+    store(remote, parts, soc=soc, progress=progress, deadline=until)
     seconds = time.monotonic() - began
     make_sure_parked(remote, parked, until)
     return Loaded(seconds, size, image.start, parked)
@@ -140,16 +138,15 @@ def store(
     *,
     soc: Soc | None = None,
     progress: Progress | None = None,
-    verify: bool = True,
     deadline: Deadline | None = None,
 ) -> None:
     """Write to the memories of a halted processor, and read back; `load` has the arguments and errors.
 
     Args:
-        remote, soc, progress, verify, deadline: as there.
+        remote, soc, progress, deadline: as there.
         parts: addresses, and the bytes that go there.
     """
-    in_all = sum(len(data) for _, data in parts) * (2 if verify else 1)
+    in_all = 2 * sum(len(data) for _, data in parts)
     until = deadline or Deadline(_LEAST_SECONDS + in_all / _SLOWEST)
     done = 0
 
@@ -160,10 +157,10 @@ def store(
             progress(done, in_all)
 
     for address, data in parts:
-        if verify and not any(data):
+        if not any(data):
             _make_sure_of_memory(remote, address, len(data), soc, until)
         remote.write(address, data, until, count)
-    for address, data in parts if verify else ():
+    for address, data in parts:
         for begin in range(0, len(data), _BLOCK):
             block = data[begin : begin + _BLOCK]
             content = remote.read(address + begin, len(block), until, count)
@@ -266,7 +263,6 @@ def _set_registers(remote: GdbRemote, point: StartPoint, deadline: Deadline | No
 
 
 def _not_kept(remote: GdbRemote, address: int, wanted: bytes, actual: bytes, soc: Soc | None) -> TargetError:
-    """Return the error for memory that does not have what was written."""
     first = next(index for index, (byte, other) in enumerate(zip(wanted, actual, strict=True)) if byte != other)
     differing = sum(byte != other for byte, other in zip(wanted, actual, strict=True))
     place = address + first

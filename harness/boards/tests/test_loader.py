@@ -215,9 +215,6 @@ def test_one_bit_that_memory_does_not_keep_is_found(recorded: Recorded, where: i
     with GdbPeer(hook=flip) as peer, pytest.raises(TargetError) as caught:
         load(peer_remote(peer), image(), words=RESET, vector_table=BASE, soc=CORSTONE_300)
     recorded.check(caught.value.failure)
-    with GdbPeer(hook=flip) as peer:  # the comparison sees it: without it the load ends well
-        load(peer_remote(peer), image(), words=RESET, vector_table=BASE, verify=False)
-        assert peer.state.memory[where] != wanted
 
 
 def test_a_register_that_is_not_kept_is_found() -> None:
