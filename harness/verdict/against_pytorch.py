@@ -241,16 +241,14 @@ def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequen
     if not known or len(inputs) != len(examples) or not all(map(np.array_equal, inputs, examples)):
         return ()
     named = zip(fitting(artifact.output_names, len(outputs)), artifact.floating, outputs, strict=True)
-    return tuple(accuracy(name, *pair) for name, *pair in named if _comparable(*pair))
+    return tuple(
+        accuracy(name, wanted, output) for name, wanted, output in named if wanted.shape == output.shape and wanted.size
+    )
 
 
 def reference_name(array: np.ndarray) -> str:
     """Return the name of PyTorch's float answer."""
     return f"PyTorch, {array.dtype}"
-
-
-def _comparable(expected: np.ndarray, output: np.ndarray) -> bool:
-    return expected.shape == output.shape and expected.size > 0
 
 
 def accuracy(name: str, expected: np.ndarray, output: np.ndarray) -> Accuracy:
