@@ -106,8 +106,8 @@ def scan(order: ScanOrder, reporter: Reporter, place: RunPlace = ASIDE) -> ScanR
         if run.campaign is not None:
             folder = run.campaign.run_folder
             write_plan(folder.path, mine, folder.info.shard)
-            compiled = partial(_compile, environments, reporter, len(mine))
-            CampaignCrew(folder, 1, reporter).ask_here(mine, compiled, is_settled)
+            compiling = partial(_compile, environments, reporter, len(mine))
+            CampaignCrew(folder, 1, reporter).ask_here(mine, compiling, is_settled)
         answers = run.answers(mine)
         kept = {digest: more for place_ in run.folders for digest, more in read_more(place_).items()}
     lost = [planned for planned in mine if planned.digest not in answers.by_digest or planned.digest not in kept]
