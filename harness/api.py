@@ -59,13 +59,10 @@ def asks_by_keyword(asking: Asking) -> Callable[[Function], Function]:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {min(unknown)!r}")
             return function(*arguments, **options)
 
-        parameters = [
-            *(parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD),
-            *(
-                inspect.Parameter(name, _KIND, default=_default(asking, name), annotation=annotation_of(name))
-                for name in names
-            ),
-        ]
+        parameters = [parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD]
+        for name in names:
+            default = None if name == "npu" else asking.default(name)
+            parameters.append(inspect.Parameter(name, _KIND, default=default, annotation=annotation_of(name)))
         parameters.sort(key=lambda parameter: parameter.kind)
         result = inspect.signature(function).return_annotation
         vars(ask)["__signature__"] = inspect.Signature(parameters, return_annotation=result)
@@ -86,10 +83,6 @@ def annotation_of(name: str) -> str:
     if how.kind is Path:
         return "str | os.PathLike[str] | None"
     return {"npu": "str | None", "arena_cache_size": "int | str | None"}.get(name, written)
-
-
-def _default(asking: Asking, name: str) -> Any:
-    return None if name == "npu" else asking.default(name)
 
 
 def _help(asking: Asking, names: Sequence[str]) -> Iterator[str]:

@@ -62,7 +62,7 @@ from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import check_npu, find_plugin, make_target
 from ethos_hil.harness.verdict.artifact_info import info
 from ethos_hil.harness.verdict.metrics import attribute, estimated_rows
-from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
+from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.formats.tosa import without_locations
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
@@ -327,13 +327,10 @@ def _renumber(old: Sequence[Delegate], new: Sequence[Delegate]) -> tuple[Delegat
     following = 0
     for at in order:
         rows = new[at].npu_ops
-        numbered[at] = replace(new[at], npu_ops=tuple(_with_id(row, following + n) for n, row in enumerate(rows)))
+        ops = tuple(replace(row, id=f"npu{number:05d}") for number, row in enumerate(rows, following))
+        numbered[at] = replace(new[at], npu_ops=ops)
         following += len(rows)
     return tuple(numbered)
-
-
-def _with_id(row: NpuOp, number: int) -> NpuOp:
-    return replace(row, id=f"npu{number:05d}")
 
 
 _OF_A_LIST = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack")
@@ -380,17 +377,14 @@ class CaseWork:
         notes: tuple[str, ...] = ()
         if self._settings.boots(self._case, virtual=virtual):
             try:
-                return booted_findings(point, self._settings, self._to_boot(setup), self._pool)
+                lowered = None if self._case.model else self._lower_for(setup)  # a MODEL is run as `ethos-hil run` does
+                return booted_findings(point, self._settings, lowered, self._pool)
             except PreflightFailed as error:
                 if not virtual:
                     raise
                 notes = (f"not booted, only timed: {error.message}",)
         artifact = self._compile(setup)
         return timed_findings(point, self._settings, artifact, (*self._notes, *notes))
-
-    def _to_boot(self, setup: VelaSetup) -> Artifact | None:
-        """Return the artifact to boot; None for a MODEL, which is run as `ethos-hil run` does."""
-        return None if self._case.model else self._lower_for(setup)
 
     def _compile(self, setup: VelaSetup) -> Artifact:
         """Return the case compiled for a setup: from a TOSA program that is there, else lowered."""
@@ -432,11 +426,7 @@ class CaseWork:
 
 
 def _target_of(point: BenchPoint, settings: PointSettings) -> TargetPlugin:
-    """Return a point's target.
-
-    Raises:
-        ToolError: its file, or the file of Vela's configuration, was there when the run started and is missing now.
-    """
+    """Return a point's target. Its file, and that of Vela's configuration, were there when the run started."""
     try:
         if settings.vela_ini is not None:
             VelaIni.read(settings.vela_ini)

@@ -26,7 +26,6 @@ from ethos_hil.results.latency import asked_clock
 SHORT, LONG = "short", "long"
 """Tags: a short case is booted on its target and verified; a long one is compiled and timed, on a virtual target."""
 
-
 PointKey = tuple[str, str, str, str, str]
 
 
@@ -260,8 +259,7 @@ def _systems(npu: EthosU, asked: Sequence[str]) -> Sequence[str]:
     """Return the systems for an NPU: of those that are asked for without the ones of Arm's for another family."""
     if not asked:
         return (npu.family.system.name,)
-    mine = [name for name in asked if _may_have(npu, name)]
-    return mine or asked[:1]
+    return [name for name in asked if _may_have(npu, name)] or asked[:1]
 
 
 def _may_have(npu: EthosU, system: str) -> bool:

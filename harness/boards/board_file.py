@@ -202,7 +202,8 @@ def _driver(board: Board) -> Iterator[Complaint]:
 
 def _rates(board: Board) -> Iterator[Complaint]:
     link = board.link
-    rates = _uart_rates(board.soc)
+    usual, fraction = _RATES[board.soc.uart], dict(board.soc.uart_options).get(FRACTION_BITS, 0)
+    rates = BaudRates(usual.step / (1 << fraction), usual.least)
     if link.fastest_baud < link.baud:
         yield Complaint("link.fastest_baud", f"found {link.fastest_baud}; expected link.baud at least, {link.baud}")
     for key, baud in (("link.baud", link.baud), ("link.fastest_baud", link.fastest_baud)):
@@ -214,11 +215,6 @@ def _rates(board: Board) -> Iterator[Complaint]:
                 f"{deviation:.1%}; expected {MOST_DEVIATION:.1%} at most",
                 "take another rate, or correct soc.peripheral_hz",
             )
-
-
-def _uart_rates(soc: Soc) -> BaudRates:
-    rates = _RATES[soc.uart]
-    return BaudRates(rates.step / (1 << dict(soc.uart_options).get(FRACTION_BITS, 0)), rates.least)
 
 
 def _loading(board: Board) -> Iterator[Complaint]:

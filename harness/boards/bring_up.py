@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable, ToolError
+from ethos_hil.base.errors import EthosHilError, LinkError, TargetError, TargetNotAvailable, ToolError
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.boards import bring_up_probe as probes
 from ethos_hil.harness.boards.board import UNTRIED, Board, Quirk, Server
@@ -203,7 +203,7 @@ def _measure(there: BoardLine, size: int, tell: Tell) -> StepFinding:
     except TargetError as error:
         raise _explain(there, error) from error.__cause__
     except TimeoutError as error:
-        late = TargetError(f"{size:,} bytes at {baud:,} baud take more than {seconds:.0f} s", kind=FailureKind.LINK)
+        late = LinkError(f"{size:,} bytes at {baud:,} baud take more than {seconds:.0f} s")
         raise _explain(there, late) from error
     share = line.seconds_for(size) / done.seconds
     rate = f"{share:.0%} of the line's rate" if share <= 1 else "faster than such a line is"
@@ -359,25 +359,6 @@ LEASE_SECONDS = 5.0
 RUN_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class BringUpOrder:
-    """What is checked.
-
-    Attributes:
-        board: the board.
-        target: as `--target` names it: "board:NAME".
-        npu: the NPU that it has to have; "" for one of those in its file.
-        tell: gets each step when it is done.
-        reporter: gets what goes on.
-    """
-
-    board: Board
-    target: str
-    npu: str
-    tell: Callable[[BringUpStep], None]
-    reporter: Reporter
-
-
 class BringUp:
     """One check of one board.
 
@@ -387,14 +368,28 @@ class BringUp:
         firmware: the firmware; None where there is none.
     """
 
-    def __init__(self, order: BringUpOrder) -> None:
-        self._order = order
-        self._board = order.board
+    def __init__(
+        self, board: Board, target: str, npu: str, tell: Callable[[BringUpStep], None], reporter: Reporter
+    ) -> None:
+        """Prepare a check.
+
+        Args:
+            board: the board.
+            target: as `--target` names it: "board:NAME".
+            npu: the NPU that it has to have; "" for one of those in its file.
+            tell: gets each step when it is done.
+            reporter: gets what goes on.
+        """
+        self._board = board
+        self._target = target
+        self._npus = (npu,) if npu else board.npus
+        self._tell_step = tell
+        self._reporter = reporter
         self.steps: list[BringUpStep] = []
         self.npu = ""
         self.firmware: ResidentFirmware | None = None
         self._no_firmware: ToolError | None = None
-        self._has_probe = order.board.loading.server is not Server.NONE
+        self._has_probe = board.loading.server is not Server.NONE
         self._memories: list[str] = []
         self._stated_hz = 0
         self._name = ""
@@ -411,14 +406,13 @@ class BringUp:
             self._step("lease", lambda: self._take(using), "file")
             self._probe_steps()
             self._line_steps()
-        order = self._order
-        self._step("convolution", lambda: convolution(order.target, self.npu, self._tell, RUN_SECONDS), "npu", "speed")
+        self._step("convolution", lambda: convolution(self._target, self.npu, self._tell, RUN_SECONDS), "npu", "speed")
         self._step("clock", self._clock, "probe", "monitor")
         return tuple(self.steps)
 
     def _step(self, name: str, action: Callable[[], StepFinding], *needs: str) -> None:
         self._name = name
-        self._order.reporter.stage(f"{self._board.name}: {name}")
+        self._reporter.stage(f"{self._board.name}: {name}")
         began, status = time.monotonic(), 0
         lacking = next((need for need in needs if self._status(need) is not StepStatus.OK), None)
         if lacking is not None:
@@ -433,13 +427,13 @@ class BringUp:
             status = status or 1
         step = BringUpStep(name, finding, round(time.monotonic() - began, 3), status)
         self.steps.append(step)
-        self._order.tell(step)
+        self._tell_step(step)
 
     def _status(self, name: str) -> StepStatus:
         return next((step.status for step in self.steps if step.name == name), StepStatus.LEFT_OUT)
 
     def _tell(self, text: str) -> None:
-        self._order.reporter.stage(f"{self._board.name}: {self._name}: {text}")
+        self._reporter.stage(f"{self._board.name}: {self._name}: {text}")
 
     def _find_firmware(self) -> None:
         try:
@@ -516,7 +510,7 @@ class BringUp:
         return finding
 
     def _npu(self, there: BoardLine) -> StepFinding:
-        finding = npu_of_firmware(there, (self._order.npu,) if self._order.npu else self._board.npus)
+        finding = npu_of_firmware(there, self._npus)
         if finding.status is StepStatus.OK:
             self.npu = str(finding.values["npu"])
         return finding

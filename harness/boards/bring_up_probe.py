@@ -221,8 +221,7 @@ def examine_memory(remote: GdbRemote, span: MemorySpan, tell: Callable[[int, int
 def _test_lines(remote: GdbRemote, span: MemorySpan) -> tuple[int, bool]:
     """Write words at powers of two and the last word, then read all: two that are one memory show.
 
-    Returns:
-        How many bytes were tested, and whether they were put back.
+    Return how many bytes were tested, and whether they were put back.
     """
     offsets = sorted({0, span.size - _WORD, *(1 << bit for bit in range(2, (span.size - 1).bit_length()))})
     places = [span.base + offset for offset in offsets]
@@ -284,11 +283,7 @@ def _keep(remote: GdbRemote, places: list[tuple[int, int]]) -> Iterator[list[boo
 
 
 def _put_back(remote: GdbRemote, before: list[tuple[int, bytes]]) -> None:
-    """Write what was there, as far as that goes.
-
-    Raises:
-        TargetError: the connection is lost.
-    """
+    """Write what was there, as far as that goes. Raises TargetError where the connection is lost."""
     for address, data in before:
         if not remote.usable:
             return

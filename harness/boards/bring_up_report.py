@@ -170,7 +170,9 @@ class BringUpReport:
         lines += [f"- firmware: SHA-256 {self.firmware_sha256 or 'none'}", "", "## Raw values", ""]
         for step in document["steps"]:
             if step["values"]:
-                lines += [f"### {step['name']}", "", *_fence(step["values"])]
+                lines += [f"### {step['name']}", "", "```text"]
+                lines += [f"{name}: {json.dumps(value)}" for name, value in step["values"].items()]
+                lines += ["```", ""]
         values = [f"{value.key}: {value} ({value.tried})" for value in self.board.values if not _is_private(value.key)]
         lines += ["## The board's file", "", "```text", *(_without_paths(one_line(line)) for line in values), "```", ""]
         return "\n".join(lines)
@@ -187,11 +189,6 @@ def _step(step: BringUpStep) -> dict[str, Any]:
         "seconds": step.seconds,
         "values": dict(finding.values),
     }
-
-
-def _fence(values: Mapping[str, Any]) -> list[str]:
-    lines = [f"{name}: {json.dumps(value, ensure_ascii=True)}" for name, value in values.items()]
-    return ["```text", *lines, "```", ""]
 
 
 def _cell(text: str) -> str:

@@ -222,16 +222,11 @@ def _title(loading: Loading) -> str:
 
 
 def _ending(status: int) -> str:
-    """Return how a server ended."""
     return f"ended with status {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
 
 
 def _free_port(count: int) -> int:
-    """Return a port of this machine that is free now, as are those behind it, `count` in all.
-
-    Raises:
-        TargetNotAvailable: none was found.
-    """
+    """Return a port that is free now, as are those behind it, `count` in all. Raises TargetNotAvailable."""
     for _ in range(_MOST_PORTS):
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError, OverflowError):
             first = stack.enter_context(socket.create_server((_LOOPBACK, 0)))

@@ -76,10 +76,7 @@ class LoadableImage:
 
     def room_behind_code(self, size: int) -> int:
         """Return an address with `size` bytes that the image does not use, right behind its code if it can be."""
-        spans = [
-            *((segment.load_address, segment.file_size) for segment in self.segments),
-            *((segment.address, segment.memory_size) for segment in self.segments),
-        ]
+        spans = [place for segment in self.segments for place in segment.places]
         code = next(segment for segment in self.segments if segment.executable)
         address = code.address + code.memory_size
         while True:

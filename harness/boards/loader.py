@@ -263,7 +263,6 @@ def _set_registers(remote: GdbRemote, point: StartPoint, deadline: Deadline | No
 
 
 def _not_kept(remote: GdbRemote, address: int, wanted: bytes, actual: bytes, soc: Soc | None) -> TargetError:
-    """Return the error for memory that does not have what was written."""
     first = next(index for index, (byte, other) in enumerate(zip(wanted, actual, strict=True)) if byte != other)
     differing = sum(byte != other for byte, other in zip(wanted, actual, strict=True))
     place = address + first

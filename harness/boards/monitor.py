@@ -21,7 +21,7 @@ from typing import Any
 from cobs import cobs
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import TargetError
+from ethos_hil.base.errors import LinkError, TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.image.formats import (
@@ -340,10 +340,8 @@ class MonitorLink:
 
     def _ask(self) -> None:
         if self._asked == _STARTS:
-            raise TargetError(
-                f"the monitor does not answer: {_STARTS} times it was asked to run the package",
-                kind=FailureKind.LINK,
-                hint=_LINE_HINT,
+            raise LinkError(
+                f"the monitor does not answer: {_STARTS} times it was asked to run the package", hint=_LINE_HINT
             )
         self._asked += 1
         self._next_ask = Deadline(self._patience)
@@ -361,10 +359,8 @@ class MonitorLink:
                 if reply.type is MonitorFrameType.RECEIVED and reply.values["upload"] == number:
                     self._received = reply.values
                     return reply.values
-            _check_time(deadline)
-        raise TargetError(
-            f"the monitor does not answer: {_TRIES} times an upload was started", kind=FailureKind.LINK, hint=_LINE_HINT
-        )
+            deadline.check()
+        raise LinkError(f"the monitor does not answer: {_TRIES} times an upload was started", hint=_LINE_HINT)
 
     def _send(self, number: int, package: bytes, deadline: Deadline, tell: Told | None) -> int:
         """Send all chunks. Return how many bytes were sent more than once."""
@@ -375,7 +371,7 @@ class MonitorLink:
         went_back = False
         quiet = Deadline(silence)
         while arrived < size:
-            _check_time(deadline)
+            deadline.check()
             while sent < min(size, arrived + window):
                 chunk = package[sent : sent + MAX_CHUNK]
                 self._line.write(command(HostFrameType.CHUNK, chunk, upload=number, offset=sent))
@@ -388,9 +384,8 @@ class MonitorLink:
                     continue
                 tries += 1
                 if tries > _TRIES:
-                    raise TargetError(
+                    raise LinkError(
                         f"the upload stands still at {arrived:,} of {size:,} bytes: the board confirms no more",
-                        kind=FailureKind.LINK,
                         hint=_LINE_HINT,
                     )
                 if tries > 1:
@@ -455,7 +450,6 @@ class MonitorLink:
             self.restarted = True
 
     def _check(self, reply: Reply) -> None:
-        """Raise what a frame says that ends an upload."""
         if reply.type is MonitorFrameType.READY and reply.values["nonce"] == 0:
             raise TargetError(
                 "the firmware started again in the middle of an upload",
@@ -468,15 +462,13 @@ class MonitorLink:
 
 def _monitor(ready: dict[str, Any]) -> Monitor:
     if ready["protocol"] != PROTOCOL_VERSION:
-        raise TargetError(
+        raise LinkError(
             f"the firmware speaks version {ready['protocol']} of the protocol, the harness {PROTOCOL_VERSION}",
-            kind=FailureKind.LINK,
             hint="build it again with `make firmware`, and load it",
         )
     if ready["cpu_hz"] == 0:
-        raise TargetError(
+        raise LinkError(
             "the firmware says that its processor runs at 0 Hz",
-            kind=FailureKind.LINK,
             hint="build it again with `make firmware`, and load it; `soc.cpu_hz` in the board's file has the clock",
         )
     return Monitor(
@@ -494,10 +486,8 @@ def refusal(values: dict[str, Any]) -> TargetError:
                 kind=FailureKind.OUT_OF_MEMORY,
             )
         case Refusal.INCOMPLETE:
-            return TargetError(
-                f"the board has {given:,} of {expected:,} bytes of the package, and does not run it",
-                kind=FailureKind.LINK,
-                hint=_LINE_HINT,
+            return LinkError(
+                f"the board has {given:,} of {expected:,} bytes of the package, and does not run it", hint=_LINE_HINT
             )
         case Refusal.DIGEST:
             return TargetError(
@@ -506,13 +496,7 @@ def refusal(values: dict[str, Any]) -> TargetError:
                 kind=FailureKind.READBACK,
                 hint="is that memory powered, and free of others' data? `ethos-hil boards bring-up` tests it",
             )
-    return TargetError(
+    return LinkError(
         f"the monitor does not know what it is asked for ({given}, expected {expected})",
-        kind=FailureKind.LINK,
         hint="build the firmware again with `make firmware`, and load it",
     )
-
-
-def _check_time(deadline: Deadline) -> None:
-    if deadline.passed:
-        raise TimeoutError("the deadline has passed")

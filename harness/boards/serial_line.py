@@ -15,8 +15,7 @@ from typing import Any
 
 import serial
 
-from ethos_hil.base.errors import TargetError, TargetNotAvailable
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.errors import LinkError, TargetError, TargetNotAvailable
 from ethos_hil.harness.boards.board import Board, Quirk
 
 _WRITE_SECONDS = 5.0
@@ -115,10 +114,9 @@ class SerialLine:
             while view:
                 view = view[self._port.write(view[: self._most]) :]
         except serial.SerialTimeoutException as error:
-            raise TargetError(
+            raise LinkError(
                 f"the serial port {self.url} did not take {min(len(view), self._most):,} bytes within "
                 f"{_WRITE_SECONDS:g} s",
-                kind=FailureKind.LINK,
                 hint="is the board still there, and is flow control off at both ends?",
             ) from error
         except OSError as error:
@@ -180,11 +178,7 @@ class SerialLine:
         # pyserial's error for a write has only a text; the system's is the one that it was made from.
         pulled = any(getattr(cause, "errno", None) in _PULLED for cause in (error, error.__context__))
         what = "is gone" if pulled else f"broke: {error}"
-        return TargetError(
-            f"the serial port {self.url} {what}",
-            kind=FailureKind.LINK,
-            hint="is the cable plugged in, and the board powered?",
-        )
+        return LinkError(f"the serial port {self.url} {what}", hint="is the cable plugged in, and the board powered?")
 
 
 def _file_of(port: Any) -> int | None:

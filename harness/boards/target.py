@@ -157,8 +157,7 @@ class BoardTarget(Target):
         self._running.close()
 
     def _feed(self, link: MonitorLink, collector: Collector, deadline: Deadline) -> None:
-        if deadline.passed:
-            raise TimeoutError("the deadline has passed")
+        deadline.check()
         try:
             collector.feed(link.output(min(_ANSWER_SECONDS, deadline.remaining), started=collector.started))
         except TargetError:
@@ -195,8 +194,7 @@ class BoardTarget(Target):
         line.baud = self._board.link.baud
         monitor = link.sync(Deadline(min(_STARTED_SECONDS, deadline.remaining)))
         if monitor is None:
-            if deadline.passed:
-                raise TimeoutError("the deadline has passed")
+            deadline.check()
             raise TargetError(
                 f"the firmware was loaded and started, and does not answer on {line.url}: {silence(self._board.soc)}",
                 kind=FailureKind.TIMEOUT,
@@ -256,11 +254,7 @@ class BoardTarget(Target):
             start(remote, loaded, deadline)
 
     def _check(self, monitor: Monitor) -> None:
-        """Check that it is this board.
-
-        Raises:
-            TargetError: kind "wrong-board".
-        """
+        """Check that it is this board. Raises TargetError of kind "wrong-board"."""
         if monitor.board != self._board.soc.number:
             raise TargetError(
                 f"the firmware on the board says it is for number {monitor.board}; {self._board.name} is "

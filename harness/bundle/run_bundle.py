@@ -2,8 +2,6 @@
 its answer judged once more.
 
 A stranger may have written it, and digests only say that its parts are whole. So they are checked against one another.
-
-
 """
 
 from __future__ import annotations
@@ -18,8 +16,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
@@ -42,7 +38,7 @@ from ethos_hil.harness.verdict.findings import Answer, Report, report_of
 from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.verify import references_of
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
+from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, packed_sets, read_arrays
 from ethos_hil.lowering.formats.pte_model import Tensor, archive_names
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.oracle.reference import ReferenceRun
@@ -85,7 +81,6 @@ class RecordedTarget(Target):
         """Do nothing: nothing is loaded."""
 
     def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
-        """Return the recorded outcome."""
         return self._outcome
 
     def _check_answer(self, outcome: Outcome, image: Image) -> None:
@@ -296,18 +291,6 @@ def end_alike(record: Record, other: Record) -> bool:
 def _facts(record: Record) -> tuple[object, ...]:
     outputs = [(output.name, output.compared, output.mismatches, output.first_mismatch) for output in record.outputs]
     return record.verdict, record.kind, outputs
-
-
-def packed_sets(sets: Sequence[InputSet], names: Sequence[str]) -> bytes:
-    """Return input sets, or sets of outputs, as an .npz that `--inputs` and `--expected` read.
-
-    Args:
-        sets: at least one; each has an array for each name.
-        names: the arrays' names.
-    """
-    columns = zip(*sets, strict=True)
-    arrays = [np.stack(column) if len(sets) > 1 else np.asarray(column[0]) for column in columns]
-    return packed_arrays(dict(zip(names, arrays, strict=True)))
 
 
 def sets_of(data: bytes, tensors: Sequence[Tensor], name: str) -> tuple[InputSet, ...]:

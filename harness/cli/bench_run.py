@@ -61,9 +61,7 @@ class BenchOutput:
             UsageError: a file cannot be written.
         """
         figures = [figures_of(record) for record in records]
-        choice = None
-        if self.budget is not None:
-            choice = answer(figures, self.budget)
+        choice = None if self.budget is None else answer(figures, self.budget)
         if self.json_file is not None:
             write_json(self.json_file, _document(records, folder.name, grid, choice))
         if self.json_file != STDOUT:

@@ -17,8 +17,7 @@ from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_fil
 if TYPE_CHECKING:
     from ethos_hil.base.errors import EthosHilError
     from ethos_hil.harness.boards.board import Board
-    from ethos_hil.harness.boards.bring_up_report import BringUpReport, BringUpStep
-    from ethos_hil.harness.terminal.progress import Reporter
+    from ethos_hil.harness.boards.bring_up_report import BringUpStep
 
 SCHEMA_VERSION = 1
 _BOARD = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A board's name, or the path of its .toml file.")]
@@ -64,43 +63,35 @@ def bring_up(
 
     Example: ethos-hil boards bring-up my-e8 --report bring-up.md
     """
+    import hashlib
+
+    from ethos_hil.base import environment
+    from ethos_hil.harness.boards.bring_up import BringUp
+    from ethos_hil.harness.boards.bring_up_report import BringUpReport
     from ethos_hil.harness.boards.catalogue import find_board
     from ethos_hil.harness.cli.commands import never_exiting
     from ethos_hil.harness.terminal.progress import Live
 
     board = find_board(name)
-    _check_npu(board, npu)
+    if npu and npu not in board.npus:
+        raise UsageError(f"{board.name} cannot have an {npu!r}", hint=f"its file has {', '.join(board.npus)}")
     json_file = json_file or (STDOUT if context.obj else None)
     check_files([json_file, report])
     check_distinct({"--json": json_file, "--report": report}, {"FILE": board.path})
+    shown = STDOUT not in (json_file, report)
+    created = environment.now()
     with Live() as live, never_exiting():
-        done = _bring_up(board, name, npu, live, shown=STDOUT not in (json_file, report))
+        check = BringUp(board, f"board:{name}", npu, _show_step if shown else lambda step: None, live)
+        steps = check.run()
+    digest = "" if check.firmware is None else hashlib.sha256(check.firmware.elf).hexdigest()
+    done = BringUpReport(board, check.npu, steps, digest, created)
     if json_file is not None:
         write_json(json_file, done.document())
     if report is not None:
         write_out(report, done.markdown())
-    if STDOUT not in (json_file, report):
+    if shown:
         sys.stdout.write(f"\n{done.summary}\n")
     raise typer.Exit(done.exit_status)
-
-
-def _bring_up(board: Board, name: str, npu: str, live: Reporter, *, shown: bool) -> BringUpReport:
-    import hashlib
-
-    from ethos_hil.base import environment
-    from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder
-    from ethos_hil.harness.boards.bring_up_report import BringUpReport
-
-    created = environment.now()
-    check = BringUp(BringUpOrder(board, f"board:{name}", npu, _show_step if shown else lambda step: None, live))
-    steps = check.run()
-    digest = "" if check.firmware is None else hashlib.sha256(check.firmware.elf).hexdigest()
-    return BringUpReport(board, check.npu, steps, digest, created)
-
-
-def _check_npu(board: Board, npu: str) -> None:
-    if npu and npu not in board.npus:
-        raise UsageError(f"{board.name} cannot have an {npu!r}", hint=f"its file has {', '.join(board.npus)}")
 
 
 def _show_step(step: BringUpStep) -> None:
@@ -109,7 +100,6 @@ def _show_step(step: BringUpStep) -> None:
     from rich.text import Text
 
     from ethos_hil.base.console import add_row, console
-    from ethos_hil.base.plain_text import one_line
 
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(width=_STATUS_WIDTH)

@@ -38,7 +38,6 @@ def clear(debug: DEBUG = False) -> None:
 
 
 def _show(removed: Removed | None) -> None:
-    """Show what is there now, and what was removed."""
     from ethos_hil.lowering.cache.contents import CacheContents
 
     folder, limit = cache_folder(), cache_limit()

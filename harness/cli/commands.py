@@ -212,7 +212,6 @@ def never_exiting() -> Iterator[None]:
 
 def check_written(question: Question, written: Mapping[str, Path | None]) -> None:
     """Raise UsageError if a file is to be written over another one of this run, or cannot be written."""
-
     model = model_file(question.model) if isinstance(question.model, str) else None
     files = {"--inputs": question.inputs, "--expected": question.expected, "--runner": question.runner}
     read = {name: path if isinstance(path, Path) else None for name, path in files.items()}
@@ -230,15 +229,15 @@ def _problems(write: Callable[[], object]) -> list[EthosHilError]:
 
 
 def _write_outputs(report: Report, path: Path) -> None:
-    """Write the outputs of a run. Raises UsageError where that cannot be."""
-    from ethos_hil.harness.verdict.result import outputs_archive
+    from ethos_hil.lowering.formats.array_archive import packed_sets
+    from ethos_hil.lowering.formats.pte_model import archive_names
 
+    sets = [run.outputs for run in report.outcome.runs]
     with writable(path):
-        write_whole(path, outputs_archive(report.artifact.outputs, report.outcome.runs))
+        write_whole(path, packed_sets(sets, archive_names(report.artifact.outputs)))
 
 
 def _store(record: Record, runs: Path) -> None:
-    """Put a record into the store. Raises UsageError where that cannot be."""
     from ethos_hil.results.store import RunFolder
 
     try:

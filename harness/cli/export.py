@@ -37,7 +37,8 @@ def export(
     if policy is not None and against is None:
         raise UsageError("--policy is about a comparison, and there is none", hint="give --against RUN_OR_BASELINE")
     if is_of_runs(to):
-        content = _of_run(paths, to, against, policy)
+        results = kept_run(paths)
+        content = export_run(results, None if against is None else _compare(results, against, policy), to)
     else:
         if against is not None:
             raise UsageError(f"--against is about a run, and {to} is of one record", hint="leave it out")
@@ -68,13 +69,7 @@ def kept_run(paths: Sequence[Path]) -> RunResults:
     return results
 
 
-def _of_run(paths: Sequence[Path], to: str, against: str | None, policy: Path | None) -> bytes:
-    results = kept_run(paths)
-    return export_run(results, None if against is None else _compare(results, against, policy), to)
-
-
 def _compare(results: RunResults, against: str, policy: Path | None) -> RunComparison:
-    """Return what is different from a run or a baseline."""
     from ethos_hil.results.gate.gate import gate, side_of
 
     with readable(hint=LISTED):

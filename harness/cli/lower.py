@@ -143,7 +143,10 @@ def lower(order: LowerOrder, reporter: Reporter, *, json_file: Path | None = Non
     reporter.stage(what)
     result = lower_question(question, spec, progress=lambda text: reporter.stage(f"{what}: {text}"), whole=order.whole)
     artifact = result.artifact
-    files = {_numbered_path(path, ending): data for ending, data in products(artifact, product).items()}
+    files = {  # where there are several, a number is before the ending, for example net-1.tosa
+        path.with_name(f"{path.stem}-{number}{path.suffix}") if number else path: data
+        for number, data in products(artifact, product).items()
+    }
     looked_into = artefacts(artifact) if order.artefacts is not None else {}
     try:
         if order.artefacts is not None:
@@ -204,8 +207,3 @@ def _path(order: LowerOrder, product: Product) -> Path:
 def _is_folder(output: str | None) -> bool:
     """Return whether the user names a folder for the product, which is made if it is missing."""
     return output is not None and output.endswith("/")
-
-
-def _numbered_path(path: Path, ending: str) -> Path:
-    """Return a path with a number before the ending, for example net-1.tosa, where there are several."""
-    return path.with_name(f"{path.stem}-{ending}{path.suffix}") if ending else path

@@ -182,7 +182,6 @@ def _text(file: Path, runs: Sequence[NetworkRun], others: int) -> RenderableType
 
 
 def _operations(execution: Execution) -> Table:
-    """Return a table with a row for each operation, and their sum."""
     table = Table(show_footer=True, box=None, pad_edge=False, header_style="bold")
     for name, footer in (("offset", "total"), ("operation", f"{len(execution.ops):,}"), ("output", "")):
         table.add_column(name, footer=footer)

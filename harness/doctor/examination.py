@@ -132,7 +132,8 @@ def _packages() -> list[Finding]:
     rest = [line for line in lines if line not in shown]
     differing = [f"{line.name} {line.found}" for line in rest if line.status is Status.NOTE]
     if differing:
-        return [*shown, Finding("other packages", Status.NOTE, "; ".join(differing), _again())]
+        again = f"pip install --no-deps -r {(_LOCKS / 'requirements-run.lock').resolve()}"
+        return [*shown, Finding("other packages", Status.NOTE, "; ".join(differing), again)]
     return [*shown, Finding("other packages", Status.OK, f"{len(rest)}, each as it was tested")]
 
 
@@ -146,10 +147,6 @@ def _package(name: str, required: Requirement | None, tested: str | None) -> Fin
     if tested is not None and version.partition("+")[0] != tested:
         return Finding(name, Status.NOTE, f"{version}, tested with {tested}", remedy)
     return Finding(name, Status.OK, version)
-
-
-def _again() -> str:
-    return f"pip install --no-deps -r {(_LOCKS / 'requirements-run.lock').resolve()}"
 
 
 def installed_version(name: str) -> str | None:
@@ -254,13 +251,7 @@ _OLDEST_QEMU = (7, 2)
 
 @dataclass(frozen=True)
 class _Tool:
-    """A program that only some of what we do needs.
-
-    Attributes:
-        names: what it may be called. The first that is on PATH is used.
-        packages: Debian's.
-        purpose: what needs it, as the end of a sentence.
-    """
+    """A program that only some of what we do needs; of its names, the first that is on PATH is used."""
 
     names: tuple[str, ...]
     packages: str

@@ -111,23 +111,19 @@ class DataSet:
         values = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
         if len(values) != len(tensors):
             raise UsageError(f"{what} has {len(values)} inputs, the program takes {len(tensors)}", hint=_GIVES)
-        arrays = (self._array(value, f"{what}: input {index}") for index, value in enumerate(values))
-        pairs = enumerate(zip(arrays, tensors, strict=True))
+        pairs = enumerate(zip(values, tensors, strict=True))
         return Item(
-            number, tuple(_add_axis(array, tensor, f"{what}: input {index}") for index, (array, tensor) in pairs), label
+            number, tuple(_array(value, tensor, f"{what}: input {index}") for index, (value, tensor) in pairs), label
         )
 
-    @staticmethod
-    def _array(value: Any, what: str) -> np.ndarray:
-        detached = value.detach().cpu() if hasattr(value, "detach") else value
-        try:
-            return np.asarray(detached)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise UsageError(f"{what} is a {type(value).__name__}, not a tensor: {summary(error)}") from error
 
-
-def _add_axis(array: np.ndarray, tensor: Tensor, what: str) -> np.ndarray:
-    """Return an array with the program's leading axis of length 1, if it lacks it."""
+def _array(value: Any, tensor: Tensor, what: str) -> np.ndarray:
+    """Return a value as an array, with the program's leading axis of length 1 if it lacks it."""
+    detached = value.detach().cpu() if hasattr(value, "detach") else value
+    try:
+        array = np.asarray(detached)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{what} is a {type(value).__name__}, not a tensor: {summary(error)}") from error
     fits = array.shape == tensor.sizes or (tensor.sizes[:1] == (1,) and array.shape == tensor.sizes[1:])
     if not fits or array.dtype != tensor.dtype:
         raise UsageError(f"{what} is {describe(array)}, the program takes {tensor}")

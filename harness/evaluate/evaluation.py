@@ -411,7 +411,8 @@ def _scores(result: Evaluation) -> Table:
             continue
         cells = [name, f"{mean:.2%}" if tally.metric.classifies else f"{mean:.6g}"]
         if tally.metric.classifies:
-            cells.append("" if source == FLOAT else _percent(tally.agreement(FLOAT, source)))
+            share = None if source == FLOAT else tally.agreement(FLOAT, source)
+            cells.append("" if share is None else f"{share:.2%}")
         sqnr = tally.sqnr(source)
         cells.append("" if sqnr is None else f"{sqnr:.1f} dB")
         table.add_row(*cells)
@@ -437,10 +438,6 @@ def _speed(result: Evaluation) -> str:
         if seconds:
             parts.append(f"{name} {items / seconds:,.1f}")
     return "; ".join(parts)
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.2%}"
 
 
 def _data_name(result: Evaluation) -> str:

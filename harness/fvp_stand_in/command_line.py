@@ -83,7 +83,6 @@ OPTIONS = (
     Option("trace-plugin", "", "FILE", _REFUSED, "plug-ins are for Arm's models"),
 )
 
-
 _MASK = 0xFFFFFFFF
 
 

@@ -147,7 +147,6 @@ PARAMETERS = (
 )  # fmt: skip
 """The first row whose pattern matches applies. Where no public source names a default, it is ours."""
 
-
 _DIGITS = {"{board}.uart": "125", "{board}.telnetterminal": "0125"}
 """What `#` stands for in lists, as in those of real FVPs. UART 0 has rows of its own."""
 _TYPES = {bool: "bool  ", int: "int   ", str: "string"}

@@ -65,7 +65,7 @@ def load(settings: LaunchSettings) -> LaunchImage:
     except ElfError as error:
         raise ImageError(f"the application {path} cannot be run: {error}") from None
     for segment in loaded:
-        for address, size in {(segment.load_address, segment.file_size), (segment.address, segment.memory_size)}:
+        for address, size in segment.places:
             why = missing(address, size, settings.model.soc) if size else None
             if why is not None:
                 raise ImageError(f"the application {path} has {size} bytes at 0x{address:08x}: {why}")
@@ -74,15 +74,11 @@ def load(settings: LaunchSettings) -> LaunchImage:
         if why is not None:
             raise ImageError(f"--dump {dump.path} asks for {dump.size} bytes at 0x{dump.address:08x}: {why}")
     elf, data = _with_data(path, loaded, settings)
-    return LaunchImage(elf, data, answered, memory_needed(_places(loaded, settings), settings.model.soc))
-
-
-def _places(loaded: Sequence[Segment], settings: LaunchSettings) -> list[tuple[int, int]]:
-    """Return address and bytes of everything that is in memory at the start, or read at the end."""
-    places = [(part.address, part.memory_size) for part in loaded]
-    places += [(part.load_address, part.file_size) for part in loaded]
-    places += [(data.address, _size(data)) for data in settings.data]
-    return places + [(dump.address, dump.size) for dump in settings.dumps]
+    # All that is in memory at the start, or read at the end.
+    places = [place for part in loaded for place in part.places]
+    places += [(file.address, _size(file)) for file in settings.data]
+    places += [(dump.address, dump.size) for dump in settings.dumps]
+    return LaunchImage(elf, data, answered, memory_needed(places, settings.model.soc))
 
 
 def _with_data(
@@ -99,7 +95,8 @@ def _with_data(
         why = missing(data.address, size, settings.model.soc)
         if why is not None:
             raise ImageError(f"the data file {data.path} has {size} bytes at 0x{data.address:08x}: {why}")
-        overlapping = [s for s in loaded if _overlap(s, data.address, size)]
+        end = data.address + size
+        overlapping = [s for s in loaded if s.load_address < end and data.address < s.load_address + s.file_size]
         if not overlapping:
             separate.append((data.path, data.address))
             continue
@@ -121,10 +118,6 @@ def _size(data: DataFile) -> int:
             return file.seek(0, os.SEEK_END)
     except OSError as error:
         raise ImageError(f"the data file {data.path} cannot be read: {error.strerror}") from None
-
-
-def _overlap(segment: Segment, address: int, size: int) -> bool:
-    return segment.load_address < address + size and address < segment.load_address + segment.file_size
 
 
 FAILED = 1
@@ -368,14 +361,7 @@ def _flush(machine: Machine, screen: Screen, uart: UartOutput) -> None:
 
 
 def _statistics(settings: LaunchSettings, machine: Machine, launch: float, rest: float) -> str:
-    """Return the text that `--stat` prints: where the time of a run went.
-
-    Args:
-        settings: of the run.
-        machine: after the run.
-        launch: seconds until the guest could run.
-        rest: seconds from then on.
-    """
+    """Return what `--stat` prints of a run: `launch` are the seconds until the guest could run, `rest` those since."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     model = float(getattr(machine.engine, "seconds", 0.0))
     rows = {

@@ -424,11 +424,7 @@ class GdbRemote:
             raise refusal
 
     def _start_question(self, what: str) -> None:
-        """Make sure that nothing stands between a question and its answer.
-
-        Raises:
-            StateError: nothing can be asked at the moment.
-        """
+        """Make sure that nothing stands between a question and its answer. Raises StateError."""
         self._stream.begin_question()
         self._stray = 0
         if not self.usable:
@@ -462,7 +458,6 @@ class GdbRemote:
             self._stream.fail(f"asked to {what}, it sent {_show(answer)}")
 
     def _expect_ok(self, answer: bytes, what: str) -> None:
-        """Make sure that the server did what it was asked to do."""
         self._refuse_error(answer, what)
         if answer != b"OK":
             self._stream.fail(f"asked to {what}, it sent {_show(answer)}")

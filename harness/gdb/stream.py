@@ -435,7 +435,6 @@ class PacketStream:
         self.send_raw(self._unacknowledged, deadline)
 
     def _read(self, deadline: Deadline) -> bool:
-        """Wait for bytes. Return whether some came."""
         if not self._readable.poll(_milliseconds(deadline)):
             return False
         try:

@@ -23,12 +23,10 @@ from ethos_hil.harness.image.firmware_manifest import firmware_doubt, firmware_p
 
 OPERATORS_SECTION = ".ethos_hil.operators"
 
-
 _SYMBOLS = (
     "__sram_pool_start", "__sram_pool_end", "__ddr_end", "__stack_limit", "__stack_top", "__package_start",
     "__package_limit",
 )  # fmt: skip
-
 
 MOST_ELF = 1 << 30
 """Bytes of the largest ELF that is read: all memory of a board, and its symbols."""

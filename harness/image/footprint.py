@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.npu import Fault, Npu
-from ethos_hil.lowering.artifact import Artifact, Delegate
+from ethos_hil.lowering.artifact import Artifact
 
 ALIGNMENT = 32
 """Alignment of every block of the device's memory (firmware/runtime/memory.h), bytes."""
@@ -47,7 +47,8 @@ class Footprint:
         if artifact.npu is not None and (mode is None or mode.dedicated):
             npu = Npu(artifact.npu)
             try:
-                fast = max((_fast_scratch(npu, delegate) for delegate in artifact.delegates), default=0)
+                streams = (delegate.blob.command_stream for delegate in artifact.delegates)
+                fast = max((npu.decode(stream).used(FAST_SCRATCH_REGION) for stream in streams), default=0)
             except Fault as fault:
                 # The device may well refuse such a program; its own error message says more.
                 unknown = fault.message
@@ -85,8 +86,3 @@ def memory_mode(artifact: Artifact, footprint: Footprint, sram: int | None) -> D
     if mode is DeviceMemoryMode.SRAM_ONLY and sram is not None and needed > sram:
         return DeviceMemoryMode.SHARED_SRAM
     return mode
-
-
-def _fast_scratch(npu: Npu, delegate: Delegate) -> int:
-    extent = npu.decode(delegate.blob.command_stream).extents.get(FAST_SCRATCH_REGION)
-    return 0 if extent is None else max(extent.read_end, extent.write_end)

@@ -179,7 +179,6 @@ class InputFile:
         return tuple(zip(*batches, strict=True)) or ((),)
 
     def _count(self, header: ArrayHeader, tensor: ArrayForm) -> int:
-        """Return the number of input sets in an array."""
         if header.dtype == tensor.dtype and header.shape == tensor.sizes:
             return 1
         if header.dtype == tensor.dtype and header.shape[1:] == tensor.sizes and header.ndim == len(tensor.sizes) + 1:

@@ -338,16 +338,12 @@ def delegation_check(artifact: Artifact, demands: JudgeOptions) -> Check:
     if limit is not None and len(left) > limit:
         needed = "all operators on the NPU" if limit == 0 else f"at most {limit} operators on the CPU"
         return Check(DELEGATION, needed, f"{there}: {name_of(left)}", "fail", _remedies(left))
-    if artifact.delegates or demands.allow_cpu_only or _by_design(artifact):
+    # The model itself may keep the method on the CPU: it was lowered here, and not quantised.
+    if artifact.delegates or demands.allow_cpu_only or (artifact.key and artifact.scheme is None):
         return Check(DELEGATION, "any" if demands.allow_cpu_only else "something on the NPU", there, "ok")
     what = f"nothing is on the NPU; on the CPU: {name_of(left)}" if left else "the program computes nothing on the NPU"
     fix = "; ".join(filter(None, (_remedies(left), "--allow-cpu-only accepts a program for the CPU alone")))
     return Check(DELEGATION, "something on the NPU", what, "fail", fix)
-
-
-def _by_design(artifact: Artifact) -> bool:
-    """Whether the model itself keeps the method on the CPU: it was lowered here, and not quantised."""
-    return bool(artifact.key) and artifact.scheme is None
 
 
 def name_of(calls: Sequence[CpuCall]) -> str:

@@ -13,8 +13,6 @@ _EHDR = struct.Struct("<16sHHIIIIIHHHHHH")
 _PHDR = struct.Struct("<IIIIIIII")
 _IDENTIFICATION = b"\x7fELF\x01\x01"
 _EM_ARM, _PT_LOAD, _PF_X, _PF_W = 40, 1, 1, 2
-
-
 _MOST_SEGMENTS = 1000
 """Linkers make a handful; a file has room for 65,535, each with the same megabytes."""
 
@@ -45,6 +43,11 @@ class Segment:
     executable: bool
     writable: bool = False
 
+    @property
+    def places(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Address and bytes of what is loaded, and of what is in memory when the program runs."""
+        return (self.load_address, self.file_size), (self.address, self.memory_size)
+
     def read(self, file: BinaryIO) -> bytes:
         """Return its bytes in the file."""
         file.seek(self.offset)
@@ -54,6 +57,11 @@ class Segment:
 def contents(file: BinaryIO, loaded: Iterable[Segment]) -> list[tuple[int, bytes]]:
     """Return what a loader puts into memory: addresses, and the bytes there, in the order of `loaded`."""
     return [(segment.load_address, segment.read(file)) for segment in loaded if segment.file_size]
+
+
+def code_of(loaded: Iterable[Segment]) -> tuple[range, ...]:
+    """Return the addresses of a program's code."""
+    return tuple(range(part.address, part.address + part.memory_size) for part in loaded if part.executable)
 
 
 def segments(file: BinaryIO) -> tuple[Segment, ...]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ethos_hil.base.errors import TargetError
+from ethos_hil.base.errors import LinkError, TargetError
 from ethos_hil.base.npu.ethos_u import family_of
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.formats import (
@@ -95,27 +95,20 @@ class TensorAnnouncement:
                 raise ValueError(f"rank {rank} in {len(payload)} bytes")
             sizes = struct.unpack_from(f"<{rank}I", payload, TensorInfo.size)
         except (struct.error, ValueError) as error:
-            raise TargetError(f"a TENSOR frame is malformed: {error}", kind=FailureKind.LINK) from error
+            raise LinkError(f"a TENSOR frame is malformed: {error}") from error
         label = f"{role.name.lower()} {info['index']}"
         if info["dtype"] not in DTYPES:
-            raise TargetError(
-                f"{label} has dtype {info['dtype']}, which the harness has no array for", kind=FailureKind.LINK
-            )
+            raise LinkError(f"{label} has dtype {info['dtype']}, which the harness has no array for")
         dim_order = tuple(info["dim_order"][:rank])
         if sorted(dim_order) != list(range(rank)):
-            raise TargetError(f"{label} has dim_order {dim_order}, which is not a permutation", kind=FailureKind.LINK)
+            raise LinkError(f"{label} has dim_order {dim_order}, which is not a permutation")
         dtype = DTYPES[info["dtype"]]
         expected = math.prod(sizes) * dtype.itemsize
         if info["nbytes"] != expected:
-            raise TargetError(
-                f"{label} is announced with {info['nbytes']} bytes; {dtype} {sizes} has {expected}",
-                kind=FailureKind.LINK,
-            )
+            raise LinkError(f"{label} is announced with {info['nbytes']} bytes; {dtype} {sizes} has {expected}")
         # With a size of 0 the number of bytes says nothing about the others, and NumPy has no array for such a shape.
         if math.prod(size or 1 for size in sizes) * dtype.itemsize > _ADDRESSES:
-            raise TargetError(
-                f"{label} is announced with the shape {sizes}, which fits no memory", kind=FailureKind.LINK
-            )
+            raise LinkError(f"{label} is announced with the shape {sizes}, which fits no memory")
         return cls(
             role, info["index"], info["instruction"], dtype, sizes, dim_order, info["nbytes"], info["crc32"],
             info["same_as"] - 1 if info["same_as"] else None,
@@ -129,9 +122,7 @@ class TensorAnnouncement:
         """
         label = f"{self.role.name.lower()} {self.index}"
         if len(data) != self.nbytes or zlib.crc32(data) != self.crc32:
-            raise TargetError(
-                f"{label}: the {len(data)} bytes received do not match their CRC-32", kind=FailureKind.LINK
-            )
+            raise LinkError(f"{label}: the {len(data)} bytes received do not match their CRC-32")
         stored = np.frombuffer(data, self.dtype).reshape([self.sizes[axis] for axis in self.dim_order])
         return np.ascontiguousarray(stored.transpose(np.argsort(self.dim_order))).reshape(self.sizes)
 
@@ -199,7 +190,7 @@ class Collector:
             if isinstance(item, Text):
                 self._console.add(item.lines)
             elif self.complete:
-                raise TargetError(f"a {item.type.name} frame came after END", kind=FailureKind.LINK)
+                raise LinkError(f"a {item.type.name} frame came after END")
             else:
                 self._frame(item)
 
@@ -219,7 +210,7 @@ class Collector:
             return
         if self.failure is not None:
             raise self.failure
-        raise TargetError(f"the device fell silent {self.progress_text()}, without an END frame", kind=FailureKind.LINK)
+        raise LinkError(f"the device fell silent {self.progress_text()}, without an END frame")
 
     def progress_text(self) -> str:
         """Return how far the run got, for messages."""
@@ -251,7 +242,7 @@ class Collector:
     def outcome(self, seconds: dict[str, float]) -> Outcome:
         """Return the outcome of a complete run; `seconds` by phase, as Outcome describes them."""
         if not self.complete or self._memory is None:
-            raise TargetError(f"the run is not complete: it ended {self.progress_text()}", kind=FailureKind.LINK)
+            raise LinkError(f"the run is not complete: it ended {self.progress_text()}")
         return Outcome(
             run_id=self._hello["run_id"],
             image_hash=self._hello["image_hash"],
@@ -266,7 +257,7 @@ class Collector:
 
     def _frame(self, frame: Frame) -> None:
         if not self.started and frame.type is not FrameType.HELLO:
-            raise TargetError(f"the first frame is {frame.type.name}; expected HELLO", kind=FailureKind.LINK)
+            raise LinkError(f"the first frame is {frame.type.name}; expected HELLO")
         if self._without_run_id and frame.type not in _REASON_FRAMES:
             raise TargetError(
                 f"a device that names no run sent a {frame.type.name} frame", kind=FailureKind.STALE_OUTPUT
@@ -281,7 +272,7 @@ class Collector:
                 self._console.add(frame.payload[Log.size :].decode("utf-8", "replace").splitlines())
             case FrameType.LOADED:
                 if self._memory is not None:
-                    raise TargetError("LOADED came twice", kind=FailureKind.LINK)
+                    raise LinkError("LOADED came twice")
                 self._memory = _unpack(Loaded, frame)
             case FrameType.RUN_BEGIN:
                 self._on_run_begin(_unpack(RunBegin, frame))
@@ -304,11 +295,10 @@ class Collector:
 
     def _on_hello(self, hello: dict[str, Any]) -> None:
         if self.started:
-            raise TargetError("HELLO came twice: the device started again", kind=FailureKind.LINK)
+            raise LinkError("HELLO came twice: the device started again")
         if hello["protocol"] != PROTOCOL_VERSION:
-            raise TargetError(
+            raise LinkError(
                 f"the firmware speaks version {hello['protocol']} of the protocol, the harness {PROTOCOL_VERSION}",
-                kind=FailureKind.LINK,
                 hint=_REBUILD,
             )
         image = self._image
@@ -337,16 +327,15 @@ class Collector:
     def _on_run_begin(self, begin: dict[str, int]) -> None:
         plan = self._image.plan
         if self._memory is None:
-            raise TargetError("a run started before LOADED", kind=FailureKind.LINK)
+            raise LinkError("a run started before LOADED")
         if self._current is not None:
-            raise TargetError("a run started before the one before it ended", kind=FailureKind.LINK)
+            raise LinkError("a run started before the one before it ended")
         done = len(self._runs)
         expected = {"input_set": done // plan.repeat, "repeat": done % plan.repeat}
         if begin != expected or done >= plan.executions:
-            raise TargetError(
+            raise LinkError(
                 f"input set {begin['input_set']}, repeat {begin['repeat']} started; expected "
-                + ("END" if done >= plan.executions else f"{expected['input_set']}, repeat {expected['repeat']}"),
-                kind=FailureKind.LINK,
+                + ("END" if done >= plan.executions else f"{expected['input_set']}, repeat {expected['repeat']}")
             )
         family = family_of(self._hello["npu_config"] >> 28)
         counters = EVENT_COUNTERS if family is None else family.event_counters
@@ -355,10 +344,9 @@ class Collector:
     def _on_run_end(self, frame: Frame, end: dict[str, int]) -> None:
         current = self._run(frame)
         if (end["input_set"], end["repeat"]) != (current.input_set, current.repeat):
-            raise TargetError(
+            raise LinkError(
                 f"RUN_END of input set {end['input_set']}, repeat {end['repeat']}; expected {current.input_set}, "
-                f"repeat {current.repeat}",
-                kind=FailureKind.LINK,
+                f"repeat {current.repeat}"
             )
         assert self._memory is not None
         self._runs.append(current.finish(self._memory["outputs"], self._image.plan, end["stack_used"]))
@@ -373,10 +361,9 @@ class Collector:
         counted = (end["status"], end["runs"], end["frames"])
         expected = (0, plan.executions, self._decoder.frames)
         if counted != expected or len(self._runs) != plan.executions or self._current is not None:
-            raise TargetError(
+            raise LinkError(
                 f"the device ended with status, executions and frames {counted}; expected {expected}, and "
-                f"{len(self._runs)} executions arrived",
-                kind=FailureKind.LINK,
+                f"{len(self._runs)} executions arrived"
             )
         self.complete = True
 
@@ -392,7 +379,7 @@ class Collector:
 
     def _run(self, frame: Frame) -> _RunInProgress:
         if self._current is None:
-            raise TargetError(f"a {frame.type.name} frame came outside of a run", kind=FailureKind.LINK)
+            raise LinkError(f"a {frame.type.name} frame came outside of a run")
         return self._current
 
 
@@ -416,9 +403,7 @@ class _RunInProgress:
         allowed = (FrameType.DATA, FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
         if self._announced is not None and frame.type not in allowed:
             missing = self._announced.nbytes - len(self._received)
-            raise TargetError(
-                f"{missing} bytes of a tensor are missing: {frame.type.name} came instead", kind=FailureKind.LINK
-            )
+            raise LinkError(f"{missing} bytes of a tensor are missing: {frame.type.name} came instead")
 
     def announce(self, announced: TensorAnnouncement) -> None:
         if announced.same_as is not None and announced.role is TensorRole.DELEGATE_OUTPUT:
@@ -430,12 +415,10 @@ class _RunInProgress:
 
     def data(self, payload: bytes) -> None:
         if self._announced is None:
-            raise TargetError("DATA came without a TENSOR", kind=FailureKind.LINK)
+            raise LinkError("DATA came without a TENSOR")
         self._received += payload
         if len(self._received) > self._announced.nbytes:
-            raise TargetError(
-                f"more DATA came than the {self._announced.nbytes} bytes announced", kind=FailureKind.LINK
-            )
+            raise LinkError(f"more DATA came than the {self._announced.nbytes} bytes announced")
         self._take_if_whole()
 
     def count(self, counters: dict[str, Any], plan: RunPlan) -> None:
@@ -443,26 +426,22 @@ class _RunInProgress:
         jobs = self._counters.setdefault(instruction, [])
         cuts = [cut.offset for cut in plan.cuts if cut.delegate == delegate]
         if len(jobs) > len(cuts):
-            raise TargetError(f"COUNTERS of instruction {instruction} came twice", kind=FailureKind.LINK)
+            raise LinkError(f"COUNTERS of instruction {instruction} came twice")
         prefixes = [offset + STOP_SIZE for offset in cuts]
         if len(jobs) < len(cuts) and size != prefixes[len(jobs)]:
-            raise TargetError(
+            raise LinkError(
                 f"instruction {instruction} ran {size} bytes of its command stream; expected a prefix of "
-                f"{prefixes[len(jobs)]}",
-                kind=FailureKind.LINK,
+                f"{prefixes[len(jobs)]}"
             )
         jobs.append(counters)
 
     def step(self, step: dict[str, Any], plan: RunPlan) -> None:
         if not plan.time_steps:
-            raise TargetError("a STEP frame came, and no one asked for the CPU's time", kind=FailureKind.LINK)
+            raise LinkError("a STEP frame came, and no one asked for the CPU's time")
         instruction = step["instruction"]
         kinds = _CALL_PARTS if instruction in self._counters else (StepPart.KERNEL,)
         if any(step["parts"][part] for part in StepPart if part not in kinds):
-            raise TargetError(
-                f"instruction {instruction} reports times of another kind of call: {step['parts']}",
-                kind=FailureKind.LINK,
-            )
+            raise LinkError(f"instruction {instruction} reports times of another kind of call: {step['parts']}")
         self._steps.append(StepTime(instruction, {part.name.lower(): step["parts"][part] for part in kinds}))
 
     def finish(self, outputs: int, plan: RunPlan, stack_used: int) -> Run:
@@ -470,21 +449,17 @@ class _RunInProgress:
         timed = {step.instruction for step in self._steps}
         if plan.time_steps and not timed >= self._counters.keys():
             lost = min(self._counters.keys() - timed)
-            raise TargetError(f"the CPU's time for instruction {lost} is missing", kind=FailureKind.LINK)
+            raise LinkError(f"the CPU's time for instruction {lost} is missing")
         if len(self._outputs) != outputs:
-            raise TargetError(f"a run sent {len(self._outputs)} of its {outputs} outputs", kind=FailureKind.LINK)
+            raise LinkError(f"a run sent {len(self._outputs)} of its {outputs} outputs")
         for instruction, jobs in self._counters.items():
             cuts = sum(cut.delegate == jobs[0]["delegate"] for cut in plan.cuts)
             if len(jobs) <= cuts:
-                raise TargetError(
-                    f"instruction {instruction} ran {len(jobs)} of {cuts + 1} jobs", kind=FailureKind.LINK
-                )
+                raise LinkError(f"instruction {instruction} ran {len(jobs)} of {cuts + 1} jobs")
         expected = set(self._counters) if plan.send_delegate_outputs else set()
         if set(self._delegate_outputs) != expected:
             sent, counted = sorted(self._delegate_outputs), sorted(expected)
-            raise TargetError(
-                f"outputs came of the delegates at {sent}; expected those at {counted}", kind=FailureKind.LINK
-            )
+            raise LinkError(f"outputs came of the delegates at {sent}; expected those at {counted}")
         return Run(
             self.input_set,
             self.repeat,
@@ -537,20 +512,16 @@ class _RunInProgress:
             return output
         assert output.same_as is not None
         if output.same_as >= len(self._output_bytes):
-            raise TargetError(
+            raise LinkError(
                 f"output {output.index} of the delegate at {output.instruction} is announced to be output "
-                f"{output.same_as} of the method, which has {len(self._output_bytes)}",
-                kind=FailureKind.LINK,
+                f"{output.same_as} of the method, which has {len(self._output_bytes)}"
             )
         return output.array(self._output_bytes[output.same_as])
 
     @staticmethod
     def _add(tensors: list[_Item], announced: TensorAnnouncement, item: _Item) -> None:
         if announced.index != len(tensors):
-            raise TargetError(
-                f"{announced.role.name.lower()} {announced.index} came where {len(tensors)} was expected",
-                kind=FailureKind.LINK,
-            )
+            raise LinkError(f"{announced.role.name.lower()} {announced.index} came where {len(tensors)} was expected")
         tensors.append(item)
 
 
@@ -559,11 +530,7 @@ def _unpack(record: Struct, frame: Frame, *, exact: bool = True) -> dict[str, An
     try:
         values = record.unpack(frame.payload)
     except struct.error as error:
-        raise TargetError(
-            f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}", kind=FailureKind.LINK
-        ) from error
+        raise LinkError(f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}") from error
     if exact and len(frame.payload) != record.size:
-        raise TargetError(
-            f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}", kind=FailureKind.LINK
-        )
+        raise LinkError(f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}")
     return values

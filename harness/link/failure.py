@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from ethos_hil.base.errors import TargetError
+from ethos_hil.base.errors import LinkError, TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.formats import Error, ErrorKind, FaultInfo
 from ethos_hil.harness.image.symbols import Symbols
@@ -60,7 +60,7 @@ def reported_error(payload: bytes) -> TargetError:
         error = Error.unpack(payload)
         kind = ErrorKind(error["kind"])
     except (struct.error, ValueError) as problem:
-        raise TargetError(f"an ERROR frame is malformed: {problem}", kind=FailureKind.LINK) from problem
+        raise LinkError(f"an ERROR frame is malformed: {problem}") from problem
     text = payload[Error.size :].decode("utf-8", "replace").strip() or f"error {kind.name} without a message"
     if kind is ErrorKind.OUT_OF_MEMORY:
         text = f"{text} (needed {error['needed']:,} bytes, available {error['available']:,})"
@@ -72,7 +72,7 @@ def reported_fault(payload: bytes, symbols: Symbols) -> TargetError:
     try:
         fault = FaultInfo.unpack(payload)
     except struct.error as problem:
-        raise TargetError(f"a FAULT frame is malformed: {problem}", kind=FailureKind.LINK) from problem
+        raise LinkError(f"a FAULT frame is malformed: {problem}") from problem
     name = _EXCEPTIONS.get(fault["exception"], f"exception {fault['exception']}")
     causes = [text for bit, text in _CFSR.items() if fault["cfsr"] >> bit & 1]
     causes += [text for bit, text in _HFSR.items() if fault["hfsr"] >> bit & 1]

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from cobs import cobs
 
-from ethos_hil.base.errors import TargetError
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.errors import LinkError
 from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, PRINTABLE_MARK, FrameHeader, FrameType
 
 EOT = 0x04
@@ -105,15 +104,12 @@ class FrameDecoder:
         header = FrameHeader.unpack(content)
         expected = self._next_sequence & 0xFFFF
         if header["sequence"] != expected:
-            raise TargetError(
-                f"frame {expected} is missing: frame {header['sequence']} came in its place", kind=FailureKind.LINK
-            )
+            raise LinkError(f"frame {expected} is missing: frame {header['sequence']} came in its place")
         try:
             frame_type = FrameType(header["type"])
         except ValueError as error:
-            raise TargetError(
+            raise LinkError(
                 f"frame {expected} has the unknown type {header['type']}",
-                kind=FailureKind.LINK,
                 hint="the firmware is newer or older than the harness: build it with `make firmware`",
             ) from error
         self._next_sequence += 1
@@ -162,10 +158,10 @@ def _text(chunk: bytes, sequence: int) -> Text:
     except UnicodeDecodeError:
         text = ""
     if not text or any(byte < 0x20 and byte not in _TEXT_CONTROLS for byte in chunk):
-        raise TargetError(
-            f"frame {sequence & 0xFFFF} is damaged: {len(chunk)} bytes ({_excerpt(chunk)}) are neither a frame with a "
-            f"valid CRC nor text",
-            kind=FailureKind.LINK,
+        start = chunk[:12].hex(" ") + (" ..." if len(chunk) > 12 else "")
+        raise LinkError(
+            f"frame {sequence & 0xFFFF} is damaged: {len(chunk)} bytes ({start}) are neither a frame with a valid CRC "
+            f"nor text"
         )
     return Text(tuple(line.rstrip("\r") for line in text.splitlines()))
 
@@ -182,7 +178,3 @@ def _end_of_text(data: bytes) -> int:
     while last > 0 and data[last] & 0xC0 == 0x80:  # a further byte of a character in UTF-8
         last -= 1
     return last or len(data)
-
-
-def _excerpt(data: bytes) -> str:
-    return data[:12].hex(" ") + (" ..." if len(data) > 12 else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from cattrs.gen import make_dict_structure_fn
@@ -19,7 +19,6 @@ from ethos_hil.harness.link.outcome import OpEvent, Outcome
 Arrays = dict[str, np.ndarray]
 """Arrays by name."""
 _EVENT = tuple(field.name for field in dataclasses.fields(OpEvent))
-T = TypeVar("T")
 
 
 def outcome_to_json(outcome: Outcome, arrays: Arrays) -> dict[str, Any]:
@@ -33,7 +32,12 @@ def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
 
     Recordings of older releases lack some fields, which have a default.
     """
-    return _value(Outcome, data, arrays)
+    converter = new_converter(bounded=True)
+    event = make_dict_structure_fn(OpEvent, converter)
+    converter.register_structure_hook(np.ndarray, lambda name, _: arrays[name])
+    converter.register_structure_hook(bytes, lambda digits, _: bytes.fromhex(digits))
+    converter.register_structure_hook(OpEvent, lambda values, _: event(dict(zip(_EVENT, values, strict=True))))
+    return from_json(Outcome, data, converter=converter)
 
 
 def _document(value: Any, name: str, arrays: Arrays) -> Any:
@@ -50,13 +54,3 @@ def _document(value: Any, name: str, arrays: Arrays) -> Any:
         names = (field.name for field in dataclasses.fields(value))
         return {field: _document(getattr(value, field), f"{name}.{field}", arrays) for field in names}
     return value
-
-
-def _value(kind: type[T], data: Any, arrays: Arrays) -> T:
-    """Return the value of a type that JSON stands for."""
-    converter = new_converter(bounded=True)
-    event = make_dict_structure_fn(OpEvent, converter)
-    converter.register_structure_hook(np.ndarray, lambda name, _: arrays[name])
-    converter.register_structure_hook(bytes, lambda digits, _: bytes.fromhex(digits))
-    converter.register_structure_hook(OpEvent, lambda values, _: event(dict(zip(_EVENT, values, strict=True))))
-    return from_json(kind, data, converter=converter)

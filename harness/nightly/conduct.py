@@ -10,7 +10,7 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -73,10 +73,12 @@ class Conductor:
             if missing is not None:
                 self._done.down[target] = f"{missing.message} ({missing.hint})" if missing.hint else missing.message
         self._try_known()
-        for number, part in enumerate(self._plan.suites, 1):
-            if part.target not in self._done.down:
-                self._suite(number, part)
-        self._models()
+        for number, suite in enumerate(self._plan.suites, 1):
+            if suite.target not in self._done.down:
+                self._suite(number, suite)
+        parts = [part for part in self._plan.models if part.target not in self._done.down]
+        planned = [planned for part in parts for planned in part.planned_of(self._shard, self._config.timeout)]
+        self._crew.ask(planned, question_jobs, is_settled, "Running models")
         self._sweeps()
         return self._done
 
@@ -125,12 +127,8 @@ class Conductor:
     ) -> None:
         """Run a session of pytest. What it says of its end is in the run folder; here only that it does not.
 
-        Args:
-            number: of the part in the plan; names the session's files.
-            part: what to run.
-            name: the part's name in records.
-            attempt: see `RunInfo`.
-            tests: pytest's ids in place of the part's paths; None for all.
+        The part's number in the plan names the session's files, `name` is the part's in records, and `tests` are
+        pytest's ids in place of the part's paths.
         """
         again = f"-{attempt}" if attempt > 1 else "-audit" if name != part.name else ""
         log = self._night.folder / SESSIONS / f"{number:02}{again}.log"
@@ -166,11 +164,6 @@ class Conductor:
             return len(tests)
         selection = read_selection(self._night.folder, name)
         return len(selection.tests) if selection is not None else 0
-
-    def _models(self) -> None:
-        parts = [part for part in self._plan.models if part.target not in self._done.down]
-        planned = [planned for part in parts for planned in part.planned_of(self._shard, self._config.timeout)]
-        self._crew.ask(planned, question_jobs, is_settled, "Running models")
 
     def _sweeps(self) -> None:
         """Make the points of all sweeps, one sweep after the other: its points share what is lowered."""
@@ -218,11 +211,6 @@ def _arguments(names: Iterable[str], selection: Selection) -> list[str]:
 
 def _lines(folder: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in folder.glob("records-*.jsonl"))
-
-
-def down_parts(plan: NightlyPlan, down: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the parts that cannot run where their targets are down."""
-    return frozenset(part.name for part in plan.parts if part.target in down)
 
 
 def _status(command: Sequence[str], folder: Path, log: Path, tick: Callable[[], None]) -> int:

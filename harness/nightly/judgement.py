@@ -9,7 +9,6 @@ from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.verdict import Standing
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.nightly.conduct import down_parts
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, Part, SuitePart, SweepPart
 from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, part_of, take_account
@@ -42,8 +41,7 @@ def account_of_night(
         shards: those that have run; none for a night without shards.
         problems: what is wrong with the shards, as sentences.
     """
-    skipped = down_parts(plan, conducted.down)
-    parts = [part for part in plan.parts if part.name not in skipped]
+    parts = [part for part in plan.parts if part.target not in conducted.down]
     all_problems = [*map(Problem, problems), *(Problem(f"{part}: {what}") for part, what in conducted.problems.items())]
     for part in parts:
         all_problems += _of_part(part, results, conducted, shards)

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -242,19 +242,13 @@ def _plain(test: Accounted) -> dict[str, Any]:
     }
 
 
-@dataclass
-class _Steps:
-    """How long each step takes."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def of(self, step: str) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[step] = time.monotonic() - began
+@contextmanager
+def _timed(step: str, seconds: dict[str, float]) -> Iterator[None]:
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[step] = time.monotonic() - began
 
 
 def run_nightly(
@@ -274,7 +268,7 @@ def run_nightly(
         ToolError: pytest is missing, or an exporter does not work.
     """
     quarantine, policy = read_quarantine_of(config), read_policy_of(config)
-    watch = _Steps()
+    seconds: dict[str, float] = {}
     files: tuple[Path, ...] = ()
     check_named(config)
     if shard is None:
@@ -282,19 +276,19 @@ def run_nightly(
         before(config, "")  # what cannot be compared with is said now
     subject = _subject(config, plan, provenance_of(config.folder, plan), shard)
     with opened(config.into, subject, start) as night:
-        with watch.of("run"):
+        with _timed("run", seconds):
             conducted = Conductor(config, plan, night, shard, reporter).run()
         results = _results([night.folder])
         mine, problems = (shard,) if shard is not None else (), _strangers(results)
         account = account_of_night(plan, results, conducted, quarantine, today(), mine, problems)
         if shard is None:
-            with watch.of("compare and report"):
+            with _timed("compare and report", seconds):
                 aftermath = follow_up(
                     config, results, account, before(config, night.name, [night.folder]), policy, reporter
                 )
             account, files = aftermath.account, aftermath.files
         night.finish(asdict(conducted), whole=account.whole)
-    return NightOutcome(night.name, str(shard or ""), (night.folder,), night.resumed, account, files, watch.seconds)
+    return NightOutcome(night.name, str(shard or ""), (night.folder,), night.resumed, account, files, seconds)
 
 
 def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Path], reporter: Reporter) -> NightOutcome:
@@ -312,17 +306,17 @@ def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Pat
     """
     quarantine, policy = read_quarantine_of(config), read_policy_of(config)
     check_written(config)
-    watch = _Steps()
+    seconds: dict[str, float] = {}
     reporter.stage("Reading the shards")
     together = put_together(places, _subject(config, plan, {}), everywhere=KNOWN)
     results = replace(_results(together.folders), name=together.name)
     problems = [*together.problems, *_strangers(results)]
     account = account_of_night(plan, results, together.conducted, quarantine, today(), together.shards, problems)
-    with watch.of("compare and report"):
+    with _timed("compare and report", seconds):
         aftermath = follow_up(
             config, results, account, before(config, together.name, together.folders), policy, reporter
         )
-    return NightOutcome(together.name, "", together.folders, False, aftermath.account, aftermath.files, watch.seconds)
+    return NightOutcome(together.name, "", together.folders, False, aftermath.account, aftermath.files, seconds)
 
 
 def _subject(

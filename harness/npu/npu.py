@@ -69,6 +69,11 @@ class Extent:
     write_begin: int = 0
     write_end: int = 0
 
+    @property
+    def end(self) -> int:
+        """Bytes from the region's start to the end of what is touched."""
+        return max(self.read_end, self.write_end)
+
 
 class NpuProgram:
     """A command stream decoded for one configuration. `Npu.decode` makes it; it holds no memory of a board."""
@@ -111,6 +116,10 @@ class NpuProgram:
     def hazards(self) -> tuple[Hazard, ...]:
         """The operations that missing waits and block dependencies leave unordered; computed once."""
         return hazards.find(self.ops, self.stream, self.configuration)
+
+    def used(self, region: int) -> int:
+        """Return the bytes of a region that the program needs."""
+        return self.extents.get(region, Extent()).end
 
     @property
     def has_branches(self) -> bool:
@@ -229,7 +238,7 @@ class Npu:
         memory = RegionMemory({**regions, INTERNAL: self._internal})
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
-        touched = sum(_touch(regions.get(n), extent) for n, extent in program.extents.items())
+        touched = sum(min(regions[n].size, extent.end) for n, extent in program.extents.items() if n in regions)
         budget = effort_budget.EffortBudget(touched, len(program.stream))
         ran = []
         with single_thread():
@@ -326,15 +335,10 @@ def _check_addresses(op: Op, access: Access, configuration: EthosU) -> None:
         raise Fault.of(op, FailureKind.BUS, access.register, access.begin, message, hint=hint, region=INTERNAL)
 
 
-def _touch(array: Bytes | None, extent: Extent) -> int:
-    """Return how many bytes of a region the program can access."""
-    return 0 if array is None else min(array.size, max(extent.read_end, extent.write_end))
-
-
 def _fits(array: Any, extent: Extent) -> bool:
     if array is None:
         return False
-    return max(extent.read_end, extent.write_end) <= array.size and (array.flags.writeable or not extent.write_end)
+    return extent.end <= array.size and (array.flags.writeable or not extent.write_end)
 
 
 def _check_access(op: Op, regions: Mapping[int, Bytes]) -> None:

@@ -363,7 +363,7 @@ def data_flow(compiled: CompiledDelegate, instruction: int) -> DataFlow:
         instruction: that calls it.
     """
     blob = compiled.delegate.blob
-    sizes = {number: max(extent.read_end, extent.write_end) for number, extent in compiled.program.extents.items()}
+    sizes = {number: extent.end for number, extent in compiled.program.extents.items()}
     ends = [io.offset + io.size for io in (*blob.inputs, *blob.outputs)]
     sizes[ARENA] = max(sizes.get(ARENA, 0), *ends, 0)
     walk = _Walk({number: _Usage.of(size) for number, size in sizes.items() if number != CONSTANTS}, len(blob.inputs))

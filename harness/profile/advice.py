@@ -209,7 +209,6 @@ def _take(ops: Sequence[Op]) -> str:
 
 
 def _lines(ops: Sequence[Op]) -> str:
-    """Return the lines of the costliest operations, at most three."""
     by_line: dict[str, int] = {}
     for op in ops:
         place = op.source or op.module or op.id

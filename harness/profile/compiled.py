@@ -140,6 +140,9 @@ def _cost(compiled: CompiledDelegate, ops: Sequence[Op]) -> OpCost:
     time = sum(compiled.cost(op).cycles for op in ops)
     bound = max(units, key=lambda name: units[name])
     last = kernels[-1] if kernels else None
+    traversal = ""
+    if isinstance(last, Convolution):
+        traversal = "part-kernel" if last.weights.order.part_kernel else "depth-first"
     weights = {at: op for op in kernels if isinstance(op, Convolution) for at in op.weights.streams}
     orders = {op.weights.streams: sum(op.weights.order.lengths) for op in kernels if isinstance(op, Convolution)}
     return OpCost(
@@ -154,7 +157,7 @@ def _cost(compiled: CompiledDelegate, ops: Sequence[Op]) -> OpCost:
         ofm=() if last is None else last.ofm.shape,
         block=() if last is None else (last.block.height, last.block.width, last.block.depth),
         ublock=() if last is None else tuple(last.block.ublock),
-        traversal=_traversal(last),
+        traversal=traversal,
         weight_bytes=sum(at.length for at in weights),
         weights=sum(orders.values()),
         kernels=len(kernels),
@@ -175,12 +178,6 @@ def _ifm(op: Op) -> tuple[int, ...]:
     assert not isinstance(op, Dma)
     source = (op.ifms[0] if op.ifms else None) if isinstance(op, Elementwise) else op.ifm
     return () if source is None else source.shape
-
-
-def _traversal(op: Op | None) -> str:
-    if not isinstance(op, Convolution):
-        return ""
-    return "part-kernel" if op.weights.order.part_kernel else "depth-first"
 
 
 def _traffic(compiled: CompiledDelegate, ops: Sequence[Op]) -> tuple[Traffic, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ethos_hil.base.errors import TargetError
@@ -104,7 +104,9 @@ def cuts(artifact: Artifact, npu: EthosU) -> tuple[CutAt, ...]:
 
 def rows_of(program: NpuProgram, rows: Sequence[NpuOp]) -> tuple[NpuOp, ...]:
     """Return the rows of a delegate map; where there is none, a row for each operation."""
-    return tuple(rows) or tuple(_operations(program.ops))
+    return tuple(rows) or tuple(
+        NpuOp(f"npu{number:05d}", op.name, op.offset, "", (), "", "", (), 0) for number, op in enumerate(program.ops)
+    )
 
 
 def _ends(program: NpuProgram) -> frozenset[int]:
@@ -119,12 +121,6 @@ def _offset(program: NpuProgram, number: int) -> int:
     """Return the offset of an instruction; of the one behind the last, the end of the stream."""
     instructions: Sequence[StreamOp | Branch] = program.instructions
     return instructions[number].offset if number < len(instructions) else len(program.stream)
-
-
-def _operations(ops: Sequence[StreamOp]) -> Iterator[NpuOp]:
-    """Yield a row for each operation of a stream without a delegate map."""
-    for number, op in enumerate(ops):
-        yield NpuOp(f"npu{number:05d}", op.name, op.offset, "", (), "", "", (), 0)
 
 
 Counts = Mapping[int, int | None]

@@ -30,7 +30,7 @@ from ethos_hil.harness.profile.prefix import rows_of
 from ethos_hil.harness.scan.environment import VELA, VersionEnvironment
 from ethos_hil.harness.verdict.metrics import row_of
 from ethos_hil.harness.verdict.replay import elements_of
-from ethos_hil.harness.verdict.run_delegate import fast_size, run_delegate
+from ethos_hil.harness.verdict.run_delegate import FAST, run_delegate
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp, row_at
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
@@ -170,7 +170,7 @@ def measure(
         stream_bytes=sum(len(blob.command_stream) for blob in blobs),
         weights_bytes=sum(len(blob.weights) for blob in blobs),
         arena_bytes=max((blob.scratch_size for blob in blobs), default=0),
-        fast_bytes=max((fast_size(run.program) for run in ran), default=0),
+        fast_bytes=max((run.program.used(FAST) for run in ran), default=0),
         answer=ScanAnswer.WRONG if wrong else ScanAnswer.UNKNOWN if unknown else ScanAnswer.EQUAL,
         said=wrong or unknown,
         ops=tuple(op for run in ran for op in run.ops),
@@ -287,7 +287,6 @@ def _compile(tool: NativeTool, environment: VersionEnvironment, point: ScanPoint
 
 
 def _delegate(delegate: Delegate, output: VelaOutput, notes: list[str]) -> Delegate:
-    """Return a delegate as another version compiled it."""
     try:
         rows = map_rows(output, delegate)
     except (CompileError, LookupError, ValueError) as error:

@@ -306,11 +306,7 @@ class KeptEnvironments:
 
 
 def _files(site: Path) -> str:
-    """Return a digest of the names and sizes of the files in a folder. Python adds compiled modules; they don't count.
-
-    Raises:
-        OSError: there is no such folder.
-    """
+    """Return a digest of the names and sizes of the files in a folder. Compiled modules don't count."""
     site.stat()
     digest = hashlib.sha256()
     for folder, folders, names in os.walk(site):
@@ -362,7 +358,6 @@ def pip_install(requirement: str, folder: Path, temporary: Path) -> None:
 def _call_pip(
     arguments: Sequence[str], *, variables: Mapping[str, str] | None = None, seconds: float | None = None
 ) -> str:
-    """Call pip and return what it printed."""
     if importlib.util.find_spec("pip") is None:
         raise ToolError(f"pip is not installed beside {sys.executable}", hint="python -m ensurepip installs it")
     command = ["pip", *arguments, "--no-input", "--disable-pip-version-check"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
@@ -16,7 +16,7 @@ from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, read_more
-from ethos_hil.harness.campaign.place import ASIDE, CampaignAnswers, RunPlace
+from ethos_hil.harness.campaign.place import ASIDE, RunPlace
 from ethos_hil.harness.campaign.planned import Planned, digest_of_model, digest_of_plan, share_of, write_plan
 from ethos_hil.harness.campaign.run_folder import SCAN, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
@@ -106,37 +106,32 @@ def scan(order: ScanOrder, reporter: Reporter, place: RunPlace = ASIDE) -> ScanR
         if run.campaign is not None:
             folder = run.campaign.run_folder
             write_plan(folder.path, mine, folder.info.shard)
-            compiling = _Compiling(environments, reporter, len(mine))
-            CampaignCrew(folder, 1, reporter).ask_here(mine, compiling.answers, is_settled)
+            compiling = partial(_compile, environments, reporter, len(mine))
+            CampaignCrew(folder, 1, reporter).ask_here(mine, compiling, is_settled)
         answers = run.answers(mine)
         kept = {digest: more for place_ in run.folders for digest, more in read_more(place_).items()}
     lost = [planned for planned in mine if planned.digest not in answers.by_digest or planned.digest not in kept]
     problems = [*answers.problems, *(f"{it.more} has no answer for {it.name}" for it in lost)]
     if problems:
         raise ToolError(f"the scan is not whole: {'; '.join(problems[:_SHOWN])}", hint="ask again what is missing")
-    points = [[planned for planned in mine if planned.question == question] for question in order.questions]
-    found = tuple(_point(of_point, answers, kept) for of_point in points if of_point)
-    return ScanReport(order.question.label, found, timing_model_id())
+    points = []
+    for question in order.questions:
+        planned = [it for it in mine if it.question == question]
+        if planned:
+            first = answers.by_digest[planned[0].digest]
+            compiled = tuple(from_json(CompiledVersion, kept[it.digest]["compiled"]) for it in planned)
+            points.append(PointScan(first.npu, first.memory_mode, first.system_config, compiled, first.notes))
+    return ScanReport(order.question.label, tuple(points), timing_model_id())
 
 
 def _subject(order: ScanOrder, plan: Sequence[Planned], shard: Shard | None) -> CampaignSubject:
-    model = digest_of_model(order.question.label)
-    facet = Facet("model", model, "is of another model, or it has changed")
+    facet = Facet("model", digest_of_model(order.question.label), "is of another model, or it has changed")
     return CampaignSubject(SCAN, digest_of_plan(plan), tool_state(), shard=str(shard or ""), facets=(facet,))
 
 
 def is_settled(record: Record) -> bool:
     """Return whether a version would answer the same again: it has a program, or says why it makes none."""
     return record.verdict is Verdict.COMPILED_ONLY or record.kind is FailureKind.COMPILE
-
-
-def _point(
-    planned: Sequence[PlannedVersion], answers: CampaignAnswers, kept: Mapping[str, Mapping[str, Any]]
-) -> PointScan:
-    """Return the answers of all versions to one question."""
-    first = answers.by_digest[planned[0].digest]
-    compiled = (from_json(CompiledVersion, kept[it.digest]["compiled"]) for it in planned)
-    return PointScan(first.npu, first.memory_mode, first.system_config, tuple(compiled), first.notes)
 
 
 def _versions(
@@ -160,48 +155,36 @@ def _lower(question: Question, reporter: Reporter) -> ScanPoint:
     return ScanPoint(question, artifact, VelaSetup.of(question))
 
 
-@dataclass(frozen=True)
-class _Compiling:
-    """Compiles with one version after the other.
-
-    Attributes:
-        environments: where versions are installed.
-        reporter: receives the progress.
-        count: how many questions are planned; some may be answered already.
-    """
-
-    environments: KeptEnvironments
-    reporter: Reporter
-    count: int
-
-    def answers(self, plan: Sequence[PlannedVersion]) -> Iterator[tuple[PlannedVersion, CrewAnswer]]:
-        """Yield what the versions made. The model is lowered once for all of them."""
-        asked = dict.fromkeys(planned.question for planned in plan)
-        points = {question: _lower(question, self.reporter) for question in asked}
-        versions: dict[str, list[PlannedVersion]] = {}
-        for planned in plan:
-            versions.setdefault(planned.version, []).append(planned)
-        failures = 0
-        for number, (version, of_version) in enumerate(versions.items()):
-            mine = [points[planned.question] for planned in of_version]
-            try:
-                installed = self.environments.get(VELA, version, self.reporter)
-            except PipFailed as error:
-                failures += len(mine)
-                if failures == self.count:
-                    raise ToolError(
-                        f"no version of {VELA} can be installed; the last, {version}: {error}",
-                        hint="check the network, `pip config list`, and that there are wheels for this Python",
-                    ) from error
-                compiled = [CompiledVersion(version, f"pip cannot install it: {error}")] * len(mine)
-                kind = FailureKind.NOT_AVAILABLE
-            else:
-                self.reporter.stage(f"Compiling with {VELA} {version}")
-                self.reporter.step(number, len(versions))
-                compiled = by_vela(installed, mine)
-                kind = FailureKind.COMPILE
-            for planned, point, result in zip(of_version, mine, compiled, strict=True):
-                yield planned, CrewAnswer(_record(point, result, kind), {"compiled": asdict(result)})
+def _compile(
+    environments: KeptEnvironments, reporter: Reporter, count: int, plan: Sequence[PlannedVersion]
+) -> Iterator[tuple[PlannedVersion, CrewAnswer]]:
+    """Yield what each version makes of what is left of `count` questions. The model is lowered once for all of them."""
+    asked = dict.fromkeys(planned.question for planned in plan)
+    points = {question: _lower(question, reporter) for question in asked}
+    versions: dict[str, list[PlannedVersion]] = {}
+    for planned in plan:
+        versions.setdefault(planned.version, []).append(planned)
+    failures = 0
+    for number, (version, of_version) in enumerate(versions.items()):
+        mine = [points[planned.question] for planned in of_version]
+        try:
+            installed = environments.get(VELA, version, reporter)
+        except PipFailed as error:
+            failures += len(mine)
+            if failures == count:
+                raise ToolError(
+                    f"no version of {VELA} can be installed; the last, {version}: {error}",
+                    hint="check the network, `pip config list`, and that there are wheels for this Python",
+                ) from error
+            compiled = [CompiledVersion(version, f"pip cannot install it: {error}")] * len(mine)
+            kind = FailureKind.NOT_AVAILABLE
+        else:
+            reporter.stage(f"Compiling with {VELA} {version}")
+            reporter.step(number, len(versions))
+            compiled = by_vela(installed, mine)
+            kind = FailureKind.COMPILE
+        for planned, point, result in zip(of_version, mine, compiled, strict=True):
+            yield planned, CrewAnswer(_record(point, result, kind), {"compiled": asdict(result)})
 
 
 def _record(point: ScanPoint, compiled: CompiledVersion, kind: FailureKind) -> Record:

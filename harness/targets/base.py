@@ -68,7 +68,6 @@ class Capability(enum.Enum):
 MAX_COMMAND_LINE = 255
 """Characters; FVPs cut off longer ones (executorch 1.4.1, backends/arm/test/runner_utils.py)."""
 
-
 CYCLE_PROVENANCES = ("modelled", "fvp", "measured")
 """Where a target's cycle counts may come from (docs/formats.md)."""
 
@@ -238,12 +237,7 @@ class Target(abc.ABC):
         raise NotImplementedError(f"{type(self).__name__} claims {Capability.SEMIHOSTING} and has no _boot")
 
     def _check_answer(self, outcome: Outcome, image: Image) -> None:
-        """Check that it is the answer to this image. A target that uses the Collector has done so already.
-
-        Raises:
-            TargetError: it is another run's, another program's, or one of other executions.
-            ToolError: an output is not an array.
-        """
+        """Check that it is the answer to this image. A target that uses the Collector has done so already."""
         if outcome.run_id not in (b"", image.run_id):
             raise TargetError(
                 f"the answer of the target {self.name} belongs to another run: its id is {outcome.run_id.hex()}, "

@@ -39,6 +39,7 @@ from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
+from ethos_hil.base.plain_text import ending
 from ethos_hil.base.process import start_child
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.console_text import ConsoleText
@@ -209,16 +210,6 @@ def complaint(lines: Sequence[str]) -> TargetNotAvailable | None:
 def has_reached_time_limit(lines: Sequence[str]) -> bool:
     """Return whether the FVP ended at a limit of its own."""
     return any(_TIME_LIMIT.search(line) for line in lines)
-
-
-def ending(status: int) -> str:
-    """Return how a process ended, in words; `status` is negative for a signal."""
-    if status >= 0:
-        return f"exited with status {status}"
-    try:
-        return f"was ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was ended by signal {-status}"
 
 
 def quote(lines: Sequence[str]) -> str:

@@ -165,11 +165,7 @@ def make_target(
 
 
 def _check_description(board: Target, plugin: TargetPlugin, npu: EthosU) -> None:
-    """Check what a record says of a target, so that no record has a kind or a provenance that no one knows.
-
-    Raises:
-        ToolError: the target contradicts its plug-in or docs/formats.md.
-    """
+    """Raise ToolError where a target contradicts its plug-in or docs/formats.md: no record has words no one knows."""
     from ethos_hil.harness.targets.base import CYCLE_PROVENANCES
 
     allowed: dict[str, tuple[str, ...]] = {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import TargetError, UsageError
+from ethos_hil.base.errors import LinkError, TargetError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.base.verdict import FailureKind
@@ -72,15 +72,14 @@ def boot(
             f"the runner cannot be run: {error}", hint="give an ELF for a Cortex-M of this board"
         ) from error
     for segment in loaded:
-        for address, size in ((segment.load_address, segment.file_size), (segment.address, segment.memory_size)):
+        for address, size in segment.places:
             why = missing(address, size, soc) if size else None
             if why is not None:
                 raise UsageError(f"the runner has {size} bytes at 0x{address:08x}: {why}", hint="use another target")
     console = ConsoleText(TELLING)
     deadline = Deadline(timeout)
     answered = semihosting.find_calls(file, loaded)
-    places = [(part.address, part.memory_size) for part in loaded]
-    places += [(part.load_address, part.file_size) for part in loaded]
+    places = [place for part in loaded for place in part.places]
     fittings = Fittings.of(soc, rules, foreign=True)
     qemu = equipped_qemu(soc, rules, fittings, elf, semihosting=semihosting, added=memory_needed(places, soc))
     board = QemuBoard(soc, qemu, rules=rules, fittings=fittings, foreign=True)
@@ -121,10 +120,6 @@ Wire = Callable[[bytes], bytes]
 """A function that gets each piece of the UART's output, and returns what is read in its place."""
 
 
-def _keep(data: bytes) -> bytes:
-    return data
-
-
 class VirtualTarget(Target):
     """A system of harness/socs with one of its NPUs: a Corstone-300 with an Ethos-U55 or U65, for example.
 
@@ -144,7 +139,7 @@ class VirtualTarget(Target):
         pool: BoardPool | None = None,
         soc: Soc | str | None = None,
         engine: EngineFactory = Engine,
-        wire: Wire = _keep,
+        wire: Wire = bytes,
         rules: Collection[Rule] = (),
         fittings: Fittings | None = None,
     ) -> None:
@@ -295,7 +290,7 @@ def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple
     """Return `runs` with the operations of each delegate call. Jobs and COUNTERS frames come in the same order."""
     calls = sum(len(call.prefixes) + 1 for run in runs for call in run.delegates)
     if calls != len(executions):
-        raise TargetError(f"the NPU ran {len(executions)} jobs, the device reports {calls}", kind=FailureKind.LINK)
+        raise LinkError(f"the NPU ran {len(executions)} jobs, the device reports {calls}")
     remaining = iter(executions)
     complete = []
     for run in runs:
@@ -304,10 +299,9 @@ def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple
             for cycles in (*(prefix.cycles for prefix in call.prefixes), call.cycles):
                 execution = next(remaining)
                 if cycles != execution.cycles:
-                    raise TargetError(
+                    raise LinkError(
                         f"instruction {call.instruction}: the device reports {cycles} cycles, the NPU counted "
-                        f"{execution.cycles}",
-                        kind=FailureKind.LINK,
+                        f"{execution.cycles}"
                     )
             events = tuple(OpEvent(op.offset, op.name, op.cycles, op.begin, op.end) for op in execution.ops)
             delegates.append(dataclasses.replace(call, op_events=events))

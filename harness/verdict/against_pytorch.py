@@ -148,7 +148,7 @@ def _finite(name: str, wanted: np.ndarray, output: np.ndarray) -> PyTorchFinding
     first = tuple(map(int, different[0]))
     text = (
         f"{name}: PyTorch answers {wanted[first]} at {list(first)}, the program {output[first]} "
-        f"({len(different)} of {wanted.size} elements are finite in one of them only)"
+        f"({len(different)} of {wanted.size} elements are not the same NaN or infinity in both)"
     )
     return _fail(FailureKind.ACCURACY, text, "integers have no NaN and no infinity: keep the model from computing them")
 
@@ -241,16 +241,14 @@ def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequen
     if not known or len(inputs) != len(examples) or not all(map(np.array_equal, inputs, examples)):
         return ()
     named = zip(fitting(artifact.output_names, len(outputs)), artifact.floating, outputs, strict=True)
-    return tuple(accuracy(name, *pair) for name, *pair in named if _comparable(*pair))
+    return tuple(
+        accuracy(name, wanted, output) for name, wanted, output in named if wanted.shape == output.shape and wanted.size
+    )
 
 
 def reference_name(array: np.ndarray) -> str:
     """Return the name of PyTorch's float answer."""
     return f"PyTorch, {array.dtype}"
-
-
-def _comparable(expected: np.ndarray, output: np.ndarray) -> bool:
-    return expected.shape == output.shape and expected.size > 0
 
 
 def accuracy(name: str, expected: np.ndarray, output: np.ndarray) -> Accuracy:

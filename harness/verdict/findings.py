@@ -163,7 +163,6 @@ class _Case:
         return Npu(EthosU.parse(str(self.artifact.npu or self.target.npu)))
 
     def expected_values(self, names: Sequence[str]) -> Mapping[str, np.ndarray]:
-        """Return the reference's values of some tensors and of the outputs."""
         outputs = [tensor.name for tensor in self.graph.outputs]
         return tensor_values(self.tosa, self.inputs, list(dict.fromkeys([*names, *outputs])))
 

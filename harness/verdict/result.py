@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,30 +15,14 @@ from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import escape
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, Verdict
-from ethos_hil.harness.link.outcome import Run
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.array_archive import packed_arrays
+from ethos_hil.lowering.formats.array_archive import packed_sets
 from ethos_hil.lowering.formats.pte_model import archive_names
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
-
-
-def outputs_archive(names: Sequence[str], runs: Sequence[Run]) -> bytes:
-    """Return an .npz with one array for each output of a program.
-
-    An array has the shape of its output. Where the program ran several times, it has one more leading axis: the
-    executions in order, which are the input sets, each as often as it was repeated.
-
-    Args:
-        names: the names of the outputs.
-        runs: the executions, in order; at least one.
-    """
-    columns = zip(*(run.outputs for run in runs), strict=True)
-    arrays = [np.stack(column) if len(runs) > 1 else column[0] for column in columns]
-    return packed_arrays(dict(zip(archive_names(names), arrays, strict=True)))
 
 
 _COLOURS = {Verdict.VERIFIED: "#1a7f37", Verdict.FAILED: "#cf222e"}
@@ -132,7 +115,8 @@ class Result:
         Raises:
             OSError: the file cannot be written.
         """
-        write_whole(Path(path), outputs_archive(self.output_names, self.report.outcome.runs))
+        sets = [run.outputs for run in self.report.outcome.runs]
+        write_whole(Path(path), packed_sets(sets, archive_names(self.output_names)))
         return Path(path)
 
     @property

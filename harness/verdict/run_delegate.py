@@ -55,15 +55,9 @@ def run_delegate(
     """
     program = program or npu.decode(blob.command_stream)
     weights = np.frombuffer(blob.weights, np.uint8)
-    memory = regions(weights, blob.scratch_size, fast_size(program), blob.inputs, inputs)
+    memory = regions(weights, blob.scratch_size, program.used(FAST), blob.inputs, inputs)
     execution = npu.run(program, memory, ports, observe)
     return DelegateResult(tuple(place.of(memory[SCRATCH]).tobytes() for place in blob.outputs), execution)
-
-
-def fast_size(program: NpuProgram) -> int:
-    """Return the size of the fast memory that a program uses."""
-    extent = program.extents.get(FAST)
-    return 0 if extent is None else max(extent.read_end, extent.write_end)
 
 
 def regions(

@@ -11,7 +11,7 @@ differ by as much as the user says (`--atol`, `--rtol`); integers and truth valu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -34,7 +34,6 @@ _NOTHING_KNOWN = (
     "--allow-unverified accepts it as it is"
 )
 _TOLERANCE_HINT = "--atol and --rtol say how far a float may be from what is expected"
-
 
 Answers = tuple[np.ndarray, ...]
 
@@ -69,14 +68,11 @@ def verify(
     """
     called = {f"output {index}": name for index, name in enumerate(names)}
     outputs: dict[str, Output] = {}
-    problem: str | None = None
-    if {run.input_set for run in outcome.runs} != set(range(len(references))):
-        problem = (
-            f"{len(references)} input sets were asked for; the target ran {len(outcome.runs)} executions of others"
-        )
+    problem = _other_sets(outcome, len(references))
     for run in outcome.runs if problem is None else ():
-        actual = _tensors_of_run(run)
-        expected = _tensors_of_reference(references[run.input_set].of(run.repeat), with_delegates)
+        actual = _tensors(run.outputs, ((delegate.instruction, delegate.outputs) for delegate in run.delegates))
+        right = references[run.input_set].of(run.repeat)
+        expected = _tensors(right.outputs, right.delegate_outputs.items() if with_delegates else ())
         reference = REFERENCE if references[run.input_set].delegate_outputs else HOST
         if actual.keys() != expected.keys():
             sent = ", ".join(actual) or "nothing"
@@ -90,50 +86,40 @@ def verify(
     return Comparison(tuple(outputs.values()), failure)
 
 
-def _tensors_of_run(run: Run) -> dict[str, np.ndarray]:
-    tensors = {f"output {index}": value for index, value in enumerate(run.outputs)}
-    for delegate in run.delegates:
-        for index, value in enumerate(delegate.outputs):
-            tensors[_delegate_output(delegate.instruction, index)] = value
+def _other_sets(outcome: Outcome, asked: int) -> str | None:
+    if {run.input_set for run in outcome.runs} == set(range(asked)):
+        return None
+    return f"{asked} input sets were asked for; the target ran {len(outcome.runs)} executions of others"
+
+
+def _tensors(outputs: Answers, delegates: Iterable[tuple[int, Answers]]) -> dict[str, np.ndarray]:
+    tensors = {f"output {index}": value for index, value in enumerate(outputs)}
+    for instruction, values in delegates:
+        tensors |= {f"delegate call {instruction} output {index}": value for index, value in enumerate(values)}
     return tensors
-
-
-def _tensors_of_reference(reference: ReferenceRun, with_delegates: bool) -> dict[str, np.ndarray]:
-    tensors = {f"output {index}": value for index, value in enumerate(reference.outputs)}
-    for instruction, values in reference.delegate_outputs.items() if with_delegates else ():
-        for index, value in enumerate(values):
-            tensors[_delegate_output(instruction, index)] = value
-    return tensors
-
-
-def _delegate_output(instruction: int, index: int) -> str:
-    return f"delegate call {instruction} output {index}"
 
 
 def _compare(name: str, expected: np.ndarray, array: np.ndarray, run: Run, reference: str) -> tuple[Output, str | None]:
     """Return the comparison, and a text about what is wrong, or None."""
+    facts = (name, array.shape, str(array.dtype), reference, expected.size)
     if expected.shape != array.shape or expected.dtype != array.dtype:
         difference = (
             f"{name}: expected {expected.dtype}{list(expected.shape)}, the target sent {array.dtype}{list(array.shape)}"
         )
-        output = Output(
-            name, array.shape, str(array.dtype), reference, expected.size, expected.size, np.inf, difference
-        )
-        return output, difference
+        return Output(*facts, expected.size, np.inf, difference), difference
     different = _bits(expected) != _bits(array)
     mismatches = int(np.count_nonzero(different))
     if mismatches == 0:
-        return Output(name, array.shape, str(array.dtype), reference, array.size, 0, 0.0), None
+        return Output(*facts, 0, 0.0), None
     first_mismatch = _first(different, expected, array, run)
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, which the next line handles
         error = np.abs(expected[different].astype(np.float64) - array[different].astype(np.float64))
     largest = float(np.inf if np.isnan(error).any() else error.max())
-    output = Output(name, array.shape, str(array.dtype), reference, array.size, mismatches, largest, first_mismatch)
+    output = Output(*facts, mismatches, largest, first_mismatch)
     return output, f"{name}: {mismatches} of {array.size} elements differ from {reference}; first at {first_mismatch}"
 
 
 def _first(different: np.ndarray, expected: np.ndarray, actual: np.ndarray, run: Run) -> str:
-    """Return where the first element lies that is different, and its values."""
     first = tuple(int(axis[0]) for axis in np.nonzero(different)) if actual.ndim else ()
     return (
         f"input set {run.input_set}, repeat {run.repeat}, index {list(first)}: "
@@ -258,12 +244,8 @@ def compare(outcome: Outcome, expected: ExpectedOutputs, names: Sequence[str]) -
         names: the outputs' names.
     """
     outputs: dict[str, Output] = {}
-    problem: str | None = None
-    sets = len(expected.answers) // expected.repeat
-    if {run.input_set for run in outcome.runs} != set(range(sets)):
-        text = f"{sets} input sets were asked for; the target ran {len(outcome.runs)} executions of others"
-        return Comparison((), Failure(FailureKind.MISMATCH, text))
-    for run in outcome.runs:
+    problem = _other_sets(outcome, len(expected.answers) // expected.repeat)
+    for run in outcome.runs if problem is None else ():
         for name, wanted, actual in zip(names, expected.of(run), run.outputs, strict=True):
             output, difference = _compare_within(name, wanted, actual, run, expected)
             outputs[name] = merge(outputs.get(name), output)
@@ -289,12 +271,10 @@ def not_compared(outcome: Outcome, names: Sequence[str]) -> Comparison:
 def _compare_within(
     name: str, wanted: np.ndarray, actual: np.ndarray, run: Run, expected: ExpectedOutputs
 ) -> tuple[Output, str | None]:
-    """Return the comparison of one output, and a text about what is wrong, or None."""
+    facts = (name, actual.shape, str(actual.dtype), expected.source, actual.size)
     if wanted.shape != actual.shape or wanted.dtype != actual.dtype:
         text = f"{name}: expected {wanted.dtype}{list(wanted.shape)}, found {actual.dtype}{list(actual.shape)}"
-        return Output(
-            name, actual.shape, str(actual.dtype), expected.source, actual.size, actual.size, math.inf, text
-        ), text
+        return Output(*facts, actual.size, math.inf, text), text
     allowed = expected.tolerance.of(wanted)
     same = (wanted == actual) | ((wanted != wanted) & (actual != actual))
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, which is not within any tolerance
@@ -302,7 +282,6 @@ def _compare_within(
         different = ~same & ~((allowed > 0) & np.isfinite(error) & (error <= allowed))
     largest = float(np.nan_to_num(error, nan=math.inf, posinf=math.inf).max(initial=0.0))
     finite = allowed[np.isfinite(allowed)]
-    facts = (name, actual.shape, str(actual.dtype), expected.source, actual.size)
     tolerance = float(finite.max(initial=0.0))
     count = int(np.count_nonzero(different))
     if not count:

@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.harness.image.segments import ElfError, contents, segments
+from ethos_hil.harness.image.segments import ElfError, code_of, contents, segments
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.memory import RamBlocks
@@ -314,10 +314,9 @@ def _secure(address: int) -> int:
 
 def _code(elf: bytes) -> tuple[range, ...]:
     try:
-        loaded = segments(io.BytesIO(elf))
+        return code_of(segments(io.BytesIO(elf)))
     except ElfError:  # no image yet, or one that cannot be loaded
         return ()
-    return tuple(range(part.address, part.address + part.memory_size) for part in loaded if part.executable)
 
 
 def _guards(soc: Soc, fittings: Fittings) -> list[range]:

@@ -70,7 +70,7 @@ class Engine:
                 place = self._memory.locate(job.bases[number])
             except BusError:
                 continue
-            size = min(max(extent.read_end, extent.write_end), place.left)
+            size = min(extent.end, place.left)
             view = self._memory.share(place, size, writable=extent.write_end > 0)
             if view is None:
                 # One buffer for each RAM, so that regions that overlap see each other's writes.

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.image.segments import Segment
+from ethos_hil.harness.image.segments import Segment, code_of
 
 MAX_OPEN = 64
 """Files open at the same time."""
@@ -462,9 +462,8 @@ class Semihosting:
 
     def find_calls(self, file: BinaryIO, segments: Sequence[Segment]) -> AnsweredCalls:
         """Return the calls in an ELF that the host answers, for one run."""
-        code = tuple(range(part.address, part.address + part.memory_size) for part in segments if part.executable)
         marked, every = _calls(file, segments)
-        return AnsweredCalls(marked or every, every, self.heap, GuestFiles(self.cwd), code)
+        return AnsweredCalls(marked or every, every, self.heap, GuestFiles(self.cwd), code_of(segments))
 
     def arguments(self) -> list[str]:
         """Return the options for QEMU. A comma within a value is written twice."""

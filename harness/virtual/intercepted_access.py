@@ -130,7 +130,6 @@ _KINDS = {
 }
 _DOUBLES = ("ldrd", "strd")
 
-
 _NUMBERS = {f"r{number}": number for number in range(16)} | {
     "sb": 9, "sl": 10, "fp": 11, "ip": 12, "sp": 13, "lr": 14, "pc": PC,
 }  # fmt: skip

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import select
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem
+from ethos_hil.base.plain_text import ending
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb.stream import Stop, StopKind
 from ethos_hil.harness.npu import Fault, Npu
@@ -207,8 +207,7 @@ class Machine:
                     return self._exit
                 if not self._running:
                     self._resume()
-                if self._deadline.passed:
-                    raise TimeoutError("the deadline has passed")
+                self._deadline.check()
                 # Output first: the guest wrote it before the access that may be waiting too.
                 wait = 0.0 if self._gdb.pending() else min(self._deadline.remaining, self._end_job(), self._look_again)
                 sources = [source for source in (self._qemu.uart, self._qemu.console) if source >= 0]
@@ -511,11 +510,6 @@ class Machine:
 
     def _crash(self) -> TargetError:
         status = self._qemu.exit_status(1.0)
-        if status is None:
-            outcome = "closed its connections"
-        elif status < 0:
-            outcome = f"was ended by {signal.Signals(-status).name}"
-        else:
-            outcome = f"exited with status {status}"
+        outcome = "closed its connections" if status is None else ending(status)
         reason = self._qemu.reason()
         return TargetError(f"QEMU {outcome} in mid-run" + (f": {reason}" if reason else ""), kind=FailureKind.CRASHED)

@@ -40,7 +40,6 @@ INITSVTOR_REGISTER = 0x58021110
 UNIMPLEMENTED = (Window(0x58102000, 0x1000, 0x48102000), TIMING_ADAPTERS)
 """Registers that read as zero and ignore writes: where a Corstone-300 has its NPU and the timing adapters."""
 
-
 _CORTEX_M85 = {Window(0xE000ED00, 4): {0: 0x411FD230}}
 """The processor's CPUID: a Cortex-M85 r1p0."""
 _CONSTANTS: Mapping[str, Mapping[Window, Mapping[int, int]]] = {

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import TargetNotAvailable, shortage
+from ethos_hil.base.plain_text import ending
 from ethos_hil.base.process import dies_with, start_child, wait_for_end
 from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.fittings import Fittings
@@ -329,12 +330,7 @@ def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
     status = qemu.exit_status(1.0)
     qemu.hand_console_to_guest()  # what it holds is QEMU's, since no guest ran
     reason = qemu.reason() or "it printed no message"
-    if status is None:
-        outcome = what
-    elif status < 0:
-        outcome = f"it was ended by {signal.Signals(-status).name}"
-    else:
-        outcome = f"it exited with status {status}"
+    outcome = what if status is None else f"it {ending(status)}"
     hint = QEMU_REMEDY if Path("/proc/self/fd").is_dir() else "mount /proc: QEMU is given its memories through it"
     return TargetNotAvailable(f"QEMU did not start the machine {MACHINE}: {outcome}: {reason}", hint=hint)
 

@@ -324,8 +324,7 @@ class Gdb(GdbRemote):
         """Write memory. Nothing happens where there is none."""
         pieces = [piece for address, data in memory for piece in writes(address, data, self.abilities.room, False)]
         for start in range(0, len(pieces), _AT_ONCE):
-            if deadline.passed:  # QEMU always answers at once, so that nothing else notices
-                raise TimeoutError("the deadline has passed")
+            deadline.check()  # QEMU always answers at once, so that nothing else notices
             commands = [piece.command for piece in pieces[start : start + _AT_ONCE]]
             self._ask_all(commands, deadline, "a write", lambda number, answer: None)
 

@@ -7,7 +7,7 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -224,6 +224,20 @@ def packed_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
             with archive.open(f"{name}{_SUFFIX}", "w") as member:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
     return packed.getvalue()
+
+
+def packed_sets(sets: Sequence[Sequence[np.ndarray]], names: Sequence[str]) -> bytes:
+    """Return input sets, or sets of outputs, as an archive that `--inputs` and `--expected` read.
+
+    Where there are several sets, an array has one more leading axis: the sets in their order.
+
+    Args:
+        sets: at least one; each has an array for each name.
+        names: the arrays' names.
+    """
+    columns = zip(*sets, strict=True)
+    arrays = [np.stack(column) if len(sets) > 1 else column[0] for column in columns]
+    return packed_arrays(dict(zip(names, arrays, strict=True)))
 
 
 def read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:

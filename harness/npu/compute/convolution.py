@@ -362,7 +362,9 @@ class MatMulStep:
     def run(self, memory: RegionMemory) -> None:
         """Read both inputs and write the OFM."""
         op = self.op
-        first, second = (self._load_centred(source, memory) for source in (op.ifm, op.ifm2))
+        first, second = (
+            source.load(memory).astype(self._dtype) - self._dtype(source.zero_point) for source in (op.ifm, op.ifm2)
+        )
         sums = np.matmul(first, second[0].T).astype(np.int64)
         if op.start is not None:
             sums += op.start.load(memory)
@@ -372,11 +374,6 @@ class MatMulStep:
             op.ofm.store(memory, sums)
         else:
             op.ofm.store(memory, output.finish(scale(sums, op.scale), op.ofm, op.activation, memory))
-
-    def _load_centred(self, source: FeatureMap, memory: RegionMemory) -> npt.NDArray[Any]:
-        values: npt.NDArray[Any] = source.load(memory).astype(self._dtype)
-        values -= source.zero_point
-        return values
 
 
 def _largest(source: FeatureMap) -> int:

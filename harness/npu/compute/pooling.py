@@ -31,7 +31,6 @@ from ethos_hil.harness.npu.weights import decompress
 
 Array = npt.NDArray[Any]
 
-
 _COMBINED = {PoolMode.SUM: np.add, PoolMode.MAX: np.maximum, PoolMode.MIN: np.minimum}
 """What becomes of a value and the one that the accumulators hold."""
 

@@ -114,7 +114,6 @@ class _Decoder:
         return op
 
     def _branch(self, parameter: int, payload: int) -> Branch:
-        """Return the instruction of a BRANCH command."""
         if parameter not in (0, 1):
             raise Fault(FailureKind.PARSE, self.registers.offset, "BRANCH", "BRANCH", parameter, "no known condition")
         self._forget()

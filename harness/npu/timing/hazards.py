@@ -261,7 +261,6 @@ def _hazard(first: Op, touch: Touch, second: Op, other: Touch, byte: int, wait: 
 
 
 def _drop_oldest(outstanding: deque[Any], number: int) -> None:
-    """Drop the oldest until `number` are left."""
     while len(outstanding) > number:
         outstanding.popleft()
 

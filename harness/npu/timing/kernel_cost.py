@@ -31,10 +31,6 @@ class Fetch:
     first: float = 0.0
     latency: int = 0
 
-    def and_also(self, cycles: float, first: float, latency: int) -> Fetch:
-        """Return it with another one for the same purpose."""
-        return Fetch(self.cycles + cycles, max(self.first, first), max(self.latency, latency))
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -106,7 +102,9 @@ def cost(op: Op, configuration: EthosU, system: MemorySystem, ports: Mapping[int
         latency = port.write_latency if flow.write else port.read_latency
         rate = _rate(port, flow, latency, configuration, system.beat)
         cycles = flow.size / rate
-        fetches[kind] = fetches[kind].and_also(cycles, flow.first / rate, latency)
+        so_far = fetches[kind]
+        first = max(so_far.first, flow.first / rate)
+        fetches[kind] = Fetch(so_far.cycles + cycles, first, max(so_far.latency, latency))
         (moved if flow.write else read)[number] += size
         busy[number] += size / port.rate
     weights = fetches["weights"]

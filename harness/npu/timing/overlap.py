@@ -114,7 +114,6 @@ def _bricks(c: int, c_end: int) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _join(base: int, length: int, axes: list[tuple[int, int]]) -> Runs:
-    """Return runs in which adjacent ones are joined."""
     rest = []
     for count, stride in sorted(((n, s) for n, s in axes if n > 1), key=lambda axis: abs(axis[1])):
         if stride == length:

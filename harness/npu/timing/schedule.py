@@ -45,13 +45,9 @@ class OpSpan:
 
 @dataclass
 class _Stages:
-    """The last kernel: when each of its stages is ready for the next one.
+    """The last kernel: the ends of its four stages, and its blocks with the cycles between two.
 
-    Attributes:
-        read, multiplied, output, written: ends of the stages.
-        block: cycles between two blocks.
-        blocks: how many there are.
-        chained: whether its output stays inside the NPU.
+    `chained` says whether its output stays inside the NPU.
     """
 
     read: float = -math.inf

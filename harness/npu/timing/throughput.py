@@ -94,7 +94,6 @@ def _ublock(kernel: Kernel, configuration: EthosU) -> tuple[int, int, int]:
 
 
 def _pool(kernel: Pool, configuration: EthosU) -> int:
-    """Return the cycles for each micro-block of a pool."""
     cycles = sum(max(4, elements) * times for elements, times in _subkernels(kernel))
     return cycles * -(-kernel.ifm.bits // configuration.size.pool_bits)
 

@@ -22,3 +22,8 @@ class Deadline:
     def passed(self) -> bool:
         """Whether the deadline has passed."""
         return self.remaining == 0.0
+
+    def check(self) -> None:
+        """Raise TimeoutError once the deadline has passed."""
+        if self.passed:
+            raise TimeoutError("the deadline has passed")

@@ -121,6 +121,12 @@ class TargetError(EthosHilError):
     kind = FailureKind.FAULT
 
 
+class LinkError(TargetError):
+    """What came over the link is damaged, incomplete or contradicts itself, or nothing comes any more."""
+
+    kind = FailureKind.LINK
+
+
 class TargetNotAvailable(ToolError):
     """The target could not be started: `NOT_LAUNCHED`, or `LICENCE` where an FVP lacks one."""
 

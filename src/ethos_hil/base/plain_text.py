@@ -8,6 +8,7 @@ So they are shown as Python writes them (`\x1b`, `\u202e`). Records keep the tex
 from __future__ import annotations
 
 import difflib
+import signal
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -176,3 +177,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean X? " with the name that is nearest, for the start of a hint; "" where none is near."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]}? " if close else ""
+
+
+def ending(status: int) -> str:
+    """Return how a process ended, in words; `status` is negative for a signal."""
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"

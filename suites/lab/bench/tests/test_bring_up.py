@@ -18,7 +18,7 @@ import pytest
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards import bring_up, bring_up_probe
 from ethos_hil.harness.boards.board import Board
-from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder
+from ethos_hil.harness.boards.bring_up import BringUp
 from ethos_hil.harness.boards.bring_up_probe import spans
 from ethos_hil.harness.boards.bring_up_report import BringUpStep, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
@@ -59,7 +59,7 @@ def bench(whole_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench
 
 def checked(board: Board, npu: str = "") -> dict[str, BringUpStep]:
     progress: list[BringUpStep] = []
-    steps = BringUp(BringUpOrder(board, f"board:{board.path}", npu, progress.append, Silent())).run()
+    steps = BringUp(board, f"board:{board.path}", npu, progress.append, Silent()).run()
     assert list(steps) == progress
     assert tuple(step.name for step in steps) == STEPS
     return {step.name: step for step in steps}
