@@ -389,9 +389,7 @@ def _state(
 
 
 def _answers(method: Method, ready: _Ready, border: Border | None) -> dict[str, tuple[np.ndarray, ...]]:
-    """Return a method's example inputs and PyTorch's answers to them, in the types of the method's inputs and
-    outputs.
-    """
+    """Return a method's example inputs and PyTorch's answers to them, in the types of its inputs and outputs."""
     inputs = tuple(_array(tensor, index) for index, tensor in enumerate(method.example_inputs))
     if border is None or border.floats:
         return {"example_inputs": inputs, "floating": ready.floating, "quantised": ready.quantised}

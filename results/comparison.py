@@ -174,16 +174,7 @@ def _notes(before: Record, after: Record) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _ComparedRow:
-    """A row of one record.
-
-    Attributes:
-        at: its number among the rows of the record.
-        id, name, module, source: as the record has them.
-        count: its cycles or instructions.
-        key: what it has in common with the row of the other record that stands for the same work.
-        parts: what it computes: each operator at its module, and at each line. A row that shares one may be a piece of
-            it, or have it as a piece.
-    """
+    """A row of one record. Its `parts` are operators at their modules, and lines; rows that share one are compared."""
 
     at: int
     id: str

@@ -136,9 +136,7 @@ def fingerprint(origins: Iterable[Path], built: Reads | None = None, folder: Pat
 
 
 def _beside(files: Iterable[str]) -> set[str]:
-    """Return the files that native code may have read, where Python read one beside them: the weights of a model whose
-    description was opened.
-    """
+    """Return the files that native code may have read beside one that Python read: weights beside a description."""
     folders = {Path(path).parent for path in files if not path.endswith(".py") and _is_part(path)}
     entries = (entry for folder in folders if folder.is_dir() for entry in folder.iterdir())
     return {str(entry) for entry in entries if entry.suffix in _NATIVE}
@@ -182,10 +180,7 @@ def _digest(path: str, _inode: int, _modified: int, _changed: int, _size: int) -
 def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool) -> set[Path]:
     """Return the files of the modules that a case is made from.
 
-    Args:
-        origins: the files that declare the case and make its model.
-        folder: as for `fingerprint`.
-        loaded_too: where a module imports by a computed name, all imported modules count.
+    With `loaded_too`, a module that imports by a computed name counts all that are imported.
     """
     loaded = loaded_files()
     first = {path.resolve() for path in origins}
@@ -406,9 +401,7 @@ def _files_of_name(name: str, package: str, search: tuple[str, ...]) -> Iterator
 
 
 def _find(name: str, search: tuple[str, ...]) -> Iterator[Path | None]:
-    """Return the files of a module's parents and its own, until one is not found; None for one that is not the
-    project's.
-    """
+    """Return the files of a module's parents and its own, until one is not found; None if it is not the project's."""
     parts = name.split(".")
     places: tuple[str, ...] | None = search
     for length in range(1, len(parts) + 1):

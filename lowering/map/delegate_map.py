@@ -315,9 +315,7 @@ def _folds(graph: TosaGraph, origins: Sequence[AtenCall | None], partition: Part
 def _fused_operators(
     primary: TosaOperator, last: TosaOperator | None, producers: Mapping[str, TosaOperator], taken: set[int]
 ) -> set[int]:
-    """Return the indices of the operators between `primary` and `last`, inclusive, without other rows' primary
-    operators.
-    """
+    """Return the operators between `primary` and `last`, inclusive, without other rows' primary operators."""
     if last is None or last.index == primary.index:
         return {primary.index}
     reaches: dict[int, bool] = {primary.index: True}

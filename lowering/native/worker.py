@@ -77,8 +77,6 @@ class ToolAnswer:
 
 
 class _Process:
-    """A running worker."""
-
     def __init__(self, tool: str, most: int) -> None:
         self.tool = tool
         self._most = most
@@ -133,7 +131,6 @@ class _Process:
         return answer
 
     def _ending(self) -> NativeCrash:
-        """Return how it ended."""
         status = self.process.wait()
         printed = self.listing(_NOTE_BYTES)
         lines = [line.strip() for line in printed.splitlines() if _REASON.search(line)]

@@ -191,7 +191,6 @@ FLOATS: Mapping[str, Kernel] = {
 }
 """Kernels by the operator's full name."""
 
-
 Layer = Callable[..., tuple[np.ndarray, ...] | None]
 """Takes the call's arguments without its outputs; returns all outputs, or None to decline."""
 

@@ -166,9 +166,7 @@ def _elements(
 
 
 def _average_pool(call: KernelCall, store: Store) -> None:
-    """Compute aten::avg_pool2d.out in float32, starting with the first element inside; torch starts with 0.0 and loses
-    -0.0.
-    """
+    """Compute aten::avg_pool2d.out in float32 from the first element on; torch starts with 0.0 and loses -0.0."""
     values, _, _, _, _, include_padding, divisor = (store.get(index) for index in call.args[:7])
     out = store.tensor(call.args[-1])
     kernel, padding = _pair(store, call.args[1]), _pair(store, call.args[3])
@@ -235,9 +233,7 @@ def _mean(call: KernelCall, store: Store) -> None:
 
 
 def _batch_norm(call: KernelCall, store: Store) -> None:
-    """Compute aten::_native_batch_norm_legit_no_training.out: the inverse deviation in double, then float32 step by
-    step.
-    """
+    """Compute aten::_native_batch_norm_legit_no_training.out: the inverse deviation in double, the rest in float32."""
     values, weight, bias, mean, variance, _, epsilon = (store.get(index) for index in call.args[:7])
 
     def per_channel(items: np.ndarray) -> np.ndarray:
@@ -254,9 +250,7 @@ def _batch_norm(call: KernelCall, store: Store) -> None:
 
 
 def _bilinear(call: KernelCall, store: Store) -> None:
-    """Compute aten::upsample_bilinear2d.vec_out: two rows, each between two columns, then between the rows; all in
-    float32.
-    """
+    """Compute aten::upsample_bilinear2d.vec_out in float32: two rows, each between two columns, then between them."""
     values, _, corners, factors = (_plain(store, index) for index in call.args[:4])
     if values.dtype != np.float32:
         _torch_kernel(call, store)

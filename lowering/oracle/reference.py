@@ -196,10 +196,7 @@ def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tu
 
 
 def _to_tosa(array: np.ndarray, tensor: Tensor, side: TosaTensor) -> np.ndarray:
-    """Return a copy in the shape that the TOSA program takes.
-
-    A delegate gets memory as it is, so the shape follows the order in memory.
-    """
+    """Return a copy in the shape of the TOSA program: that of the order in memory, which a delegate gets as it is."""
     ordered = np.array(array.transpose(tensor.dim_order), order="C")
     if ordered.shape != side.shape:
         raise OracleError(f"tensor {tensor} in memory order is {ordered.shape}, its TOSA program takes {side.shape}")

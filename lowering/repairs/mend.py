@@ -50,7 +50,6 @@ DEFECTS: tuple[VelaDefect, ...] = (
     reduce_min.DEFECT,
 )
 
-
 PAGES = "docs/defects"
 
 

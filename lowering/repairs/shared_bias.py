@@ -79,10 +79,7 @@ def _weights(block: DraftBlock, operator: DraftOperator) -> Hashable:
 
 
 def _fill(block: DraftBlock, operator: DraftOperator) -> Hashable:
-    """Return how many weights of 1 fill what a transposed convolution adds; None if it adds nothing.
-
-    No RESCALE is fused with the operations that fill, so their scales are the same.
-    """
+    """Return how many weights of 1, of one scale, fill what a transposed convolution adds; None if it adds nothing."""
     if operator.op != "TRANSPOSE_CONV2D" or block.constant(operator.inputs[1]) is None:
         return None
     if max(operator.old_attribute.OutPadAsNumpy()) <= 0:

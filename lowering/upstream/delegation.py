@@ -159,11 +159,7 @@ def _keep(program: torch.export.ExportedProgram, partitioner: Any) -> list[Any]:
 
 
 class _Integers:
-    """Moves the quantisation of inputs and outputs out of a method, with upstream's passes.
-
-    Raises:
-        CompileError: a float input is used by anything but one quantise operator, or a float output is not quantised.
-    """
+    """Moves the quantisation of inputs and outputs out of a method, with upstream's passes. Raises CompileError."""
 
     def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
         from executorch.exir.passes.quantize_io_pass import QuantizeInputs, QuantizeOutputs

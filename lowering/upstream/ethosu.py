@@ -50,7 +50,6 @@ REORDERED = (
     "an average pool or mean fed by a look-up fails"
 )
 
-
 _UNKNOWN = -1
 """The place of a delegate in a program that is not written yet."""
 
@@ -410,12 +409,7 @@ def mend_partition(
 
 
 def _place(finding: DefectFinding, origins: Mapping[str, Sequence[AtenCall | None]]) -> str:
-    """Return where in the model a defect is met: the operator, its module and its line, as far as they are known.
-
-    Args:
-        finding: where it is met.
-        origins: by region, the call that each operator of upstream's TOSA program computes a part of.
-    """
+    """Return where in the model a defect is met: the operator, its module and its line, as far as they are known."""
     call = origins[finding.region][finding.index]
     if call is None:
         return f"TOSA's {finding.op}"

@@ -120,14 +120,7 @@ def _values(
     names: set[str],
     given: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the values of some nodes of a graph.
-
-    Args:
-        module: the graph.
-        inputs: its inputs.
-        names: the nodes.
-        given: values that the nodes behind these nodes get in their place.
-    """
+    """Return the values of some nodes of a graph; those in `given` get other values in their place."""
     import torch
 
     values: dict[str, Any] = {}

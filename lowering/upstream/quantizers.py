@@ -180,12 +180,7 @@ def _widen(quantiser: Any, arm: Any, names: Sequence[str]) -> None:
 
 
 class _BorderConfig:
-    """A configuration for upstream's quantiser, of the program's inputs and outputs: wide beside wide modules.
-
-    Args:
-        narrow, wide: upstream's configurations.
-        names: the wide modules.
-    """
+    """Upstream's configuration of the program's inputs and outputs: wide beside the modules in `names`."""
 
     def __init__(self, narrow: Any, wide: Any, names: frozenset[str]) -> None:
         self._narrow = narrow

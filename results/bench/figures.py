@@ -178,7 +178,6 @@ def moved_bytes(figures: PointFigures) -> dict[str, int]:
 
 
 def _add_times(figures: PointFigures, record: Record, cycles: Metric, latency: Latency | None) -> PointFigures:
-    """Add cycles and times."""
     estimate, planned = record.metric("npu_cycles_estimate"), record.metric("planned_bytes")
     in_use = record.metric("sram_used")
     figures = replace(
@@ -206,7 +205,6 @@ def _add_times(figures: PointFigures, record: Record, cycles: Metric, latency: L
 
 
 def _add_costs(figures: PointFigures, record: Record, profile: InferenceProfile) -> PointFigures:
-    """Add what the profile's costs say."""
     costs = tuple(profile.costs.values())
     macs = sum(cost.macs for cost in costs)
     weight_bytes, weights = sum(cost.weight_bytes for cost in costs), sum(cost.weights for cost in costs)

@@ -23,7 +23,6 @@ ROWS = f"""(SELECT * REPLACE ({_SUBJECT} AS subject) FROM read_json(?, {_JSON},
     columns = {{{", ".join(f"{name}: {kind!r}" for name, kind in COLUMNS.items())}}}))"""
 """The table of a file with rows of `COLUMNS`, a JSON object each; the parameter is the file's `literal`."""
 
-
 _ERRNO = re.compile(r'"errno":"(\d+)"')
 """The system's error in one of DuckDB's, whose text is of its own files and names none of ours."""
 _GLOB = re.compile(r"[*?\[]")

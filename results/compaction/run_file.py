@@ -31,7 +31,6 @@ _SOURCE = "ethos_hil_records"
 _NIGHT = "ethos_hil_night"
 """Key in a file's metadata that says that a nightly wrote it."""
 
-
 _WRITING = ".ethos-hil-"
 """The names of folders in which a file is being written start so: with a dot, so that no reader uses them."""
 _ABANDONED = 3600.0
@@ -110,12 +109,7 @@ def compact(folder: Path, history: Path) -> Compacted:
 
 
 def _check_clock(folder: Path, stored: Sequence[StoredRecord]) -> Iterator[str]:
-    """Yield what is odd about the times of a run. A history is in the order of time, so that a run of the future would
-    be its newest for ever.
-
-    Raises:
-        BadHistory: a record is of the future.
-    """
+    """Yield what is odd about a run's times. Raises BadHistory: one of the future would be the newest for ever."""
     times = [moment for item in stored if (moment := moment_of(item.record.created or item.created)) is not None]
     now, started = moment_of(environment.now()), moment_of(stored[0].created)
     if times and now is not None and max(times) > now + _AHEAD:

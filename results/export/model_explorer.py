@@ -104,7 +104,6 @@ def _operation(op: Op, cost: OpCost | None) -> dict[str, Any]:
 
 
 def _traffic(cost: OpCost) -> Iterator[tuple[str, int]]:
-    """Yield the bytes by memory and direction."""
     memories = dict.fromkeys(part.memory for part in cost.traffic)
     for memory in memories:
         mine = [part for part in cost.traffic if part.memory == memory]

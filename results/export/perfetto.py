@@ -276,7 +276,6 @@ def _cpu_details(row: CpuRow) -> Details:
 
 
 def _drop_empty(*details: tuple[str, str | int | None]) -> Details:
-    """Return the details that say something."""
     return tuple(
         (valid(name), valid(value) if isinstance(value, str) else value)
         for name, value in details

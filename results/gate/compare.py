@@ -400,7 +400,6 @@ def _verdict_cause(before: Observation, after: Observation) -> tuple[Cause, str]
 def _whole(
     word: Word, side: Observation, policy: Policy, before: str | None, after: str | None, cause: Cause, detail: str
 ) -> Change:
-    """Return a change of a subject as a whole."""
     effects = policy.of(VERDICT, "", side.subject.label, side.subject.npu).effects
     return Change(word, side.subject, VERDICT, "", "", before, after, cause, detail, effects[word])
 

@@ -162,6 +162,5 @@ def _match(
 def _rest_of(
     pairs: _Pairs, old: Sequence[Observation], new: Sequence[Observation]
 ) -> tuple[list[Observation], list[Observation]]:
-    """Return what is in no pair."""
     taken = {id(test) for both in pairs for test in both}
     return [test for test in old if id(test) not in taken], [test for test in new if id(test) not in taken]

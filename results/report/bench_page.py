@@ -355,7 +355,6 @@ FEW = 3
 STEPS = (0.0, 0.05, 0.15, 0.3, 0.5, 0.75)
 """Where the next colour starts."""
 
-
 HeatRow = tuple[str, tuple[float | None, ...]]
 """A case, or the median of a group, with the use of the MAC engine on each NPU, None where it is not known."""
 

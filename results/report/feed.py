@@ -173,13 +173,7 @@ def moved_cells(comparison: RunComparison) -> Moved:
 
 
 def _new(changes: Sequence[Change], since_newest: bool, context: FeedContext) -> Mapping[Subject, bool | None]:
-    """Return for each subject whether what changed in it was otherwise in the run before.
-
-    Args:
-        changes: of one cause.
-        since_newest: whether they are against that run.
-        context: what is known.
-    """
+    """Return for each subject of one cause's changes whether what changed was otherwise in the run before."""
     if since_newest:
         return dict.fromkeys((change.subject for change in changes), True)
     answers: dict[Subject, list[bool]] = {change.subject: [] for change in changes}

@@ -246,7 +246,6 @@ def _lines(record: Record) -> dict[str, SourceLine]:
 
 
 def _place(source: str) -> tuple[str, int]:
-    """Return the file and the number of a line."""
     file, _, line = source.rpartition(":")
     return (file, int(line)) if re.fullmatch(r"\d{1,9}", line) else (source, 0)
 

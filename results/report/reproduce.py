@@ -127,7 +127,6 @@ def pattern(labels: Sequence[str]) -> str:
 
 
 def _beginning(texts: Sequence[str]) -> str:
-    """Return what all texts begin with."""
     columns = takewhile(lambda column: len(set(column)) == 1, zip(*texts, strict=False))
     return "".join(column[0] for column in columns)
 

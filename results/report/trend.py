@@ -217,13 +217,7 @@ def trend(history: History) -> Trend | None:
 
 @dataclass(frozen=True)
 class _SubjectLine:
-    """Cycles of one subject over the runs, under each of the runners that it had.
-
-    Attributes:
-        numbers: the history's for the subject, one for each runner.
-        keys: the subject with each runner, the last one last.
-        values: cycles, oldest first.
-    """
+    """Cycles of one subject over the runs, oldest first, under each of the runners that it had, the last one last."""
 
     numbers: tuple[int, ...]
     keys: tuple[Subject, ...]
@@ -273,7 +267,6 @@ def _lines(history: History, names: Sequence[str]) -> list[_SubjectLine]:
 
 
 def _keys(history: History, runs: Collection[str]) -> Mapping[int, Subject]:
-    """Return the subjects of some runs by their numbers."""
     rows = history.rows(
         f"SELECT subject, any_value({KEY}) AS key FROM records WHERE run IN ({', '.join('?' * len(runs))}) "
         "GROUP BY subject",
@@ -301,7 +294,6 @@ _Point = tuple[int, float, str, int]
 
 
 def _points(history: History, lines: Sequence[_SubjectLine], names: Sequence[str]) -> list[list[_Point]]:
-    """Return the cycles of some lines."""
     place = {name: at for at, name in enumerate(names)}
     rows = history.rows(
         "SELECT subject, run, value, question FROM points WHERE metric = 'npu_cycles' AND counts AND "

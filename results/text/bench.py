@@ -111,7 +111,6 @@ def _matrix(
     cell: Callable[[Sequence[PointFigures]], str],
     top: int,
 ) -> Table:
-    """Return a table of rows by NPU."""
     npus = sorted({point.npu for point in figures}, key=npu_order)
     rows: dict[str, dict[str, list[PointFigures]]] = {}
     for point in figures:
@@ -175,9 +174,7 @@ def _use(part: float | None) -> str:
 
 
 def _reasons(figures: Sequence[PointFigures]) -> Table:
-    """Return a table of reasons, the most frequent first, each with where it is met. Reasons that differ in numbers and
-    in the names of the points alone are one; the first of them is shown.
-    """
+    """Return a table of the reasons and where they are met; those that differ only in numbers and names are one."""
     reasons: dict[str, list[PointFigures]] = {}
     for point in figures:
         reasons.setdefault(_alike(point), []).append(point)

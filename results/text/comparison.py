@@ -71,7 +71,6 @@ _ROW_COLUMNS: tuple[TableColumn[RowDifference], ...] = (
     TableColumn("line", lambda row: row.source, fit=Fit.CLIPPED),
 )
 
-
 _WORD_COLOURS = {Word.REGRESSED: "red", Word.MISSING: "red", Word.INCOMPARABLE: "red", Word.UNSTABLE: "red",
             Word.IMPROVED: "green", Word.ACCEPTED: "green"}  # fmt: skip
 _ROWS = 3

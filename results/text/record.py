@@ -283,7 +283,6 @@ def cpu_table(calls: tuple[CpuOp, ...]) -> Table:
 
 
 def _several(places: list[str]) -> str:
-    """Return a few places and how many more there are."""
     known = [place for place in dict.fromkeys(places) if place]
     rest = len(known) - _PLACES
     return _lines(tuple(known[:_PLACES])) + (f" and {rest:,} more" if rest > 0 else "")

@@ -188,7 +188,6 @@ class ByProfile:
     defects: Mapping[str, Defect] = field(default_factory=dict)
 
     def _check(self, owner: str) -> None:
-        """Check the entries. Raises UsageError."""
         kinds = {"on_cpu": str, "beside": tuple, "leaves": Mapping, "lacks": tuple, "defects": Defect}
         for attribute, kind in kinds.items():
             check_by_profile(owner, attribute, getattr(self, attribute), kind)

@@ -118,11 +118,7 @@ class _FirstVerdict:
 
 
 def _join(config: pytest.Config) -> Tally:
-    """Register the rest of the plugin. Return the counter of verdicts.
-
-    Raises:
-        pytest.UsageError: the options cannot be used.
-    """
+    """Register the rest of the plugin. Return the counter of verdicts. Raises pytest.UsageError."""
     from ethos_hil.suites.plugin.declared_session import join
 
     return join(config)

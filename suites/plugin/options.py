@@ -239,11 +239,7 @@ def question_of(values: Mapping[str, Any], *, compile_only: bool = False) -> Que
 
 
 def _only_npu(target: str) -> list[str]:
-    """Return the NPU that a board has, where it has one: no other can be meant.
-
-    Raises:
-        UsageError: there is no such board, or its file is wrong.
-    """
+    """Return the NPU that a board has, where it has one: no other can be meant. Raises UsageError."""
     from ethos_hil.base.errors import ToolError
     from ethos_hil.harness.ask.place import only_npu
 

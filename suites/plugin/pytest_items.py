@@ -174,11 +174,7 @@ class DeclaredItem(pytest.Item):
             raise pytest.skip.Exception(self.reason)
 
     def _keep(self, trial: Trial, record: Record, error: BaseException | None) -> None:
-        """Keep the record in the run folder, and all files of a failure where they are requested.
-
-        Raises:
-            ToolError: a file cannot be written; a lost record is not a result.
-        """
+        """Keep the record in the run folder, and all files of a failure where they are requested. Raises ToolError."""
         from ethos_hil.base.errors import ToolError
 
         self.record = record

@@ -88,9 +88,7 @@ class Tally:
             self._agreement.append(f"{name[2]}, {name[1]}: {facts['agreement']}")
 
     def _count_crashed_tests(self) -> None:
-        """Count the tests that crashed their process. Only their names are known; their operators are known from
-        other tests.
-        """
+        """Count the tests that crashed their process: only their names are known, their operators from other tests."""
         while self._lost:
             name, profile = self._lost.pop()
             row = max((row for row in self._counts if f"{name}_".startswith(f"{row}_")), key=len, default=name)

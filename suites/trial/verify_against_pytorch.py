@@ -86,13 +86,7 @@ def _notes(names: Sequence[str], tolerances: Sequence[Tolerance]) -> tuple[str, 
 
 @dataclass(frozen=True)
 class _Pair:
-    """An output in PyTorch and in the reference model.
-
-    Attributes:
-        name: name of the output.
-        reference: the name of the program that computed `wanted`.
-        wanted, found: the two values.
-    """
+    """An output in PyTorch and in the reference model; `reference` is the program that computed `wanted`."""
 
     name: str
     reference: str

@@ -194,9 +194,7 @@ def _compare(function: Function) -> Callable[[TosaOperation, Bounded, Bounded], 
 
 
 def _logical(function: Function) -> Callable[..., Bounded]:
-    """Return the rule of a function monotone in each input: uncertain where smallest and largest inputs give other
-    results.
-    """
+    """Return the rule of a function monotone in each input: uncertain where their extremes give other results."""
 
     def rule(_: TosaOperation, *inputs: Bounded) -> Bounded:
         least, most = function(*(item.low for item in inputs)), function(*(item.high for item in inputs))

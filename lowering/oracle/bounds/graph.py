@@ -85,7 +85,6 @@ ARRANGING: dict[str, Callable[..., Bounded]] = {
     "TRANSPOSE": _transpose,
 }
 
-
 RULES: dict[str, Callable[..., Bounded]] = {**ARRANGING, **elementwise.RULES, **sums.RULES}
 _FORMATS = {"FP32": "<f4", "FP16": "<f2", "INT8": "i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8", "BOOL": "?"}
 

@@ -101,9 +101,7 @@ def _steps(values: np.ndarray, inverse: np.float32, zero: int, low: int, high: i
 
 
 def _dequantise(call: KernelCall, memory: PlanMemory) -> None:
-    """Bound DEQUANTISE: the same float32 product as PyTorch's, equal where the integers are, else rounded in each
-    answer.
-    """
+    """Bound DEQUANTISE: PyTorch's product in float32, equal where the integers are, else rounded in each answer."""
     x, (scale, zero) = memory.get(call.args[0]), (memory.number(index) for index in call.args[1:3])
 
     def product(integers: np.ndarray) -> np.ndarray:

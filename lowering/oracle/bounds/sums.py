@@ -22,9 +22,7 @@ roundings are relative to the numbers subtracted, and the largest bias stands fo
 
 
 def _roundings(operation: TosaOperation, terms: int) -> float:
-    """Return the error of a sum, in roundings of its sum of magnitudes: one per term, or their root where they are
-    random.
-    """
+    """Return a sum's error in roundings of its magnitudes: one per term, or their root where they are random."""
     return terms if operation.rounding.random is None else terms**0.5
 
 
@@ -48,9 +46,7 @@ def _products(
 
 
 def _integer_sums(value: Array, operation: TosaOperation) -> Array:
-    """Return sums of integers, which float64 holds exactly, as integers; with random roundings, real numbers as they
-    are.
-    """
+    """Return sums of integers, which float64 holds exactly, as integers; with random roundings as they are."""
     return value if operation.rounding.random is not None else np.rint(value).astype(np.int64)
 
 

@@ -194,14 +194,7 @@ Decompositions = Mapping[Any, Callable[..., Any]]
 
 @dataclass(frozen=True)
 class _Override:
-    """What torch made of an operator.
-
-    Attributes:
-        before: the Python kernels it had.
-        ruled_before: whether it had a rule for fake tensors.
-        kernels: the Python kernels that torch gave it.
-        rule: its rule for fake tensors then.
-    """
+    """What torch made of an operator: Python kernels and a rule for fake tensors, after those that it had `before`."""
 
     before: Kernels
     ruled_before: bool

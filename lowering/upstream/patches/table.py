@@ -139,13 +139,7 @@ SPEED = (
 
 
 def _origins(operators: str, target: str, fingerprint: str, *others: tuple[str, str]) -> Patch:
-    """The row of a pass that takes operators apart.
-
-    Args:
-        operators: what it takes apart, for people.
-        target: its method `call`, by the dotted name in ExecuTorch's folder of Arm passes.
-        fingerprint, others: as in `_row`.
-    """
+    """The row of a pass that takes `operators` apart; `target` is its `call` in ExecuTorch's folder of Arm passes."""
     return _row(
         f"origins of {operators}", "executorch", traced, f"{_ARM_PASSES}.{target}", fingerprint, *others,
         why="upstream's quantiser drops where the nodes come from that it puts in place of such operators",

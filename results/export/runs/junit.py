@@ -198,9 +198,7 @@ def _hosts(results: RunResults) -> Iterator[str]:
 
 
 def _place_and_name(label: str) -> tuple[str, str]:
-    """Return class name and name of a test or model as pytest makes them of an id: of
-    "suites/ops/test_a.py::test_add_BI" they are "suites.ops.test_a" and "test_add_BI".
-    """
+    """Return class and name as pytest makes them: "suites.ops.test_a" and "add" of "suites/ops/test_a.py::add"."""
     address, bracket, parameters = label.partition("[")
     file, *names = address.split("::")
     if not names:  # a model: net.py:function, package.module:function, net.pte

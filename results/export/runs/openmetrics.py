@@ -96,7 +96,6 @@ def _gauge(name: str, unit: str, text: str, values: Mapping[str, float]) -> Iter
 
 
 def _labels(records: Sequence[Record]) -> list[dict[str, str]]:
-    """Return the labels of each record."""
     parts = [{**parts_of(record), "label": record.label} for record in records]
     all_labels = [{name: facts[name] for name in ("label", *_SHOWN)} for facts in parts]
     for group in alike(range(len(parts)), parts, ("label", *_SHOWN)):

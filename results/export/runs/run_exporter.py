@@ -177,8 +177,7 @@ def alike(numbers: Iterable[int], parts: Sequence[_Parts], names: Iterable[str])
 
 
 def _choose_parts(group: Sequence[_Parts], always: Sequence[str]) -> list[str]:
-    """Return which parts tell records apart. A case or scheme, where it has to be told, makes it unnecessary to tell
-    the inputs, which may be edited."""
+    """Return which parts tell records apart. Inputs may be edited, so a case or scheme comes before them."""
 
     def differing(names: Iterable[str], among: Sequence[str]) -> list[str]:
         groups = [[group[at] for at in numbers] for numbers in alike(range(len(group)), group, among)]

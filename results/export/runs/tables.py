@@ -81,7 +81,6 @@ def _points(results: RunResults) -> Iterator[DuckDBPyConnection]:
 
 
 def _word(value: Any) -> Any:
-    """Return a value as CSV has it."""
     if isinstance(value, list):
         return " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else value

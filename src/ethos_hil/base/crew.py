@@ -31,7 +31,6 @@ _TICK = 0.5
 _END = 30.0
 """Seconds that an interrupted process has to stop its boards."""
 
-
 _Job = TypeVar("_Job")
 
 

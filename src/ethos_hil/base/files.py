@@ -68,7 +68,6 @@ def _shortage(error: OSError) -> ToolError | None:
 
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
-
 _BLOCK = 1 << 20
 
 
