@@ -128,7 +128,10 @@ def find_results(paths: Sequence[Path]) -> RunResults:
 
 def _results(path: Path) -> RunResults:
     if not path.is_dir():
-        return _of_lines(path) if path.suffix == ".jsonl" else _of_records(path, [find_record(path)])
+        if path.suffix != ".jsonl":
+            return _of_records(path, [find_record(path)])
+        skipped: list[Skipped] = []
+        return _of_records(path, list(_records(path, skipped)), skipped)
     if (path / MANIFEST).exists():
         return read_results([path])
     inside = sorted((folder for folder in path.iterdir() if (folder / MANIFEST).exists()), reverse=True)
@@ -140,11 +143,6 @@ def _results(path: Path) -> RunResults:
         except UsageError as error:
             why = error
     raise UsageError(f"no run in {path} has a record: {why}", hint=LISTED)
-
-
-def _of_lines(path: Path) -> RunResults:
-    skipped: list[Skipped] = []
-    return _of_records(path, list(_records(path, skipped)), skipped)
 
 
 def _records(path: Path, skipped: list[Skipped]) -> Iterator[Record]:

@@ -101,7 +101,8 @@ class Selection:
         kept = [test for test in before.tests if not test.planned] if before is not None else []
         tests = {(test.id, test.planned): test for test in (*kept, *self.tests)}
         functions = dict.fromkeys((*(before.functions if before is not None else ()), *self.functions))
-        document = {**asdict(self), "tests": [_short(test) for test in tests.values()], "functions": list(functions)}
+        told = [{name: value for name, value in asdict(test).items() if value} for test in tests.values()]
+        document = {**asdict(self), "tests": told, "functions": list(functions)}
         _write(_path(folder, _CHOSEN, self.part), document)
 
 
@@ -212,10 +213,6 @@ def read_sessions(folder: Path) -> Iterator[Selection | SessionEnd | BadSelectio
                 yield read(path)
             except BadSelection as error:
                 yield error
-
-
-def _short(test: Selected) -> dict[str, str]:
-    return {name: value for name, value in asdict(test).items() if value}
 
 
 def _selection(path: Path) -> Selection:

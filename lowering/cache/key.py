@@ -87,7 +87,10 @@ _LINE = 7
 def _program(exported: torch.export.ExportedProgram, sources: Sources) -> dict[str, Any]:
     return {
         "graph": _graph(exported.graph_module, sources),
-        "signature": [_signature_entry(spec) for spec in exported.graph_signature.input_specs],
+        "signature": [
+            [str(spec.kind), str(getattr(spec.arg, "name", spec.arg)), str(spec.target)]
+            for spec in exported.graph_signature.input_specs
+        ],
         "outputs": [str(spec) for spec in exported.graph_signature.output_specs],
         "tensors": {key: _digest(tensor) for key, tensor in _tensors(exported)},
     }
@@ -111,10 +114,6 @@ def _graph(module: Any, sources: Sources) -> list[list[str]]:
                 ]
             )
     return rows
-
-
-def _signature_entry(spec: Any) -> list[str]:
-    return [str(spec.kind), str(getattr(spec.arg, "name", spec.arg)), str(spec.target)]
 
 
 def _tensors(exported: Any) -> Iterable[tuple[str, torch.Tensor]]:

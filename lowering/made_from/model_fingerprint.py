@@ -366,7 +366,7 @@ def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset
         return frozenset(), False, frozenset()
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If) and (_type_checking(node.test) or _as_script(node.test)):
+        if isinstance(node, ast.If) and _is_left_out(node.test):
             waiting += node.orelse
             continue
         if isinstance(node, ast.Import):
@@ -381,13 +381,11 @@ def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset
     return frozenset(names), dynamic, _UNSEEN & {name.partition(".")[0] for name in names}
 
 
-def _type_checking(test: ast.expr) -> bool:
+def _is_left_out(test: ast.expr) -> bool:
+    """Return whether a condition holds for type checkers only, or where the file is run as a script."""
+    if isinstance(test, ast.Compare):
+        return getattr(test.left, "id", None) == "__name__"
     return (getattr(test, "id", None) or getattr(test, "attr", None)) == "TYPE_CHECKING"
-
-
-def _as_script(test: ast.expr) -> bool:
-    """Return whether a condition is `__name__ == "__main__"`."""
-    return isinstance(test, ast.Compare) and getattr(test.left, "id", None) == "__name__"
 
 
 def _files_of_name(name: str, package: str, search: tuple[str, ...]) -> Iterator[Path]:

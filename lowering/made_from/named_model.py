@@ -191,23 +191,19 @@ def lower_named(
     built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
     made_from = fingerprint((origin.file,), built, origin.folder)
     model = LoweredModel.of(artifact, loaded)
+    methods = loaded.methods.values() if isinstance(loaded, TorchModel) else ()
     kept = {
         "notes": model.notes,
         "quantisation": dict(model.quantisation),
         "repeat": dict(model.repeat),
         "text": dict(model.text),
-        "stateful": _keeps_state(loaded),
+        "stateful": any(method.changed or not method.steady for method in methods),
     }
     _keep(cache, name, key, Found(artifact, made_from, kept))
     if not made_from.unknown:
         return model
     why = f"loaded again, as in every run, because what decides it cannot be known: {', '.join(made_from.unknown)}"
     return replace(model, notes=(*model.notes, why))
-
-
-def _keeps_state(loaded: TorchModel | ProgramFile) -> bool:
-    methods = loaded.methods.values() if isinstance(loaded, TorchModel) else ()
-    return any(method.changed or not method.steady for method in methods)
 
 
 def _restore(entry: Found, text: str) -> LoweredModel:

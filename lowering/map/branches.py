@@ -57,10 +57,13 @@ def map_branch_operations(
     if len(order) == 1 or len(order) != len(parts):
         return {}
     places = _Places(graphs, tables.get("tensors", ()))
-    ofms = _ofms(stream)
+    ofms = {  # the address that each operation writes to, by its offset; None where it passes its result on
+        operation.offset: None if registers[_OFM_PRECISION] >> 14 == _CHAINED else registers[_OFM_BASE]
+        for operation, registers in operations(stream, (_OFM_BASE, _OFM_PRECISION))
+    }
     regions = {name: _Region(name, graph, places) for name, graph in graphs.items()}
     seen: set[str] = set()
-    operations: dict[str, BranchOperation] = {}
+    found: dict[str, BranchOperation] = {}
     for entry in sorted(tables["queue"], key=lambda row: int(row["offset"])):
         offset, scheduled = int(entry["offset"]), entry["scheduled_id"]
         part = bisect.bisect_right(parts, offset) - 1
@@ -68,10 +71,10 @@ def map_branch_operations(
         if name != main and scheduled not in seen:  # further stripes of an operation belong to its first one
             seen.add(scheduled)
             regions[name].resume(order[:part].count(name))
-            operations |= regions[name].take(scheduled, ofms.get(offset))
+            found |= regions[name].take(scheduled, ofms.get(offset))
     for region in regions.values():
-        operations |= region.end()
-    return operations
+        found |= region.end()
+    return found
 
 
 def _order(graphs: Mapping[str, TosaGraph], name: str) -> Iterator[str]:
@@ -90,14 +93,6 @@ def _parts(stream: bytes) -> list[int]:
     starts = {0, *(branch.offset + _BRANCH_BYTES for branch in branches), *(branch.payload or 0 for branch in branches)}
     only_branch = {branch.offset for branch in branches}  # the second of two adjacent BRANCHes starts no part
     return sorted(starts - only_branch)
-
-
-def _ofms(stream: bytes) -> dict[int, int | None]:
-    """Return the address that each operation writes to, by its offset; None where it passes its result on."""
-    return {
-        operation.offset: None if registers[_OFM_PRECISION] >> 14 == _CHAINED else registers[_OFM_BASE]
-        for operation, registers in operations(stream, (_OFM_BASE, _OFM_PRECISION))
-    }
 
 
 class _Places:

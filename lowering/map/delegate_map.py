@@ -146,8 +146,10 @@ def build_map(
             primary = last
         fused = set() if primary is None else _fused_operators(primary, last, producers, taken)
         if primary is None:  # it converts an input, e.g. truth values to bytes of 0 and 255: its readers tell
-            readers = _readers(entry["scheduled_id"], tables)
-            matches = (operator(row["optimised_id"]) or producers.get(row["name"]) for row in readers)
+            connections = tables.get("perf_debug_conn", ())
+            readers = {row["id"] for row in connections if row["input_op_id"] == entry["scheduled_id"]}
+            rows_of_them = [row for row in tables["perf"] if row["id"] in readers]
+            matches = (operator(row["optimised_id"]) or producers.get(row["name"]) for row in rows_of_them)
             fused = {name.index for name in matches if name is not None}
             primary = graph.operators[min(fused)] if fused else None
         for member in carried.get(entry["scheduled_id"], ()):
@@ -212,12 +214,6 @@ def _indexed_entries(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: 
     rows = [moving[number // share] for number in range(len(offsets))]
     keys = [{"optimised_id": row["optimised_id"], "scheduled_id": row["id"]} for row in rows]
     return [{"offset": str(offset), **key} for offset, key in zip(offsets, keys, strict=True)]
-
-
-def _readers(scheduled: str, tables: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Mapping[str, str]]:
-    """Return the operations that read the output of a scheduled operation."""
-    readers = {row["id"] for row in tables.get("perf_debug_conn", ()) if row["input_op_id"] == scheduled}
-    return [row for row in tables["perf"] if row["id"] in readers]
 
 
 def read_tables(database: str) -> dict[str, list[dict[str, str]]]:

@@ -24,6 +24,7 @@ import typing
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -143,12 +144,7 @@ class _Members:
 
 
 def _examine(archive: _Members) -> dict[str, bytes]:
-    """Return the members that torch may read.
-
-    Raises:
-        RefusedPart: one has more than data; the error names it and what it has.
-        BadArchive: it is not a .pt2 of this version of torch, or is damaged.
-    """
+    """Return the members that torch may read. Raises RefusedPart: one has more than data; or BadArchive."""
     checked = {name: archive.read(name) for name in _FOUNDATION}
     for name, expected in _FOUNDATION.items():
         if checked[name].strip() != expected:
@@ -363,14 +359,6 @@ _SEQUENCES = ("builtins.tuple", "builtins.list", "torch.fx.immutable_collections
 _MAPPINGS = ("builtins.dict", "collections.OrderedDict", "torch.fx.immutable_collections.immutable_dict")
 
 
-def _check_inputs(text: str, where: str) -> None:
-    _check_tree(text, where, key=_NAME[0])  # torch makes source of the keys of keyword arguments
-
-
-def _check_outputs(text: str, where: str) -> None:
-    _check_tree(text, where, key=_ANY[0])
-
-
 def _check_tree(text: str, where: str, *, key: str) -> None:
     try:
         document = json.loads(text)
@@ -400,7 +388,7 @@ def _are_keys(context: str, key: str) -> bool:
 
 _CHECKS: dict[str, Callable[[str, str], None]] = {
     "Argument.as_operator": _check_operator,
-    "ModuleCallSignature.in_spec": _check_inputs,
-    "ModuleCallSignature.out_spec": _check_outputs,
+    "ModuleCallSignature.in_spec": partial(_check_tree, key=_NAME[0]),  # torch makes source of keyword arguments' keys
+    "ModuleCallSignature.out_spec": partial(_check_tree, key=_ANY[0]),
     "Node.target": _check_operator,
 }

@@ -28,21 +28,14 @@ def _of_floats(function: Callable[..., np.ndarray]) -> Kernel:
     return lambda *arrays: function(*arrays) if _alike(*arrays) and arrays[0].dtype == np.float32 else None
 
 
-def _with_factor(function: Callable[..., np.ndarray]) -> Kernel:
-    """Return the kernel of an operator that has a factor for its second operand: with 1 it is one operation."""
-    kernel = _of_floats(function)
-    return lambda left, other, factor=1: kernel(left, other) if factor == 1 else None
-
-
-def _by_number(function: Callable[..., np.ndarray], *, scaled: bool = False) -> Kernel:
+def _by_number(function: Callable[..., np.ndarray]) -> Kernel:
     """Return the kernel of an operator on a tensor of float32 and a number."""
+    return lambda values, number: function(values, np.float32(number)) if values.dtype == np.float32 else None
 
-    def kernel(values: np.ndarray, number: float, factor: float = 1) -> np.ndarray | None:
-        if values.dtype != np.float32 or (scaled and factor != 1):
-            return None
-        return function(values, np.float32(number))
 
-    return kernel
+def _unscaled(kernel: Kernel) -> Kernel:
+    """Return the kernel of an operator that has a factor for its second operand: with 1 it is one operation."""
+    return lambda left, other, factor: kernel(left, other) if factor == 1 else None
 
 
 def _relu(values: np.ndarray) -> np.ndarray | None:
@@ -54,14 +47,6 @@ def _where(condition: np.ndarray, chosen: np.ndarray, other: np.ndarray) -> np.n
     return np.where(condition, chosen, other) if condition.dtype == np.bool_ and _alike(chosen, other) else None
 
 
-def _any(values: np.ndarray, dimension: int, keep: bool) -> np.ndarray:
-    return np.any(values, axis=dimension, keepdims=keep)
-
-
-def _any_of(values: np.ndarray, dimensions: list[int] | None, keep: bool) -> np.ndarray | None:
-    return np.any(values, axis=tuple(dimensions), keepdims=keep) if dimensions else None
-
-
 def _inside(indices: np.ndarray, values: np.ndarray, dimension: int) -> bool:
     """Return whether all indices are within a dimension, counted from its start."""
     return bool(values.ndim and np.all(indices >= 0) and np.all(indices < values.shape[dimension]))
@@ -69,10 +54,6 @@ def _inside(indices: np.ndarray, values: np.ndarray, dimension: int) -> bool:
 
 def _index_select(values: np.ndarray, dimension: int, indices: np.ndarray) -> np.ndarray | None:
     return np.take(values, indices, axis=dimension) if _inside(indices, values, dimension) else None
-
-
-def _embedding(weights: np.ndarray, indices: np.ndarray, *_: Any) -> np.ndarray | None:
-    return weights[indices] if _inside(indices, weights, 0) else None
 
 
 def _gather(values: np.ndarray, dimension: int, indices: np.ndarray, *_: Any) -> np.ndarray | None:
@@ -92,10 +73,6 @@ def _same(values: np.ndarray, *_: Any) -> np.ndarray:
     return values  # the caller gives it the shape and the type of the output
 
 
-def _transpose(values: np.ndarray, first: int, second: int) -> np.ndarray:
-    return np.swapaxes(values, first, second) if values.ndim else values
-
-
 def _expand(values: np.ndarray, sizes: list[int], *_: Any) -> np.ndarray:
     before = len(sizes) - values.ndim
     return np.broadcast_to(values, [values.shape[at - before] if size == -1 else size for at, size in enumerate(sizes)])
@@ -105,10 +82,6 @@ def _slice(values: np.ndarray, dimension: int, start: int | None, end: int | Non
     chosen: list[slice] = [slice(None)] * values.ndim
     chosen[dimension] = slice(start, end, step)
     return values[tuple(chosen)]
-
-
-def _select(values: np.ndarray, dimension: int, index: int) -> np.ndarray:
-    return np.take(values, index, axis=dimension)
 
 
 def _join(parts: list[np.ndarray], dimension: int = 0) -> np.ndarray | None:
@@ -137,45 +110,38 @@ _LOGICAL = {
     "logical_not": np.logical_not, "bitwise_not": np.invert,
 }  # fmt: skip
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
-_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
-_SCALED = ("add", "sub")
+_ARITHMETIC = {"mul": np.multiply, "div": np.divide}
+_COPIES = ("view_copy", "clone", "alias_copy", "detach_copy", "unsqueeze_copy")
+_SCALED = {"add": np.add, "sub": np.subtract}
 
 EXACT: Mapping[str, Kernel] = {
     **{f"aten::{name}.Tensor_out": _elementwise(function) for name, function in _BINARY.items()},
     **{f"aten::{name}.out": _elementwise(function) for name, function in _LOGICAL.items()},
     **{f"aten::{name}.Scalar_out": _by_number(_BINARY[name]) for name in _COMPARED},
-    **{
-        f"aten::{name}.out": _with_factor(function) if name in _SCALED else _of_floats(function)
-        for name, function in _ARITHMETIC.items()
-    },
-    **{
-        f"aten::{name}.Scalar_out": _by_number(function, scaled=name in _SCALED)
-        for name, function in _ARITHMETIC.items()
-    },
+    **{f"aten::{name}.out": _of_floats(function) for name, function in _ARITHMETIC.items()},
+    **{f"aten::{name}.Scalar_out": _by_number(function) for name, function in _ARITHMETIC.items()},
+    **{f"aten::{name}.out": _unscaled(_of_floats(function)) for name, function in _SCALED.items()},
+    **{f"aten::{name}.Scalar_out": _unscaled(_by_number(function)) for name, function in _SCALED.items()},
     "aten::relu.out": _relu,
     "aten::neg.out": _of_floats(np.negative),
     "aten::abs.out": _of_floats(np.abs),
     "aten::where.self_out": _where,
     "aten::flip.out": np.flip,
-    "aten::any.out": _any,
-    "aten::any.dims_out": _any_of,
+    "aten::any.out": lambda values, of, keep: np.asarray(np.any(values, axis=of, keepdims=keep)),
+    "aten::any.dims_out": lambda values, of, keep: np.any(values, axis=tuple(of), keepdims=keep) if of else None,
     "aten::any.all_out": lambda values: np.asarray(np.any(values)),
     "aten::index_select.out": _index_select,
-    "aten::embedding.out": _embedding,
+    "aten::embedding.out": lambda weights, at, *_: weights[at] if _inside(at, weights, 0) else None,
     "aten::gather.out": _gather,
     "aten::index.Tensor_out": _index,
-    "aten::view_copy.out": _same,
-    "aten::clone.out": _same,
-    "aten::alias_copy.out": _same,
-    "aten::detach_copy.out": _same,
+    **{f"aten::{name}.out": _same for name in _COPIES},
     "aten::squeeze_copy.dim_out": _same,
     "aten::squeeze_copy.dims_out": _same,
-    "aten::unsqueeze_copy.out": _same,
     "aten::permute_copy.out": np.transpose,
-    "aten::transpose_copy.int_out": _transpose,
+    "aten::transpose_copy.int_out": lambda values, *axes: np.swapaxes(values, *axes) if values.ndim else values,
     "aten::expand_copy.out": _expand,
     "aten::slice_copy.Tensor_out": _slice,
-    "aten::select_copy.int_out": _select,
+    "aten::select_copy.int_out": lambda values, dimension, index: np.take(values, index, axis=dimension),
     "aten::repeat.out": np.tile,
     "aten::cat.out": _join,
     "aten::constant_pad_nd.out": _pad,

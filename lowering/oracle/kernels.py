@@ -192,9 +192,7 @@ def _window_sizes(windows: int, size: int, kernel: int, stride: int, border: int
 
 
 def _max_pool(call: KernelCall, store: Store) -> None:
-    """Compute aten::max_pool2d_with_indices.out: the first of the largest. Unlike in torch, NaN wins only if it comes
-    first.
-    """
+    """Compute aten::max_pool2d_with_indices.out: the first of the largest. Unlike in torch, NaN only wins if first."""
     values = store.get(call.args[0])
     out, indices = call.args[6:8]
     sizes = store.tensor(out).sizes

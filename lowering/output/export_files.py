@@ -5,7 +5,7 @@ its text for people.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal, get_args
 
@@ -70,7 +70,9 @@ def artefacts(artifact: Artifact) -> dict[str, bytes]:
                 files[f"{prefix}delegate-{delegate.index}.tosa"] = delegate.tosa
             if delegate.vela:
                 files[f"{prefix}delegate-{delegate.index}.vela"] = delegate.vela
-        files[f"{prefix}inputs.npz"] = packed_arrays(_by_name(method.input_names, method.example_inputs))
+        inputs, names = method.example_inputs, method.input_names
+        names = names if len(names) == len(inputs) else tuple(f"input_{at}" for at in range(len(inputs)))
+        files[f"{prefix}inputs.npz"] = packed_arrays(dict(zip(names, inputs, strict=True)))
         answers = {f"float_{at}": value for at, value in enumerate(method.floating)}
         files[f"{prefix}pytorch.npz"] = packed_arrays(
             answers | {f"quantised_{at}": value for at, value in enumerate(method.quantised)}
@@ -94,11 +96,6 @@ def artefacts(artifact: Artifact) -> dict[str, bytes]:
         "missing": missing,
     }
     return files | {MANIFEST: _json(manifest)}
-
-
-def _by_name(names: Sequence[str], arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    known = names if len(names) == len(arrays) else [f"input_{at}" for at in range(len(arrays))]
-    return dict(zip(known, arrays, strict=True))
 
 
 def _reference(artifact: Artifact) -> dict[str, np.ndarray]:

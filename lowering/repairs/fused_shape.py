@@ -64,20 +64,14 @@ def _is_alike(block: DraftBlock, source: str) -> bool:
     if writer is None:
         return True
     before = block.tensors[name].shape
-    if writer.op == "CONV2D" and _is_dense(block, writer):
-        return False
+    if writer.op == "CONV2D" and before[0] > 1 and block.tensors[writer.inputs[1]].shape[1:3] == (1, 1):
+        return False  # Vela folds the batch into rows and columns (regor's RewriteFullyConnected)
     if not reshaped:
         return writer.op in _ALIKE
     if writer.op in _PLAIN:
         several = before[0] > 1 and writer.op != "TRANSPOSE_CONV2D"
         return several or before == cut(shape)
     return writer.op in _ALIKE and cut(before) == cut(shape)
-
-
-def _is_dense(block: DraftBlock, conv: DraftOperator) -> bool:
-    """Return whether Vela folds the batch of a CONV2D into rows and columns (regor's RewriteFullyConnected)."""
-    weights = block.tensors[conv.inputs[1]].shape
-    return block.tensors[conv.inputs[0]].shape[0] > 1 and weights[1:3] == (1, 1)
 
 
 def cut(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -138,13 +138,15 @@ def placement(plan: ExecutionPlan, written: Any, lowered: Any, locate: Locate, *
         on_cpu: whether the model keeps the method on the CPU, so that no partitioner saw it.
     """
     nodes = {
-        (node.meta.get("debug_handle"), _kernel_name(node.target)): node
+        (node.meta.get("debug_handle"), full_name(node.target)): node
         for node in operator_calls(written.exported_program(plan.name).graph_module)
+        if is_overload(node.target)
     }
     on_the_cpu = [
         _call(at, call.operator, nodes.get((at, call.operator)), locate, on_cpu) for at, call in kernel_calls(plan)
     ]
-    computed = [target for target in _targets(lowered.exported_program(plan.name)) if not _converts(target)]
+    targets = map(str, _targets(lowered.exported_program(plan.name)))
+    computed = [target for target in targets if not target.startswith("quantized_decomposed.")]
     return Placement(len(computed), tuple(on_the_cpu))
 
 
@@ -157,19 +159,9 @@ def _call(at: int, kernel: str, node: torch.fx.Node | None, locate: Locate, on_c
     return cpu_call(at, kernel, reason=why, remedy=remedy, aten=aten, source=site.line, module=site.module)
 
 
-def _kernel_name(target: Any) -> str:
-    """The name that a program has for an operator ("aten::sort.values"); "" for what is not an operator."""
-    return full_name(target) if is_overload(target) else ""
-
-
 def _targets(program: torch.export.ExportedProgram) -> list[Any]:
     """The operator of each call in a program's delegates, branches and bodies of control flow included."""
     return [target for node in operator_calls(*lowered_parts(program)) if is_operator(target := unwrap(node.target))]
-
-
-def _converts(target: Any) -> bool:
-    """Whether an operator only converts between numbers and integers."""
-    return str(target).startswith("quantized_decomposed.")
 
 
 def delegated_operators(program: torch.export.ExportedProgram) -> tuple[str, ...]:

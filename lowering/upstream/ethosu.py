@@ -171,12 +171,9 @@ def adopt(program: torch.export.ExportedProgram) -> list[Any]:
 
 
 def _lowered_calls(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.GraphModule, str]]:
-    """The lowered modules that a graph calls, in the order in which ExecuTorch writes the calls.
+    """Module and attribute of each lowered module that a graph calls, in the order in which ExecuTorch writes them.
 
     A branch is written where the operator that chooses it stands, the true one first (exir/emit/_emitter.py).
-
-    Returns:
-        For each call, the module of the graph that it is in, and the attribute of that which is called.
     """
     from executorch.exir.delegate import executorch_call_delegate
     from executorch.exir.graph_module import get_control_flow_submodules

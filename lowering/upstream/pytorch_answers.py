@@ -79,16 +79,13 @@ def evaluate_in_turn(
     for inputs in input_sets:
         own = _arrays(module, inputs)
         try:
-            wider = own if wide is None else _arrays(wide, [_to_double(tensor) for tensor in inputs])
+            doubles = [tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs]
+            wider = own if wide is None else _arrays(wide, doubles)
         except Exception as error:  # an operator whose type is an argument, for example
             raise_if_interrupted(error)
             wide, wider = None, own
         answers.append(tuple(map(_with_infinities, wider, own)) if len(wider) == len(own) else own)
     return answers
-
-
-def _to_double(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def _arrays(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[np.ndarray, ...]:

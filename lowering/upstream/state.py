@@ -91,7 +91,9 @@ def find_lost(floating: torch.export.ExportedProgram, program: torch.export.Expo
                 sentences[name] = f"{' and '.join(outputs)} {verb} buffer {name} in the model, not in the program"
             else:
                 sentences[name] = f"the program computes the next value of buffer {name} from less than the model does"
-        elif _starts_elsewhere(floating, name):
+            continue
+        value = floating.state_dict.get(name, floating.constants.get(name))
+        if value is not None and (value != 0).any():
             sentences[name] = f"the program starts with zeros in buffer {name}, the model with other values"
     return sentences
 
@@ -101,11 +103,6 @@ def written_buffers(program: torch.export.ExportedProgram) -> tuple[str, ...]:
     if not has_writes(program.graph_module):
         return tuple(program.graph_signature.buffers_to_mutate.values())
     return tuple(dict.fromkeys(program.run_decompositions({}).graph_signature.buffers_to_mutate.values()))
-
-
-def _starts_elsewhere(program: torch.export.ExportedProgram, name: str) -> bool:
-    value = program.state_dict.get(name, program.constants.get(name))
-    return value is not None and bool((value != 0).any())
 
 
 def influences(program: torch.export.ExportedProgram) -> Influence:

@@ -100,9 +100,14 @@ class VelaIni:
     text: str
 
     @classmethod
+    @cache
     def shipped(cls) -> VelaIni:
         """Return the file that is in Vela's wheel."""
-        return _shipped_ini()
+        try:
+            text = (files("ethosu.config_files") / SHIPPED).read_text("utf-8")
+        except (ModuleNotFoundError, OSError) as error:
+            raise ToolError("Vela's Arm/vela.ini is not installed", hint="pip install ethos-u-vela") from error
+        return cls(SHIPPED, text)
 
     @classmethod
     def read(cls, path: Path) -> VelaIni:
@@ -171,8 +176,10 @@ class VelaIni:
             raise self._wrong(
                 section, f"{holds} would be in {system.axi1.name} of {system.name}", f"possible: {', '.join(allowed)}"
             )
-        limit = self._optional(section, "arena_cache_size")
-        return ModeSection(name, placement, None if limit is None else int(limit))
+        if self._find(section, "arena_cache_size") is None:
+            return ModeSection(name, placement, None)
+        limit = self._number(section, "arena_cache_size", whole=True, most=MOST_ARENA)
+        return ModeSection(name, placement, int(limit))
 
     @cached_property
     def _parser(self) -> configparser.ConfigParser:
@@ -229,9 +236,6 @@ class VelaIni:
             raise self._wrong(section, f"{key} is missing", f"is {close[0]} it?" if close else f"add {key}=...")
         return value
 
-    def _optional(self, section: str, key: str) -> float | None:
-        return None if self._find(section, key) is None else self._number(section, key, whole=True, most=MOST_ARENA)
-
     def _number(
         self, section: str, key: str, *, least: float = 0, most: float = math.inf, whole: bool = False
     ) -> float:
@@ -263,12 +267,3 @@ class VelaIni:
 
     def _wrong(self, section: str, what: str, hint: str) -> UsageError:
         return UsageError(f"{self.name} [{section}]: {what}", hint=hint)
-
-
-@cache
-def _shipped_ini() -> VelaIni:
-    try:
-        text = (files("ethosu.config_files") / SHIPPED).read_text("utf-8")
-    except (ModuleNotFoundError, OSError) as error:
-        raise ToolError("Vela's Arm/vela.ini is not installed", hint="pip install ethos-u-vela") from error
-    return VelaIni(SHIPPED, text)

@@ -96,7 +96,8 @@ def _events(record: Record, profile: InferenceProfile, number: int, start: int) 
         after = sum(row.count or 0 for row in rows if row.part in ("end", "invalidate", "outputs"))
         cycles += before
         for op in ops.get(instruction, ()):
-            took = _cycles_of(op, number)
+            # Noise can make a difference negative.
+            took = max(0, op.samples[number] if number < len(op.samples) else op.cycles or 0)
             if op.id != JOB:
                 metadata = _metadata(op, took, profile)
                 events.append(ProfileEvent(None, instruction, at(cycles), at(cycles + took), op.id, metadata))
@@ -109,11 +110,6 @@ def _events(record: Record, profile: InferenceProfile, number: int, start: int) 
             events.append(ProfileEvent("OPERATOR_CALL", instruction, at(begin), at(cycles)))
     events.append(ProfileEvent("Method::execute", -1, start, at(cycles)))
     return events
-
-
-def _cycles_of(op: Op, number: int) -> int:
-    """Return the cycles of a row in an execution; noise can make a difference negative."""
-    return max(0, op.samples[number] if number < len(op.samples) else op.cycles or 0)
 
 
 def _metadata(op: Op, cycles: int, profile: InferenceProfile) -> bytes:

@@ -13,9 +13,9 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ethos_hil.base.inference_profile import KERNEL, CpuRow, InferenceProfile, Slice
+from ethos_hil.base.inference_profile import KERNEL, InferenceProfile, Slice
 from ethos_hil.base.plain_text import valid
-from ethos_hil.base.record import JOB, Op, Record
+from ethos_hil.base.record import JOB, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable
 
 Level = tuple[int, float]
@@ -105,9 +105,7 @@ def _spread(pieces: Iterable[tuple[int, int, int]]) -> tuple[Level, ...]:
 
 
 def _sums(pieces: Iterable[tuple[int, int, float]]) -> tuple[Level, ...]:
-    """Return the sum of the values (begin, end, value) that hold at each time. It is added up again for each point, in
-    an order that does not matter, so that nothing is left when nothing holds.
-    """
+    """Return the sum of what holds at each time, added up each time, so that nothing is left when nothing holds."""
     changes: dict[int, tuple[list[int], list[int]]] = {0: ([], [])}
     values = []
     for number, (begin, end, value) in enumerate(pieces):
@@ -251,28 +249,22 @@ def _details(piece: Slice, rows: Mapping[str, Details]) -> Details:
 def _row_details(record: Record, profile: InferenceProfile) -> dict[str, Details]:
     """Return the details by row. Every delegate has a job row of the same id, so that nothing else is said of it."""
     details: dict[str, Details] = {JOB: (("row", JOB),)}
-    details |= {row.id: _cpu_details(row) for row in profile.cpu}
+    for row in profile.cpu:
+        details[row.id] = _drop_empty(
+            ("row", row.id), ("operator", row.operator), ("part", row.part), ("module", row.module),
+            ("source", row.source), (f"row_{row.unit or 'count'}", row.count), ("calls", row.calls),
+            ("provenance", row.provenance),
+        )  # fmt: skip
     for op in record.ops:
         if op.id != JOB:
             cost = profile.costs.get(op.id)
-            details[op.id] = _op_details(op, "" if cost is None else cost.bound_by)
+            details[op.id] = _drop_empty(
+                ("row", op.id), ("npu_op", op.npu_op), ("tosa_op", op.tosa_op), ("aten_ops", " ".join(op.aten_ops)),
+                ("module", op.module), ("source", op.source), ("row_cycles", op.cycles), ("provenance", op.provenance),
+                ("method", op.method), ("merged_with", op.merged_with),
+                ("bound_by", "" if cost is None else cost.bound_by),
+            )  # fmt: skip
     return details
-
-
-def _op_details(op: Op, bound_by: str) -> Details:
-    return _drop_empty(
-        ("row", op.id), ("npu_op", op.npu_op), ("tosa_op", op.tosa_op), ("aten_ops", " ".join(op.aten_ops)),
-        ("module", op.module), ("source", op.source), ("row_cycles", op.cycles), ("provenance", op.provenance),
-        ("method", op.method), ("merged_with", op.merged_with), ("bound_by", bound_by),
-    )  # fmt: skip
-
-
-def _cpu_details(row: CpuRow) -> Details:
-    return _drop_empty(
-        ("row", row.id), ("operator", row.operator), ("part", row.part), ("module", row.module),
-        ("source", row.source), (f"row_{row.unit or 'count'}", row.count), ("calls", row.calls),
-        ("provenance", row.provenance),
-    )  # fmt: skip
 
 
 def _drop_empty(*details: tuple[str, str | int | None]) -> Details:
@@ -384,17 +376,14 @@ def _slices(track: SpanTrack, uuid: int) -> Iterator[tuple[int, bytes]]:
         if span is None:
             yield time, ended
         else:
-            yield time, _message(_TRACK_EVENT, begin + _text(_NAME, span.name) + _annotations(span.details))
+            details = b"".join(_annotation(name, value) for name, value in span.details)
+            yield time, _message(_TRACK_EVENT, begin + _text(_NAME, span.name) + details)
 
 
 def _values(track: CounterTrack, uuid: int) -> Iterator[tuple[int, bytes]]:
     about = _number(_TYPE, _COUNTER) + _number(_TRACK, uuid) + _varint(_VALUE << 3 | _FIXED64)
     for time, value in track.points:
         yield time, _message(_TRACK_EVENT, about + struct.pack("<d", value))
-
-
-def _annotations(details: Details) -> bytes:
-    return b"".join(_annotation(name, value) for name, value in details)
 
 
 @functools.lru_cache(maxsize=1 << 14)

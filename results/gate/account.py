@@ -178,7 +178,12 @@ class Account:
         allowed = {of_record(test.record).subject for test in self.tests if test.standing is Standing.QUARANTINED}
         changes = comparison.failing if comparison is not None else ()
         failing = tuple(change for change in changes if change.subject not in allowed)
-        return replace(self, comparison=comparison, failing=failing, unstable=tuple(_unstable(observed)))
+        unstable = []
+        for observation in observed:
+            if observation.unstable:
+                keys = sorted(" ".join(filter(None, key)) for key in observation.unstable)
+                unstable.append(f"{observation.subject.label} ({', '.join(keys)})")
+        return replace(self, comparison=comparison, failing=failing, unstable=tuple(unstable))
 
     def _red(self) -> Iterator[str]:
         yield from (problem.text for problem in self.problems)
@@ -400,10 +405,3 @@ def _not_audited(audits: Sequence[Record]) -> str:
 def _where(part: str, shard: str) -> str:
     place = ", ".join(filter(None, (f"shard {shard}" if shard else "", part)))
     return f"{place}: " if place else ""
-
-
-def _unstable(observations: Iterable[Observation]) -> Iterator[str]:
-    for observation in observations:
-        if observation.unstable:
-            keys = sorted(" ".join(filter(None, key)) for key in observation.unstable)
-            yield f"{observation.subject.label} ({', '.join(keys)})"

@@ -149,7 +149,8 @@ class Change:
     def sentence(self) -> str:
         """Return both sides in words: "npu_cycles 37,912 became 13,188 (-65.2 %)"."""
         name = self.metric
-        if self.metric == VERDICT and not any(map(_is_verdict, (self.before, self.after))):
+        words = {str(side).partition(":")[0] for side in (self.before, self.after)}
+        if self.metric == VERDICT and words.isdisjoint(Verdict):
             name = str(self.cause)  # of a digest or a name
         before, after = text_of(self.before), text_of(self.after)
         if self.before is None:
@@ -221,10 +222,6 @@ def text_of(value: float | str | None) -> str:
     if value is None or isinstance(value, str):
         return value or "none"
     return f"{int(value):,}" if float(value).is_integer() else f"{value:,}"
-
-
-def _is_verdict(value: object) -> bool:
-    return isinstance(value, str) and value.partition(":")[0] in set(Verdict)
 
 
 def _plain(change: Change) -> dict[str, Any]:

@@ -82,19 +82,13 @@ def words(cause: Cause, before: Observation, after: Observation) -> str:
     if cause is Cause.TARGET:
         sides = [side.facts.get(cause, "") or "none" for side in (before, after)]
         return f"{_WORDS[cause]}: {sides[0]} became {sides[1]}"
-    why = [*_tool_changes(cause, before, after)]
+    sides_of_tools = {tool: (before.versions.get(tool), after.versions.get(tool)) for tool in _TOOLS[cause]}
+    why = [f"{tool} {old} became {new}" for tool, (old, new) in sides_of_tools.items() if old and new and old != new]
     if cause is not Cause.TOSA:  # Vela's arguments are in the program, too
         why += _flags(before, after)
     if not why and before.lowering and after.lowering and before.lowering != after.lowering:
         why.append("our lowering is another one")
     return f"{_WORDS[cause]}: {'; '.join(why) or 'versions, arguments and lowering are the same'}"
-
-
-def _tool_changes(cause: Cause, before: Observation, after: Observation) -> Iterator[str]:
-    for tool in _TOOLS[cause]:
-        old, new = before.versions.get(tool, ""), after.versions.get(tool, "")
-        if old and new and old != new:
-            yield f"{tool} {old} became {new}"
 
 
 def _flags(before: Observation, after: Observation) -> Iterator[str]:
@@ -293,7 +287,10 @@ def compare_runs(
     counts = Counter(change.word for change in changes)
     shown = [change for change in changes if change.word is not Word.UNCHANGED and change.effect is not Effect.IGNORE]
     shown.sort(key=_order)
-    notes = [*_notes(before, after), *_to_accept(waiting)]
+    notes = [*_notes(before, after)]
+    if waiting:
+        notes.append(f"{waiting:,} of the changes fail because the policy asks to accept them: `ethos-hil accept RUN "
+                     "--baseline FILE`, then compare with --baseline FILE")  # fmt: skip
     if not partial:
         notes += policy.unfitting((*before, *after))
     return RunComparison(*names, tuple(shown), dict(counts), len(pairing.same), tuple(notes))
@@ -427,12 +424,6 @@ def _accepted_effect(change: Change, policy: Policy) -> Effect:
 
 def _series(change: Change) -> tuple[Subject, str, str]:
     return change.subject, change.metric, change.provenance
-
-
-def _to_accept(waiting: int) -> Iterator[str]:
-    if waiting:
-        yield (f"{waiting:,} of the changes fail because the policy asks to accept them: `ethos-hil accept RUN "
-               "--baseline FILE`, then compare with --baseline FILE")  # fmt: skip
 
 
 def _notes(before: Sequence[Observation], after: Sequence[Observation]) -> Iterator[str]:

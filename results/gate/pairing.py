@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ethos_hil.results.gate.change import Cause
@@ -62,7 +62,8 @@ def pair(before: Sequence[Observation], after: Sequence[Observation], aliases: M
     renamed, missing, new = _match(missing, new, _question_of)
     moved: _Pairs = []
     for _, names in _FIELDS:
-        matches, missing, new = _match(missing, new, lambda test, names=names: _without(test.subject, names))  # type: ignore[misc]
+        empty = dict.fromkeys(names, "")
+        matches, missing, new = _match(missing, new, lambda test, empty=empty: replace(test.subject, **empty))  # type: ignore[misc]
         moved += matches
     matches, missing, new = _match(missing, new, lambda test: (test.subject.label, test.subject.case))
     unclear = [test for test in missing if not test.verified and any(_candidates([test], new))]
@@ -89,10 +90,6 @@ def both_know(before: Subject, after: Subject) -> Subject:
 def _question_of(test: Observation) -> Hashable:
     """Return what a renamed test has in common with itself; None for one whose question is not known."""
     return (test.question, test.inputs, replace(test.subject, label="", case="")) if test.question else None
-
-
-def _without(subject: Subject, names: Iterable[str]) -> Hashable:
-    return replace(subject, **dict.fromkeys(names, ""))
 
 
 def _unknown(test: Observation) -> Iterator[str]:

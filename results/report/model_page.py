@@ -120,11 +120,6 @@ class MemoryChart:
     more: str
 
 
-def memory_charts(uses: Iterable[MemoryUse], slices: Mapping[str, Sequence[Slice]]) -> Iterator[MemoryChart]:
-    """Yield a chart for each memory of each delegate's call that has something in it."""
-    return (_chart(memory, slices) for memory in uses if memory.peak > 0)
-
-
 def in_use(uses: Iterable[MemoryUse]) -> tuple[str, Mapping[str, int]]:
     """Return the memory of which most is in use at some time, and how much is while each row runs; "" for none."""
     by_memory: dict[str, dict[str, int]] = {}
@@ -330,7 +325,8 @@ def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPa
     shown = _costliest(ops, most)
     left = len(ops) - len(shown)
     rest = total - sum(op.cycles or 0 for op, *_ in shown)
-    charts = sorted(memory_charts(uses, slices), key=lambda chart: -len(chart.tensors))[:_CHARTS]
+    charts = [_chart(memory, slices) for memory in uses if memory.peak > 0]
+    charts = sorted(charts, key=lambda chart: -len(chart.tensors))[:_CHARTS]
     where = (record.npu, record.memory_mode, record.target.name)
     counted = sorted((row for row in (profile.cpu if profile is not None else ()) if row.count),
                      key=lambda row: -(row.count or 0))  # fmt: skip

@@ -245,7 +245,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "long": _long, "pieces": _pieces, "bound": bound_class, "sample": sample, "heat": heat_step,
+        "long": lambda value: escape(safe(str(value), _LONG)),  # may be longer than a name, such as a message
+        "pieces": _pieces, "bound": bound_class, "sample": sample, "heat": heat_step,
         "amount": amount, "percent": percent, "kib": kibibytes, "ms": milliseconds, "clock": clock,
         "per_second": per_second, "operator": short_operator, "share": share, "listed": list_of, "change": change,
         "day": day,
@@ -264,8 +265,3 @@ def _make_safe(value: Any) -> Any:
 def _pieces(text: str) -> list[str]:
     """Return a name in pieces, between which a line may break: behind a slash, an underscore or a dot."""
     return re.findall(r"[^/_.]*[/_.]+|[^/_.]+", cut(text, MOST_TEXT)) or [text]
-
-
-def _long(value: object) -> Markup:
-    """Return a text that may be longer than a name, such as a message."""
-    return escape(safe(str(value), _LONG))

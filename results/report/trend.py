@@ -101,7 +101,10 @@ def step_plot(
 
     y = Axis(bottom, top, _FRAME.bottom, _FRAME.top)
     parts = [*_FRAME.levels(y, y.ticks(3)), *_dates(scale)]
-    parts += _letters(marks, [scale.at(mark.at) for mark in marks])
+    for mark in marks:
+        place = scale.at(mark.at)
+        parts.append(line(place, _FRAME.top - 6, place, _FRAME.bottom, "event"))
+        parts.append(text(place, _FRAME.top - 9, mark.letter, "tick", "middle"))
     placed = [(at, scale.at(at), y.at(value)) for at, value in points]
     parts.append(element("path", d=_path(placed, scale), class_="series"))
     moved = [later for earlier, later in pairwise(placed) if later[2] != earlier[2]]
@@ -130,12 +133,6 @@ def _dates(scale: NightScale) -> Iterator[Markup]:
     for place, date in scale.dates():
         yield line(place, _FRAME.bottom, place, _FRAME.bottom + 3, "axis")
         yield _FRAME.below(place, date)
-
-
-def _letters(marks: Sequence[Mark], places: Sequence[float]) -> Iterator[Markup]:
-    for mark, place in zip(marks, places, strict=True):
-        yield line(place, _FRAME.top - 6, place, _FRAME.bottom, "event")
-        yield text(place, _FRAME.top - 9, mark.letter, "tick", "middle")
 
 
 RUNS = 120

@@ -151,7 +151,7 @@ def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
             table, short_name(key[0]), key[1], *(key[index] for index in varying), f"{len(points):,}",
             *(f"{sum(point.standing == end for point in points):,}" for end in ends),
             clocks_of(timed),
-            _median_of([point.utilisation for point in timed], _use),
+            _median_of([point.utilisation for point in timed], lambda part: f"{percent(part)} %"),
             _median_of([gains.get(id(point)) for point in timed], lambda value: f"{value:.2g}"),
             "" if slow is None else _time(slow), "" if slow is None else _name(slow.label, _LAST),
         )  # fmt: skip
@@ -166,11 +166,6 @@ def _tells(places: Iterable[tuple[str, str, str, str]], index: int) -> bool:
     for place in places:
         values.setdefault(place[:2], set()).add(place[index])
     return any(len(values) > 1 for values in values.values())
-
-
-def _use(part: float | None) -> str:
-    """Return a part of the MAC engine in percent; "" for None."""
-    return "" if part is None else f"{percent(part)} %"
 
 
 def _reasons(figures: Sequence[PointFigures]) -> Table:

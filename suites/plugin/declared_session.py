@@ -306,10 +306,7 @@ class SessionWitness:
             self._unseen.append(f"{report.nodeid}: {_message(report)}")
 
     def _complain(self, name: str, when: str, message: str) -> None:
-        """Note what failed, and keep it at once: what resumes a session that is killed now has to know.
-
-        Where that fails, the session ends.
-        """
+        """Note what failed, and keep it at once, as what resumes a killed session has to know; else end the session."""
         from ethos_hil.results.selection import ReportedFailure, complain
 
         self._complaints[name, when] = message

@@ -92,7 +92,8 @@ class Trial:
             findings = self._gather()
         except EthosHilError as error:
             self.error = error
-            findings = self._explain_error(Evidence(stopped=error.failure, kernels_missing=_kernels_missing(error)))
+            lacking = ", ".join(check.needed for check in _checks(error) if check.name == "kernels" and check.fix)
+            findings = self._explain_error(Evidence(stopped=error.failure, kernels_missing=lacking))
         findings = dataclasses.replace(findings, evidence=self.test.declare(findings.evidence))
         decision = decide(findings.evidence)
         self.defect = self.test.defect(decision)
@@ -195,8 +196,3 @@ def _checks(error: EthosHilError | None) -> tuple[Check, ...]:
     from ethos_hil.harness.image.preflight import PreflightFailed
 
     return error.checks if isinstance(error, PreflightFailed) else ()
-
-
-def _kernels_missing(error: EthosHilError) -> str:
-    """Return the names of the kernels that the firmware lacks, as in preflight's row."""
-    return ", ".join(check.needed for check in _checks(error) if check.name == "kernels" and check.fix)

@@ -72,10 +72,6 @@ def _sigmoid(x: Array) -> Array:
     return np.exp(-np.logaddexp(0.0, -x))
 
 
-def _vectorise(function: Callable[[float], float]) -> Function:
-    return lambda x: np.array([function(item) for item in x.ravel().tolist()]).reshape(x.shape)
-
-
 def _reciprocal(operation: TosaOperation, x: Bounded) -> Bounded:
     value, ends = 1 / x.value, (1 / x.low, 1 / x.high)
     passed = error_within(value, np.minimum(*ends), np.maximum(*ends), x)
@@ -177,10 +173,6 @@ def _negate(operation: TosaOperation, x: Bounded, input_zero: Bounded, output_ze
     return Bounded(value, x.error, x.scaled)
 
 
-def _absolute_value(_: TosaOperation, x: Bounded) -> Bounded:
-    return Bounded(np.abs(x.value), x.error, x.scaled)
-
-
 def _compare(function: Function) -> Callable[[TosaOperation, Bounded, Bounded], Bounded]:
     """Return the rule of a comparison, which is uncertain where the numbers are closer than their errors."""
 
@@ -201,10 +193,6 @@ def _logical(function: Function) -> Callable[..., Bounded]:
         return Bounded(function(*(item.value for item in inputs)), (least != most).astype(float), scaled=False)
 
     return rule
-
-
-def _exclusive_or(_: TosaOperation, a: Bounded, b: Bounded) -> Bounded:
-    return Bounded(a.value ^ b.value, np.maximum(a.error, b.error), scaled=False)
 
 
 def _select(_: TosaOperation, condition: Bounded, a: Bounded, b: Bounded) -> Bounded:
@@ -353,7 +341,7 @@ def _scalar_or_channels(array: Array) -> Array:
 
 
 RULES: dict[str, Callable[..., Bounded]] = {
-    "ABS": _absolute_value,
+    "ABS": lambda _, x: Bounded(np.abs(x.value), x.error, x.scaled),
     "ADD": _add,
     "ARITHMETIC_RIGHT_SHIFT": _right_shift,
     "BITWISE_AND": _on_exact_integers(np.bitwise_and),
@@ -366,7 +354,7 @@ RULES: dict[str, Callable[..., Bounded]] = {
     "CLZ": _leading_zeros,
     "COS": _sine(np.cos),
     "EQUAL": _compare(np.equal),
-    "ERF": Monotone(_vectorise(math.erf), _ulps(5)),
+    "ERF": Monotone(np.vectorize(math.erf, otypes=[np.float64]), _ulps(5)),
     "EXP": Monotone(np.exp, _exponential),
     "FLOOR": Monotone(np.floor, _ulps(0)),
     "GREATER": _compare(np.greater),
@@ -378,7 +366,7 @@ RULES: dict[str, Callable[..., Bounded]] = {
     "LOGICAL_NOT": _logical(np.logical_not),
     "LOGICAL_OR": _logical(np.logical_or),
     "LOGICAL_RIGHT_SHIFT": _logical_shift,
-    "LOGICAL_XOR": _exclusive_or,
+    "LOGICAL_XOR": lambda _, a, b: Bounded(a.value ^ b.value, np.maximum(a.error, b.error), scaled=False),
     "MAXIMUM": _min_or_max(np.maximum),
     "MINIMUM": _min_or_max(np.minimum),
     "MUL": _multiply,

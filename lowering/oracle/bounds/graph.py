@@ -20,29 +20,9 @@ def rearrange(move: Callable[..., Array], *inputs: Bounded) -> Bounded:
     return Bounded(move(*(x.value for x in inputs)), move(*(x.error for x in inputs)), any(x.scaled for x in inputs))
 
 
-def _reshape(operation: TosaOperation, x: Bounded, _shape: Bounded) -> Bounded:
-    return rearrange(lambda array: array.reshape(operation.output.shape), x)
-
-
-def _transpose(operation: TosaOperation, x: Bounded) -> Bounded:
-    return rearrange(lambda array: array.transpose(operation.vector("Perms")), x)
-
-
-def _reverse(operation: TosaOperation, x: Bounded) -> Bounded:
-    return rearrange(lambda array: np.flip(array, operation.scalar("Axis")), x)
-
-
-def _concatenate(operation: TosaOperation, *inputs: Bounded) -> Bounded:
-    return rearrange(lambda *arrays: np.concatenate(arrays, operation.scalar("Axis")), *inputs)
-
-
 def _slice(_: TosaOperation, x: Bounded, start: Bounded, size: Bounded) -> Bounded:
     part = tuple(slice(first, first + count) for first, count in zip(start.value, size.value, strict=True))
     return rearrange(lambda array: array[part], x)
-
-
-def _tile(_: TosaOperation, x: Bounded, multiples: Bounded) -> Bounded:
-    return rearrange(lambda array: np.tile(array, multiples.value.tolist()), x)
 
 
 def _pad(_: TosaOperation, x: Bounded, padding: Bounded, constant: Bounded) -> Bounded:
@@ -73,16 +53,16 @@ def _scatter(operation: TosaOperation, values: Bounded, indices: Bounded, update
 
 
 ARRANGING: dict[str, Callable[..., Bounded]] = {
-    "CONCAT": _concatenate,
+    "CONCAT": lambda op, *inputs: rearrange(lambda *arrays: np.concatenate(arrays, op.scalar("Axis")), *inputs),
     "GATHER": _gather,
     "IDENTITY": lambda _, x: x,
     "PAD": _pad,
-    "RESHAPE": _reshape,
-    "REVERSE": _reverse,
+    "RESHAPE": lambda op, x, _: rearrange(lambda array: array.reshape(op.output.shape), x),
+    "REVERSE": lambda op, x: rearrange(lambda array: np.flip(array, op.scalar("Axis")), x),
     "SCATTER": _scatter,
     "SLICE": _slice,
-    "TILE": _tile,
-    "TRANSPOSE": _transpose,
+    "TILE": lambda _, x, multiples: rearrange(lambda array: np.tile(array, multiples.value.tolist()), x),
+    "TRANSPOSE": lambda op, x: rearrange(lambda array: array.transpose(op.vector("Perms")), x),
 }
 
 RULES: dict[str, Callable[..., Bounded]] = {**ARRANGING, **elementwise.RULES, **sums.RULES}

@@ -133,15 +133,14 @@ def _transposed_convolution(
             )
             total[:, rows, columns] += values @ weights[:, y, left, :].T
         grown = np.pad(total, [(0, 0), *np.maximum(pads, 0).reshape(2, 2).tolist(), (0, 0)])
-        cut = [slice(max(-first, 0), size - max(-last, 0)) for (first, last), size in _sides(pads, grown.shape[1:3])]
+        cut = [
+            slice(max(-first, 0), size - max(-last, 0))
+            for (first, last), size in zip(pads.reshape(2, 2).tolist(), grown.shape[1:3], strict=True)
+        ]
         return grown[:, *cut, :]
 
     sums = _products(operation, x, weight, int(np.prod(kernel)) * inputs, combine, FOLDED)
     return _add_bias(operation, sums, bias)
-
-
-def _sides(pads: Array, sizes: Sequence[int]) -> Iterator:
-    return zip(pads.reshape(2, 2).tolist(), sizes, strict=True)
 
 
 def _average(operation: TosaOperation, x: Bounded, x_zero: Bounded, out_zero: Bounded) -> Bounded:

@@ -63,7 +63,7 @@ def decomposed_once(by_torch: Callable[..., Any]) -> Callable[..., Any]:
     def run_decompositions(
         self: torch.export.ExportedProgram, decomp_table: Collection[Any] | None = None, *rest: Any, **named: Any
     ) -> torch.export.ExportedProgram:
-        if decomp_table is not None and not rest and not named and _is_unchanged(self):
+        if decomp_table is not None and not rest and not named and _plain(self) and _traced.get(self) == _state(self):
             targets = {node.target for node in self.graph.nodes if node.op == "call_function"}
             if not any(target in decomp_table for target in targets):
                 _note_trace(self)
@@ -88,11 +88,6 @@ def _note_trace(program: torch.export.ExportedProgram) -> None:
 
 def _state(program: torch.export.ExportedProgram) -> list[tuple[Any, ...]]:
     return [(node, node.op, node.args, node.kwargs) for node in program.graph.nodes]
-
-
-def _is_unchanged(program: torch.export.ExportedProgram) -> bool:
-    """Return whether a program is a trace's result, but for the operators of its nodes."""
-    return _plain(program) and _traced.get(program) == _state(program)
 
 
 def _plain(program: torch.export.ExportedProgram) -> bool:

@@ -32,7 +32,9 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     """Return one metric family after the other, those of the run first."""
     account = account_of(results, comparison)
     lines = [*_of_run(results), *_of_account(account)]
-    lines += _of_comparison(comparison) if comparison is not None else ()
+    if comparison is not None:
+        changes = {_format({"word": word}): float(comparison.counts.get(word, 0)) for word in Word}
+        lines += _gauge("ethos_hil_changes", "", "Series by what became of them since the run before.", changes)
     families: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     counting = [test.record for test in account.tests]
     labels = _labels([*results.records, *counting])
@@ -79,11 +81,6 @@ def _of_account(account: Account) -> Iterator[str]:
     yield from _gauge("ethos_hil_red", "", "How many things are red.", {"": float(len(account.red))})
     text = "Whether everything that was asked for has an answer, good or bad."
     yield from _gauge("ethos_hil_whole", "", text, {"": float(account.whole)})
-
-
-def _of_comparison(comparison: RunComparison) -> Iterator[str]:
-    values = {_format({"word": word}): float(comparison.counts.get(word, 0)) for word in Word}
-    yield from _gauge("ethos_hil_changes", "", "Series by what became of them since the run before.", values)
 
 
 def _gauge(name: str, unit: str, text: str, values: Mapping[str, float]) -> Iterator[str]:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.base.record import Record
 from ethos_hil.results.bench.figures import BenchRow, bench_table
 from ethos_hil.results.compaction.columns import POINTS, row_of
 from ethos_hil.results.compaction.database import ROWS, literal, open_database, quote
@@ -69,7 +68,10 @@ def points_parquet(results: RunResults, comparison: RunComparison | None) -> byt
 @contextmanager
 def _points(results: RunResults) -> Iterator[DuckDBPyConnection]:
     """Return a database with the table `records`, whose metrics `_POINTS` selects."""
-    rows = [row_of(number, _stored_record(results, record)) for number, record in enumerate(results.records)]
+    rows = []
+    for number, record in enumerate(results.records):
+        run = record.run.name if record.run is not None else results.name
+        rows.append(row_of(number, StoredRecord(run, results.created, record)))
     if not any(row["metrics"] for row in rows):
         raise NotExportable(f"no record of {results.name} has a metric", "export a run in which something ran")
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder, open_database() as database:
@@ -84,10 +86,6 @@ def _word(value: Any) -> Any:
     if isinstance(value, list):
         return " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else value
-
-
-def _stored_record(results: RunResults, record: Record) -> StoredRecord:
-    return StoredRecord(record.run.name if record.run is not None else results.name, results.created, record)
 
 
 _METRICS, _FIGURES = "a row for each metric of each record", "a row for each record with all figures"

@@ -179,7 +179,8 @@ def write_all(files: Mapping[Path, bytes]) -> None:
                 if path.exists() and not path.is_file():
                     _write_directly(path, data)
                     continue
-                descriptor, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=_hidden(path))
+                prefix = f".{path.name[:50]}."  # a name may have no more than 255 bytes
+                descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=prefix)
                 fresh[path] = Path(name)
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(data)
@@ -255,11 +256,6 @@ def _write_directly(path: Path, data: bytes) -> None:
     with os.fdopen(descriptor, "wb") as stream:
         os.set_blocking(descriptor, True)
         stream.write(data)
-
-
-def _hidden(path: Path) -> str:
-    """Return how the names of our temporary files for a path start. A name may have no more than 255 bytes."""
-    return f".{path.name[:50]}."
 
 
 def _permissions(mode: int) -> int:

@@ -40,10 +40,6 @@ def _segmenter(builder: str) -> Architecture:
     return Architecture(builder, "torchvision", builder, (1, 3, 128, 128), options, "segmentation")
 
 
-def _timm(builder: str, size: int = 224, **options: Any) -> Architecture:
-    return Architecture(f"timm_{builder}", "timm", builder, (1, 3, size, size), options)
-
-
 def _own(builder: str, shape: tuple[int, ...], kind: str, **options: Any) -> Architecture:
     return Architecture(builder, "own", builder, shape, options, kind)
 
@@ -66,7 +62,7 @@ _TORCHVISION = (
 )
 
 _TIMM = tuple(
-    _timm(name)
+    Architecture(f"timm_{name}", "timm", name, (1, 3, 224, 224))
     for name in (
         "mobilenetv4_conv_small",
         "efficientnet_lite0",
