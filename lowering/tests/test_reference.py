@@ -8,6 +8,7 @@ import textwrap
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def test_inputs_are_checked_and_a_program_of_another_origin_is_no_reference(
 ) -> None:
     artifact = lowered("add")
     wanted = np.zeros((1, 4, 4, 3), np.float32)
-    wrong = [wanted[..., :2]] * 2, [wanted.astype(np.float64)] * 2, [wanted, np.float32(3)]
+    wrong: list[list[Any]] = [[wanted[..., :2]] * 2, [wanted.astype(np.float64)] * 2, [wanted, np.float32(3)]]
     run = Reference(artifact).run
     stranger = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
     recorded.check(
