@@ -215,7 +215,8 @@ class History:
                 FROM some_points {kept}
                 WINDOW series_runs AS (PARTITION BY subject, metric, provenance ORDER BY created, run, number))
             SELECT {names} FROM paired WHERE new <> old AND (?::TIMESTAMP IS NULL OR created >= ?::TIMESTAMP)
-            ORDER BY created DESC, run DESC, label, npu, metric, bench_case, scheme""",
+            ORDER BY created DESC, run DESC, label, npu, metric, bench_case, scheme, memory_mode, target, method,
+            system_config, soc, runner, provenance, number""",
             [label, since, since],
         )
         return [NumberChange(**row) for row in rows]

@@ -105,17 +105,16 @@ def test_a_damaged_entry_is_made_again(filled: Cache, name: str, damage: str) ->
     assert [path.name for path in (filled.root / "artifacts").iterdir()] == [KEY]
 
 
-def test_an_entry_under_another_key_is_not_used(filled: Cache) -> None:
+def test_an_entry_under_another_key_is_not_used_and_none_names_files_outside_itself(filled: Cache) -> None:
+    digests = entry(filled) / "SHA256SUMS"
+    text = digests.read_text()
+    digests.write_text(f"{'0' * 64}  ../../../etc/hostname\n{text}")
+    with pytest.raises(UsageError, match="names files elsewhere"):
+        Artifact.load(entry(filled))
+    digests.write_text(text)
     other = "cd" * 32
     entry(filled).rename(filled.root / "artifacts" / other)
     assert filled.get(other) is None
-
-
-def test_an_entry_names_no_files_outside_itself(filled: Cache) -> None:
-    digests = entry(filled) / "SHA256SUMS"
-    digests.write_text(f"{'0' * 64}  ../../../etc/hostname\n{digests.read_text()}")
-    with pytest.raises(UsageError, match="names files elsewhere"):
-        Artifact.load(entry(filled))
 
 
 WRONG_FIELDS: tuple[dict[str, Any], ...] = (
@@ -231,14 +230,6 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None
     assert caught.value.hint == "set ETHOS_HIL_CACHE to a folder that you can write", "space is not what it lacks"
 
 
-def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "here"))
-    assert Cache().root.parent == tmp_path / "here"
-    monkeypatch.delenv("ETHOS_HIL_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert Cache().root.parent == tmp_path / "xdg" / "ethos-hil"
-
-
 # --- The limit.
 
 KEYS = [f"{number:064x}" for number in range(6)]
@@ -287,12 +278,9 @@ def test_the_one_not_used_for_longest_goes_when_the_limit_is_passed(full: Path) 
     add(full, KEYS[5], limit=int(4.5 * size_of_one(full)))
     assert there(full) == [KEYS[0], *KEYS[3:6]]
     assert noted(full) == 4 * size_of_one(full)
-
-
-def test_a_new_entry_stays_although_it_is_larger_than_the_limit(full: Path) -> None:
-    add(full, KEYS[4], limit=1)
-    assert there(full) == [KEYS[4]]
-    assert add(full, KEYS[4])
+    add(full, KEYS[1], limit=1)
+    assert there(full) == [KEYS[1]], "a new entry stays although it is larger than the limit"
+    assert add(full, KEYS[1])
 
 
 def test_entries_are_not_counted_again_for_each_that_is_added(full: Path) -> None:
@@ -420,27 +408,28 @@ def test_processes_that_add_at_once_keep_the_limit_and_the_count(full: Path, fit
     assert all(Cache(full).get(entry.path.name) is not None for entry in entries)
 
 
-@pytest.mark.parametrize(
-    ("text", "size", "shown"),
-    [
-        ("10GB", 10**10, "10.0 GB"), ("500 mb", 5 * 10**8, "500.0 MB"), ("1.5GiB", 3 * 2**29, "1.6 GB"),
-        ("4096", 4096, "4.1 kB"), ("0", 0, "0 bytes"), ("999", 999, "999 bytes"), (" 2kB ", 2000, "2.0 kB"),
-        ("3000TB", 3 * 10**15, "3000.0 TB"),
-    ],
+SIZES = (
+    ("10GB", 10**10, "10.0 GB"), ("500 mb", 5 * 10**8, "500.0 MB"), ("1.5GiB", 3 * 2**29, "1.6 GB"),
+    ("4096", 4096, "4.1 kB"), ("0", 0, "0 bytes"), ("999", 999, "999 bytes"), (" 2kB ", 2000, "2.0 kB"),
+    ("3000TB", 3 * 10**15, "3000.0 TB"),
 )  # fmt: skip
-def test_a_size_is_read_and_shown(text: str, size: int, shown: str) -> None:
-    assert byte_size.parse(text, "--limit") == size
-    assert byte_size.show_size(size) == shown
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1GB", "10XB", "1e9", "1,5GB", "GB", "٣GB"])
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--limit .* is not a size") as raised:
-        byte_size.parse(text, "--limit")
-    assert raised.value.hint == "give a number and a unit, such as 10GB or 500MB"
+def test_a_size_is_read_and_shown_and_what_is_none_is_refused() -> None:
+    for text, size, words in SIZES:
+        assert (byte_size.parse(text, "--limit"), byte_size.show_size(size)) == (size, words)
+    for text in ("", "much", "-1GB", "10XB", "1e9", "1,5GB", "GB", "٣GB"):
+        with pytest.raises(UsageError, match=r"--limit .* is not a size") as raised:
+            byte_size.parse(text, "--limit")
+        assert raised.value.hint == "give a number and a unit, such as 10GB or 500MB"
 
 
-def test_the_environment_sets_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_the_folder_and_sets_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "here"))
+    assert Cache().root.parent == tmp_path / "here"
+    monkeypatch.delenv("ETHOS_HIL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert Cache().root.parent == tmp_path / "xdg" / "ethos-hil"
     monkeypatch.delenv("ETHOS_HIL_CACHE_LIMIT", raising=False)
     assert cache_limit() == DEFAULT_LIMIT
     monkeypatch.setenv("ETHOS_HIL_CACHE_LIMIT", "1")

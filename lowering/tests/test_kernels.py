@@ -151,22 +151,17 @@ def exact_calls() -> list[tuple[str, list[Any], tuple[int, ...], str]]:
     ints, bools = rng.integers(-3, 4, (4, 3, 5)).astype(np.int32), rng.integers(0, 2, (4, 3, 5)).astype(bool)
     calls: list[tuple[str, list[Any], tuple[int, ...], str]] = []
     for name in EXACT:
-        short = name.removeprefix("aten::").partition(".")[0]
-        if name.endswith("Scalar_out") and short in ("eq", "ne", "lt", "le", "gt", "ge"):
-            calls += [(name, [floats, number], (4, 3, 5), "bool") for number in (1.5, 0, -2)]
-        elif short in ("eq", "ne", "lt", "le", "gt", "ge"):
-            calls += [(name, [x, x[:, :1, ::-1].copy()], (4, 3, 5), "bool") for x in (floats, ints, bools)]
-        elif short in ("add", "sub", "mul", "div"):
-            other = 1.7 if name.endswith("Scalar_out") else floats[::-1, :, :1].copy()
+        short, scalar = name.removeprefix("aten::").partition(".")[0], name.endswith("Scalar_out")
+        bitwise, lone = short.startswith("bitwise"), short.endswith("not")
+        if short in ("add", "sub", "mul", "div"):
+            other = 1.7 if scalar else floats[::-1, :, :1].copy()
             calls.append((name, [floats, other, *([1] if short in ("add", "sub") else [])], (4, 3, 5), "float32"))
         elif short in ("relu", "neg", "abs"):
             calls.append((name, [floats], (4, 3, 5), "float32"))
-        elif short in ("bitwise_and", "bitwise_or", "bitwise_xor"):
-            calls += [(name, [x, x[::-1, :, :1].copy()], (4, 3, 5), str(x.dtype)) for x in (ints, bools)]
-        elif short in ("logical_and", "logical_or", "logical_xor"):
-            calls += [(name, [x, x[:, ::-1].copy()], (4, 3, 5), "bool") for x in (floats, ints, bools)]
-        elif short in ("logical_not", "bitwise_not"):
-            calls += [(name, [x], (4, 3, 5), "bool" if short[0] == "l" else str(x.dtype)) for x in (ints, bools)]
+        elif bitwise or short.startswith("logical") or short in ("eq", "ne", "lt", "le", "gt", "ge"):
+            for x in (floats,) if scalar else (ints, bools) if bitwise or lone else (floats, ints, bools):
+                others: list[list[Any]] = [[1.5], [0], [-2]] if scalar else [[]] if lone else [[x[:, :1, ::-1].copy()]]
+                calls += [(name, [x, *other], (4, 3, 5), str(x.dtype) if bitwise else "bool") for other in others]
     rows, columns = np.array([2, 0, 3], np.int64), np.array([1, 4, 4], np.int32)
     places, words = rng.integers(0, 3, (2, 6, 5)), np.array([[0, 2], [1, 1]], np.int64)
     calls += [

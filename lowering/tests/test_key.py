@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
-import os
-import shutil
-import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-import ethos_hil.lowering
-from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions, LoweringOptions
-from ethos_hil.lowering.cache import key as keys
-from ethos_hil.lowering.cache import versions as code
+from ethos_hil.lowering.cache import key as module
 from ethos_hil.lowering.cache.key import ModelIdentity, identity
-from ethos_hil.lowering.cache.versions import NOT_SHIPPED, installed_digest, source_digest, versions
+from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module, load_model
-from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.lowering.vela.ini import VelaIni
@@ -32,22 +25,33 @@ from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
 
 
-def scale(net: Any, x: torch.Tensor) -> Any:
-    return net.operator(x * net.get_parameter(net.name) * net.factor, net.offset)
+class Scaled(torch.nn.Module):
+    """Each argument is one thing that decides an artifact."""
+
+    def __init__(
+        self, factor: float, weight: float, offset: float, name: str, width: int, operator: Callable[..., Any]
+    ) -> None:
+        super().__init__()
+        self.factor, self.name, self.operator = factor, name, operator
+        self.register_parameter(name, torch.nn.Parameter(torch.full((width,), weight)))
+        self.register_buffer("offset", torch.full((1,), offset))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.operator(x * self.get_parameter(self.name) * self.factor, self.get_buffer("offset"))
 
 
-def scaled(**others: Any) -> TorchModel:
-    """A model, or one that differs from it. Each of these is one thing that decides an artifact."""
-    usual: dict[str, Any] = {"factor": 2.0, "name": "weight", "operator": torch.add}
-    net = keeping(scale, offset=torch.full((1,), others.pop("offset", 1.0)))
-    width = others.pop("width", 4)
-    weight, example, calibration = (
-        torch.full((1, width), others.pop(name, 1.0)) for name in ("weight", "example", "calibration")
-    )
-    for name, value in {**usual, **others}.items():
-        setattr(net, name, value)
-    net.register_parameter(str(net.name), torch.nn.Parameter(weight))
-    return from_module(net, (example,), [(calibration,)])
+def scaled(
+    factor: float = 2.0,
+    weight: float = 1.0,
+    offset: float = 1.0,
+    name: str = "weight",
+    width: int = 4,
+    operator: Callable[..., Any] = torch.add,
+    example: float = 1.0,
+    calibration: float = 1.0,
+) -> TorchModel:
+    inputs = [(torch.full((1, width), value),) for value in (example, calibration)]
+    return from_module(Scaled(factor, weight, offset, name, width, operator), inputs[0], [inputs[1]])
 
 
 def identity_of(
@@ -107,7 +111,7 @@ def test_the_same_model_has_the_same_key() -> None:
 def test_each_version_moves_the_key_and_is_no_part_of_the_question(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = identity_of(scaled())
     changed = versions() | {name: "another"}
-    monkeypatch.setattr(keys, "versions", lambda: changed)
+    monkeypatch.setattr(module, "versions", lambda: changed)
     after = identity_of(scaled())
     assert (after.key != before.key, after.question == before.question) == (True, True)
 
@@ -140,112 +144,29 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
     shipped = VelaIni.shipped().text
     (tmp_path / "a.ini").write_text(shipped)
     (tmp_path / "b.ini").write_text(shipped + "\n")
-    settings: list[dict[str, Any]] = [
-        {"system_config": "Ethos_U55_Deep_Embedded"}, *({"vela_ini": tmp_path / name} for name in ("a.ini", "b.ini")),
-        {"optimise": "Size"}, {"optimise": "Performance"}, {"arena_cache_size": 65536}, {"arena_cache_size": 65537},
-        {"vela_flags": ("--disable-cascading",)},
-    ]  # fmt: skip
-    shared = MemoryMode("Shared_Sram")
+    settings = [
+        CompileOptions(system_config="Ethos_U55_Deep_Embedded"),
+        CompileOptions(vela_ini=tmp_path / "a.ini"),
+        CompileOptions(vela_ini=tmp_path / "b.ini"),
+        CompileOptions(optimise="Size"),
+        CompileOptions(optimise="Performance"),
+        CompileOptions(arena_cache_size=65536),
+        CompileOptions(arena_cache_size=65537),
+        CompileOptions(vela_flags=("--disable-cascading",)),
+    ]
+    u55, shared = EthosU.parse("ethos-u55-128"), MemoryMode("Shared_Sram")
     setups = [
-        *(VelaSetup.default(EthosU.parse(f"ethos-{name}"), shared) for name in ("u55-128", "u55-256", "u65-256")),
-        VelaSetup.default(EthosU.parse("ethos-u55-128"), MemoryMode("Sram_Only")),
-        *(
-            VelaSetup.of(CompileOptions(npu="ethos-u55-128", memory_mode="Shared_Sram", **options))
-            for options in settings
-        ),
+        VelaSetup.default(u55, shared),
+        VelaSetup.default(u55, MemoryMode("Sram_Only")),
+        *(VelaSetup.default(EthosU.parse(name), shared) for name in ("ethos-u55-256", "ethos-u65-256")),
+        *(VelaSetup.of(replace(options, npu="ethos-u55-128", memory_mode="Shared_Sram")) for options in settings),
     ]
     usual, wide = (LoweringOptions("", scheme=scheme) for scheme in ("a8w8", "a16w8"))
-    integers, floats = TosaSpec.parse("TOSA-1.0+INT"), TosaSpec.parse("TOSA-1.0+FP")
     toolchains = [
-        *(EthosUToolchain(setup, usual) for setup in setups), EthosUToolchain(setups[0], wide),
-        TosaToolchain(integers, usual), TosaToolchain(integers, wide), TosaToolchain(floats, usual),
-    ]  # fmt: skip
+        *(EthosUToolchain(setup, usual) for setup in setups),
+        EthosUToolchain(setups[0], wide),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), usual),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), wide),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), usual),
+    ]
     assert len({key_of(scaled(), toolchain.key) for toolchain in toolchains}) == len(toolchains)
-
-
-# --- The digest of the lowering code is part of an artifact's key: no edit of that code may leave the digest as it was.
-
-
-HERE = Path(ethos_hil.lowering.__file__).parent
-MODULES = sorted(
-    path.relative_to(HERE)
-    for path in HERE.rglob("*.py")
-    if not {"tests", "testing"} & set(path.relative_to(HERE).parts)
-)
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(HERE, tmp_path / "lowering", ignore=shutil.ignore_patterns("__pycache__")))
-
-
-def test_an_edit_of_any_module_however_deep_moves_the_digest(copy: Path) -> None:
-    assert len({len(module.parts) for module in MODULES}) > 1, "no module in a subpackage is left to test"
-    digests = {source_digest(copy)}
-    for module in MODULES:
-        with (copy / module).open("a") as file:
-            file.write("# an edit\n")
-        digest = source_digest(copy)
-        assert digest not in digests, f"{module} is not part of the digest"
-        digests.add(digest)
-
-
-def test_what_no_wheel_has_does_not_move_the_digest(copy: Path) -> None:
-    """A laptop's checkout and CI's wheel of one commit are one state, and share what is lowered."""
-    whole = source_digest(copy)
-    (copy / "tests" / "test_more.py").write_text("")
-    (copy / "testing" / "more.py").write_text("")
-    (copy / "__pycache__").mkdir(exist_ok=True)
-    (copy / "__pycache__" / "versions.cpython-311.pyc").write_bytes(b"?")
-    assert source_digest(copy) == whole
-    shutil.rmtree(copy / "tests")
-    shutil.rmtree(copy / "testing")
-    assert source_digest(copy) == whole
-
-
-def test_the_folders_that_do_not_count_are_those_that_setuptools_leaves_out() -> None:
-    project = tomllib.loads((HERE.resolve().parent / "pyproject.toml").read_text())
-    left_out = project["tool"]["setuptools"]["packages"]["find"]["exclude"]
-    assert {pattern[2:].removesuffix(".*") for pattern in left_out if pattern.startswith("*.")} == NOT_SHIPPED
-
-
-def test_the_versions_of_an_artifact_have_the_digest_of_the_code_that_runs() -> None:
-    assert versions()["ethos-hil-lowering"] == source_digest(*code._PARTS)[:16]
-
-
-def test_another_build_of_the_same_version_moves_the_digest() -> None:
-    record = "vela/a.py,sha256=abc,10\nvela/b.py,sha256=def,11\n"
-    assert installed_digest(record) != installed_digest(record.replace("def", "fed"))
-    assert installed_digest(record) == installed_digest(record + "../../../bin/vela,sha256=abc,200\n")
-
-
-@pytest.mark.parametrize("package", code._PACKAGES)
-def test_each_package_that_makes_artifacts_counts(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its version, and by what was installed of it."""
-
-    class Other(importlib.metadata.Distribution):
-        def read_text(self, filename: str) -> str:
-            return "other,sha256=0,1\n" if filename == "RECORD" else "Version: 0\n"
-
-        def locate_file(self, path: str | os.PathLike[str]) -> Path:
-            return Path(path)
-
-    real = importlib.metadata.distribution
-    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Other() if name == package else real(name))
-    mine = code._find_versions.__wrapped__()
-    assert mine[package] == "0"
-    assert {name for name, value in mine.items() if value != versions()[name]} == {package, "ethos-hil-installed"}
-
-
-def test_code_that_is_edited_after_the_process_began_keeps_no_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
-    code.check_source_unchanged()
-    monkeypatch.setattr(code, "_SOURCE", "0" * 16)
-    with pytest.raises(ToolError, match="was changed"):
-        code.check_source_unchanged()
-
-
-def test_patches_off_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ETHOS_HIL_PATCHES", raising=False)
-    on = versions()
-    monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
-    assert versions() == on | {"ethos-hil-patches": "off"} != on

@@ -86,6 +86,7 @@ def test_what_is_kept_holds_no_paths_of_this_machine(lowered: Lowered) -> None:
         ("pooled_look_up", Exception, "look-up tables were made before average pools were", "CONV2D AVG_POOL2D"),
         ("functional_pool", IndexError, "max pools without a stride were", "MAX_POOL2D"),
     ],
+    ids=["pooled_look_up", "functional_pool"],
 )
 def test_what_upstream_cannot_lower_is_lowered_right(
     lowered: Lowered, name: str, error: type[Exception], note: str, operators: str

@@ -6,23 +6,25 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from ethos_hil.base.errors import OracleError, UsageError
+from ethos_hil.base.errors import OracleError
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.conditions.process import quiet
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.oracle.reference import Reference, computed_tensors, evaluate, tensor_values, with_outputs
-from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered, quantised_by_upstream
+from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered, quantised_by_upstream, refusals
 
 
 def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     """The outputs of the PT2E-quantised module, run by torch alone."""
-    from ethos_hil.lowering.conditions.process import quiet
-
     with quiet(), torch.no_grad():
         _, program = quantised_by_upstream(f"{MODELS}:{name}", U55)
         assert program.example_inputs is not None
@@ -48,37 +50,22 @@ def test_it_agrees_with_the_quantised_module_in_eager_torch(lowered: Lowered, na
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ([], "0 inputs given, the program takes 2"),
-        ([np.zeros((1, 4, 4, 3), np.float32)] * 3, "3 inputs given"),
-        ([np.zeros((1, 4, 4, 2), np.float32)] * 2, "input 0 is float32[1, 4, 4, 2], the program expects float32[1, 4"),
-        ([np.zeros((1, 4, 4, 3), np.float64)] * 2, "input 0 is float64[1, 4, 4, 3], the program expects float32[1"),
-        ([np.zeros((1, 4, 4, 3), np.float32), np.float32(3)], "input 1 is float32[]"),
-    ],
-)
-def test_inputs_are_checked(lowered: Lowered, inputs: list[np.ndarray], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        Reference(lowered("add")).run(inputs)
-    assert message in caught.value.message
-    assert caught.value.hint == "it takes float32[1, 4, 4, 3], float32[1, 4, 4, 3]"
-
-
-def test_a_program_of_unknown_origin_has_no_reference() -> None:
-    artifact = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
-    with pytest.raises(OracleError, match=r"add\.pte was not lowered here") as caught:
-        Reference(artifact)
-    assert caught.value.kind == "no-reference"
-
-
-@pytest.mark.slow
-def test_a_tosa_program_of_another_model_is_no_reference(lowered: Lowered) -> None:
+def test_inputs_are_checked_and_a_program_of_another_origin_is_no_reference(
+    lowered: Lowered, recorded: Recorded
+) -> None:
     artifact = lowered("add")
-    other = lowered("known").delegates[0].tosa
-    swapped = replace(artifact, delegates=(replace(artifact.delegates[0], tosa=other),))
-    with pytest.raises(OracleError):
-        Reference(swapped).run(artifact.example_inputs)
+    wanted = np.zeros((1, 4, 4, 3), np.float32)
+    wrong: list[list[Any]] = [[wanted[..., :2]] * 2, [wanted.astype(np.float64)] * 2, [wanted, np.float32(3)]]
+    run = Reference(artifact).run
+    stranger = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
+    recorded.check(
+        refusals(*(partial(run, inputs) for inputs in ([], [wanted] * 3, *wrong)), partial(Reference, stranger))
+    )
+    # A TOSA program of another model.
+    other = replace(artifact.delegates[0], tosa=lowered("known").delegates[0].tosa)
+    with pytest.raises(OracleError) as caught:
+        Reference(replace(artifact, delegates=(other,))).run(artifact.example_inputs)
+    assert caught.value.kind == "no-reference"
 
 
 # A stand-in earlier on the path: what the oracle answers is what the real package would, but broken.

@@ -176,17 +176,15 @@ def on_cpu(module: nn.Module) -> TorchModel:
     return TorchModel("total", {"forward": replace(method, on_cpu=True)})
 
 
-def test_a_buffer_that_the_program_does_not_keep_is_named(cache: Cache) -> None:
+def test_what_the_program_does_not_keep_is_named(cache: Cache) -> None:
+    """A buffer that does not start with zeros, and what export froze."""
     artifact = lower(on_cpu(total(5.0)), U55, cache=cache)
     (sentence,) = artifact.lost
     assert sentence.startswith("the program starts with zeros in buffer n")
     assert artifact.frozen == ()
-
-
-@pytest.mark.parametrize("what", ["an attribute", "a tensor of its own"])
-def test_state_of_python_that_export_froze_is_named(what: str, cache: Cache) -> None:
-    artifact, _ = lowered_answers(KINDS[what][0](), cache)
-    assert (artifact.lost, artifact.frozen) == ((), ("its attribute n",))
+    for what in ("an attribute", "a tensor of its own"):
+        artifact, _ = lowered_answers(KINDS[what][0](), cache)
+        assert (artifact.lost, artifact.frozen) == ((), ("its attribute n",))
 
 
 def test_a_reference_keeps_state_from_call_to_call(cache: Cache) -> None:
@@ -221,23 +219,17 @@ def delay() -> nn.Module:
     return keeping(shift, line=torch.zeros(1, 3, 4))
 
 
-class Ring(nn.Module):
+def write_around(net: Any, x: Tensor) -> Tensor:
+    net.past.index_copy_(2, net.at, x[:, :, None])
+    net.at.copy_((net.at + 1) % 3)
+    return torch.relu(net.conv(net.past))[:, :, 0]
+
+
+def ring() -> nn.Module:
     """A convolution over the last inputs, in a ring that is written at a moving place, which is int64."""
-
-    past: Tensor
-    at: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.conv = nn.Conv1d(4, 6, 3)
-        self.register_buffer("past", torch.zeros(1, 4, 3))
-        self.register_buffer("at", torch.zeros(1, dtype=torch.int64))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.past.index_copy_(2, self.at, x[:, :, None])
-        self.at.copy_((self.at + 1) % 3)
-        return torch.relu(self.conv(self.past))[:, :, 0]
+    torch.manual_seed(0)
+    place = torch.zeros(1, dtype=torch.int64)
+    return keeping(write_around, conv=nn.Conv1d(4, 6, 3), past=torch.zeros(1, 4, 3), at=place)
 
 
 def count_by_three(module: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -250,38 +242,36 @@ def tally() -> nn.Module:
     return keeping(count_by_three, n=torch.zeros(1, dtype=torch.int32))
 
 
-class Alone(nn.Module):
+def follow(net: Any) -> Tensor:
+    y: Tensor = torch.tanh(net.layer(net.n))
+    net.n.copy_(y)
+    return y
+
+
+def alone() -> nn.Module:
     """Takes nothing: what it answers follows from its state."""
+    torch.manual_seed(0)
+    return keeping(follow, layer=nn.Linear(4, 4), n=torch.zeros(1, 4))
 
-    x: Tensor
 
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.layer = nn.Linear(4, 4)
-        self.register_buffer("x", torch.zeros(1, 4))
-
-    def forward(self) -> Tensor:
-        y = torch.tanh(self.layer(self.x))
-        self.x.copy_(y)
-        return y
+def inputs_of(module: nn.Module) -> tuple[Tensor, ...]:
+    return () if hasattr(module, "layer") else (torch.tensor(X),)
 
 
 def answers(module: nn.Module, cache: Cache, calls: int = 5) -> tuple[Artifact, list[tuple[np.ndarray, ...]]]:
-    inputs = () if isinstance(module, Alone) else (torch.tensor(X),)
-    artifact = lower(from_module(module, inputs), U55, cache=cache)
-    run = Reference(artifact).run(tuple(tensor.numpy() for tensor in inputs), repeat=calls)
+    artifact = lower(from_module(module, inputs_of(module)), U55, cache=cache)
+    run = Reference(artifact).run(tuple(tensor.numpy() for tensor in inputs_of(module)), repeat=calls)
     return artifact, [run.of(call).outputs for call in range(calls)]
 
 
-@pytest.mark.parametrize("kind", [delay, Ring, Alone])
+@pytest.mark.parametrize("kind", [delay, ring, alone])
 def test_each_call_answers_as_the_model_does(kind: Callable[[], nn.Module], cache: Cache) -> None:
     module = kind()
     artifact, calls = answers(module, cache)
     assert artifact.keeps_state
     assert (artifact.lost, artifact.frozen) == ((), ())
     eager = copy.deepcopy(module)
-    wanted = [eager(*(() if kind is Alone else (torch.tensor(X),))).detach().numpy() for _ in calls]
+    wanted = [eager(*inputs_of(module)).detach().numpy() for _ in calls]
     assert len({array.tobytes() for array in wanted}) > 1, "this model shows no state"
     largest = max(np.abs(array).max() for array in wanted)
     for call, outputs in enumerate(calls):
@@ -289,13 +279,10 @@ def test_each_call_answers_as_the_model_does(kind: Callable[[], nn.Module], cach
         np.testing.assert_allclose(outputs[0], wanted[call], atol=largest / 16)
 
 
-def test_what_is_kept_is_not_rounded_again_in_each_call(cache: Cache) -> None:
+def test_what_is_kept_is_not_rounded_again_in_each_call_and_integers_are_kept_exactly(cache: Cache) -> None:
     _, calls = answers(delay(), cache, calls=8)
     assert [bool(outputs[0].any()) for outputs in calls[:3]] == [False, False, True]
     assert len({outputs[0].tobytes() for outputs in calls[2:]}) == 1
-
-
-def test_integers_are_kept_exactly(cache: Cache) -> None:
     _, calls = answers(tally(), cache)
     assert [int(outputs[1][0]) for outputs in calls] == [3, 6, 9, 12, 15]
 

@@ -56,8 +56,9 @@ def change(
 
     def changed(record: Record) -> Record:
         old = artifact_of(record)
+        names = [f"{fact}_sha256" for fact in facts]
         delegates = tuple(
-            replace(each, **{f"{fact}_sha256": other(getattr(each, f"{fact}_sha256")) for fact in facts})
+            replace(each, **{name: other(getattr(each, name)) for name in names})  # type: ignore[arg-type]
             for each in old.delegates
         )
         program = {"delegates": delegates, "sha256": other(old.sha256) if facts else old.sha256, **artifact}

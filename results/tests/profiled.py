@@ -77,7 +77,6 @@ def record() -> Record:
 
 
 def with_profile(of: Record, **changes: Any) -> Record:
-    """The record with another profile."""
     assert of.profile is not None
     return dataclasses.replace(of, profile=dataclasses.replace(of.profile, **changes))
 

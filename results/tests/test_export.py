@@ -148,7 +148,6 @@ def by_fastparquet(path: Path) -> Rows:
 
 
 def plain(value: Any) -> Any:
-    """A value of pandas as Python has it."""
     if isinstance(value, list | dict):
         return value
     if hasattr(value, "tolist"):
@@ -181,7 +180,6 @@ def test_every_field_of_every_row_is_there(tmp_path: Path, name: str, recorded: 
 
 
 def read(of: Record, folder: Path) -> Rows:
-    """The rows, as two readers find them."""
     path = folder / "rows.parquet"
     path.write_bytes(parquet.write(of))
     rows = by_duckdb(path)
@@ -294,7 +292,6 @@ def overlapping(slices: list[Found]) -> Iterator[tuple[Found, Found]]:
 
 
 def lane(trace: Shown, name: str) -> list[Found]:
-    """The slices of all tracks of a lane."""
     return [piece for track, slices in trace.slices.items() if track.startswith(name) for piece in slices]
 
 
@@ -364,24 +361,19 @@ def test_rates_sum_to_the_bytes_that_were_moved() -> None:
                 assert sum(integral(counters[name]) for name in names) == pytest.approx(moved, rel=1e-11)
 
 
-def packets(content: bytes) -> list[bytes]:
-    """The packets of a trace, each as a trace of its own."""
-    return [Trace(packet=[packet]).SerializeToString() for packet in Trace.FromString(content).packet]
+DAMAGE: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "reversed": lambda parts: parts[::-1],
+    "times": lambda parts: [*parts[:20], *reversed(parts[20:])],
+    "twice": lambda parts: [*parts, parts[0]],
+    "cut": lambda parts: [*parts[:-1], parts[-1][:-3]],
+    "field 2047": lambda parts: [*parts[:-1], b"\x0a", bytes((parts[-1][1] + 3,)), parts[-1][2:], b"\xf8\x7f\x01"],
+}
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda parts: parts[::-1],
-        lambda parts: [*parts[:20], *reversed(parts[20:])],
-        lambda parts: [*parts, parts[0]],
-        lambda parts: [*parts[:-1], parts[-1][:-3]],
-        lambda parts: [*parts[:-1], b"\x0a", bytes((parts[-1][1] + 3,)), parts[-1][2:], b"\xf8\x7f\x01"],  # field 2047
-    ],
-    ids=["reversed", "times", "twice", "cut", "unknown field"],
-)
-def test_a_damaged_trace_is_noticed(damage: Callable[[list[bytes]], list[bytes]]) -> None:
-    parts = packets(perfetto.write(record()))
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_damaged_trace_is_noticed(what: str) -> None:
+    packets = Trace.FromString(perfetto.write(record())).packet
+    parts = [Trace(packet=[packet]).SerializeToString() for packet in packets]
     assert shown(b"".join(parts)) == shown(perfetto.write(record()))
     with pytest.raises((AssertionError, KeyError, IndexError, DecodeError)):
-        shown(b"".join(damage(parts)))
+        shown(b"".join(DAMAGE[what](parts)))

@@ -55,7 +55,6 @@ def history(folder: Path, *records: Record) -> History:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    """A run with one record."""
     folder = RunFolder(tmp_path / "runs", name="night")
     folder.append(record())
     return folder
@@ -324,12 +323,7 @@ def model(cycles: float, day: int, *, scheme: str = "a8w8", case: str = "") -> R
 
 
 def add_night(folder: Path, day: int, *records: Record) -> None:
-    """Put a night into a history."""
     compact_records([StoredRecord(f"night{day}", record.created, record) for record in records], folder)
-
-
-def changes_in(folder: Path) -> list[tuple[str, float, float, str]]:
-    return [(change.run, change.old, change.new, change.cause) for change in History(folder).changes()]
 
 
 def test_files_of_a_later_version_have_more_columns(tmp_path: Path) -> None:
@@ -342,7 +336,7 @@ def test_files_of_a_later_version_have_more_columns(tmp_path: Path) -> None:
     path.with_name(f"{path.name}.new").replace(path)
     add_night(tmp_path, 2, record(2, day=2))
     assert [row.keys() for row in History(tmp_path).rows("FROM records")] == [dict.fromkeys(COLUMNS).keys()] * 2
-    assert [change[:3] for change in changes_in(tmp_path)] == [("night2", 1, 2)]
+    assert [(of.run, of.old, of.new) for of in History(tmp_path).changes()] == [("night2", 1, 2)]
 
 
 OTHER_TARGET = dataclasses.replace(RECORD.target, name="other")

@@ -1,22 +1,33 @@
-"""What becomes of a number: which one of the run before it is held against, where the limits of a policy lie, and which
-cause of a change is named, in which words.
+"""What becomes of a number: which one of the run before it is held against, where the limits of a policy lie, which
+cause of a change is named, in which words, and which rows of two records are compared; and which times follow.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
+from ethos_hil.base.record import JOB, ArtifactInfo, Metric, Op, Record, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
+from ethos_hil.results import comparison
+from ethos_hil.results.compaction.columns import row_of
+from ethos_hil.results.comparison import Incomparable, compare
 from ethos_hil.results.gate.change import Cause, Change, Effect, Word
 from ethos_hil.results.gate.compare import SampleDifference, compare_runs, difference, first_cause, is_known, words
-from ethos_hil.results.gate.observation import FACTS, Key, Number, Observation, of_record
+from ethos_hil.results.gate.observation import FACTS, Key, Number, Observation, observations, of_record
 from ethos_hil.results.gate.policy import Policy, PolicyRule
+from ethos_hil.results.latency import latency_of, with_latency
+from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.testing.in_lines import lines_of_comparison
 from ethos_hil.results.testing.synthetic_year import nights
 
@@ -249,3 +260,165 @@ def test_a_failure_that_nothing_else_explains_is_its_own_cause_and_a_long_one_is
         (change,) = compare_runs([of_record(record)], [after]).changes
         lines.append(f"{change.cause!r}: {change.detail}")
     recorded.check("\n".join(lines))
+
+
+# Two records are compared row by row: nothing is lost or aligned by number, and what may not be compared is refused.
+
+
+def row(number: int, cycles: int | None, module: str, *aten: str, lines: Sequence[int] = (), **other: Any) -> Op:
+    named = tuple(f"net.py:{line}" for line in lines)
+    op = Op(f"npu{number:05d}", "Conv2D", "CONV2D", aten, module, named[0] if named else "", cycles, "modelled",
+               named, 1, "shares")  # fmt: skip
+    return dataclasses.replace(op, **other)
+
+
+def record(*ops: Op, **other: Any) -> Record:
+    target = TargetInfo("virtual", "virtual", "corstone-300")
+    return dataclasses.replace(
+        Record(Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-128", target=target, ops=ops), **other
+    )
+
+
+STEM = row(0, 100, "stem", "conv", lines=[1])
+RELU = row(1, 30, "act", "relu", lines=[2])
+HEAD = row(2, 70, "head", "mm", lines=[3])
+
+
+JOB_OP = Op(JOB, JOB, "", (), "", "", 12, "modelled", instruction=1)
+MERGED = dataclasses.replace(RELU, cycles=None, merged_with=HEAD.id)
+MOVED_ON = (
+    row(0, 5, "pre", "pad", lines=[9], instruction=4),
+    dataclasses.replace(STEM, id="npu00001", instruction=4),
+    dataclasses.replace(HEAD, id="npu00002", instruction=4, cycles=60),
+)
+FUSED = row(0, 110, "stem", "conv", "relu", lines=[1, 2])
+HALVES = (row(0, 55, "stem", "conv", lines=[1]), row(1, 55, "stem", "conv", lines=[1]))
+
+
+def with_cpu(count: int, unit: str) -> Record:
+    kernel = CpuRow("cpu00000.kernel", 0, "kernel", "q::quantize", count, unit, "instructions")
+    return record(STEM, profile=InferenceProfile(cpu=(kernel,)))
+
+
+def asked(question: str) -> Record:
+    return record(STEM, artifact=ArtifactInfo("ab", 1, 1, (), question=question))
+
+
+SIDES: dict[str, tuple[Record, Record]] = {
+    "equal": (record(STEM, RELU, HEAD), record(STEM, RELU, HEAD)),
+    "a new row before others": (record(STEM, HEAD), record(*MOVED_ON)),
+    "fused": (record(STEM, RELU, HEAD), record(FUSED, HEAD)),
+    "split": (record(FUSED, HEAD), record(STEM, RELU, HEAD)),
+    "cut into two alike": (record(STEM), record(*HALVES)),
+    "the same operator elsewhere": (record(STEM), record(row(0, 9, "other", "conv", lines=[7]))),
+    "cycles elsewhere": (record(MERGED, HEAD), record(MERGED, HEAD)),
+    "a job": (record(STEM), record(JOB_OP, STEM)),
+    "a job that costs nothing": (record(STEM), record(dataclasses.replace(JOB_OP, cycles=0), STEM)),
+    "slower on the CPU": (with_cpu(10, "instructions"), with_cpu(13, "instructions")),
+    "counted otherwise on the CPU": (with_cpu(10, "instructions"), with_cpu(13, "cycles")),
+    "another question": (asked("one"), asked("two")),
+    "the same question": (asked("one"), asked("one")),
+    "no question": (asked("one"), asked("")),
+    "no timing model": (record(STEM), record(STEM, timing_model="one")),
+}
+
+
+@pytest.mark.parametrize("what", SIDES)
+def test_all_rows_of_both_sides_are_in_a_comparison_once(what: str, recorded: Recorded) -> None:
+    """None is moved by a new one, and none is aligned by its number."""
+    before, after = SIDES[what]
+    result = compare(before, after)
+    assert sum(row.delta for row in result.npu) == sum(op.cycles or 0 for op in after.ops) - sum(
+        op.cycles or 0 for op in before.ops
+    )
+    rows = [f"{row.change}: {row.before} {row.old} -> {row.after} {row.new}" for row in (*result.npu, *result.cpu)]
+    recorded.check("\n".join(["equal" if result.equal else "not equal", *rows, *result.notes]))
+
+
+REFUSED = {
+    "verdict": record(STEM, verdict=Verdict.UNVERIFIED),
+    "cycles": record(dataclasses.replace(STEM, cycles=None)),
+    "npu": record(STEM, npu="ethos-u55-256"),
+    "memory-mode": record(STEM, memory_mode="Sram_Only"),
+    "system-config": record(STEM, system_config="Ethos_U55_Deep_Embedded"),
+    "provenance": record(dataclasses.replace(STEM, provenance="measured")),
+    "target": record(STEM, target=TargetInfo("corstone-300", "fvp", "corstone-300")),
+    "fvp": record(STEM, versions={"fvp": "FVP 11.27"}),
+    "timing-model": record(STEM, timing_model="another"),
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_what_may_not_be_compared_is_refused(code: str, recorded: Recorded) -> None:
+    with pytest.raises(Incomparable) as caught:
+        compare(record(STEM, timing_model="one"), REFUSED[code])
+    assert caught.value.code == code
+    recorded.check(f"{caught.value.message}\n{caught.value.hint}")
+
+
+def test_a_row_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = comparison._align
+    monkeypatch.setattr(comparison, "_align", lambda *arguments: list(whole(*arguments))[1:])
+    with pytest.raises(AssertionError, match="do not add up"):
+        compare(record(STEM, HEAD), record(STEM, HEAD))
+
+
+# Times that follow from cycles and a clock, and that nothing compares a second time.
+
+
+COUNTED = Metric("npu_cycles", 1_000_000, "cycles", "fvp")
+OF_CYCLES = Record(
+    verdict=Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-256",
+    target=TargetInfo("corstone-300", "fvp", "corstone-300"),
+    metrics=(COUNTED, Metric("cpu_cycles", 250_000, "cycles", "fvp")), system_config="Ethos_U55_High_End_Embedded",
+    clock_hz=500e6,
+)  # fmt: skip
+INSTRUCTIONS = Metric("cpu_instructions", 250_000, "instructions", "instructions")
+
+
+ON_A_BOARD = dataclasses.replace(OF_CYCLES, metrics=(dataclasses.replace(COUNTED, provenance="measured"),))
+ONCE = with_latency(OF_CYCLES)
+TWICE = with_latency(ONCE, StatedClock(1e9, "--clock 1GHz"))
+BOTH_CLOCKS = StatedClock(250e6, "--clock 250MHz/1GHz", 1e9)
+TIMED: dict[str, tuple[Record, StatedClock | None]] = {
+    "both clocks": (OF_CYCLES, BOTH_CLOCKS),
+    "the compiler's clock": (OF_CYCLES, None),
+    "a board at the compiler's clock": (ON_A_BOARD, None),
+    "a board at its own clock": (ON_A_BOARD, StatedClock(400e6, "the clock of board:x")),
+    "instructions": (dataclasses.replace(OF_CYCLES, metrics=(COUNTED, INSTRUCTIONS)), BOTH_CLOCKS),
+    "another clock": (ONCE, StatedClock(1e9, "--clock 1GHz")),
+    "the clock that was stated": (TWICE, None),
+    "a third clock": (TWICE, StatedClock(250e6, "x")),
+    "no cycles": (dataclasses.replace(OF_CYCLES, metrics=()), None),
+    "no clock": (dataclasses.replace(OF_CYCLES, clock_hz=0.0), None),
+    "no time": (dataclasses.replace(OF_CYCLES, metrics=(dataclasses.replace(COUNTED, value=0),)), None),
+}
+
+
+@pytest.mark.parametrize("what", TIMED)
+def test_times_follow_from_cycles_and_the_clock_that_is_known_best(what: str, recorded: Recorded) -> None:
+    """NPU, CPU and total are apart, and instructions are never time."""
+    record, clock = TIMED[what]
+    timed = with_latency(record, clock)
+    assert Record.from_json(json.loads(timed.dumps())) == timed
+    recorded.check([list(timed.metrics), latency_of(record, clock), timed.clock])
+
+
+def test_a_slower_program_alarms_once_and_another_clock_never() -> None:
+    slower = dataclasses.replace(
+        OF_CYCLES, metrics=(dataclasses.replace(COUNTED, value=1_100_000), OF_CYCLES.metrics[1])
+    )
+    sides = [observations([with_latency(record)]) for record in (OF_CYCLES, slower)]
+    changed = [change.metric for change in compare_runs(*sides).changes if change.word != "unchanged"]
+    assert changed == ["npu_cycles"]
+    other = observations([with_latency(OF_CYCLES, StatedClock(1e9, "--clock 1GHz"))])
+    again = compare_runs(sides[0], other)
+    assert again.changes == ()
+    assert again.counts == {"unchanged": 3}  # the verdict and both cycles
+
+
+def test_a_history_has_no_derived_numbers() -> None:
+    record = with_latency(OF_CYCLES)
+    rows = [row_of(1, StoredRecord("a", "2026-11-24T09:30:00+00:00", entry)) for entry in (OF_CYCLES, record)]
+    assert rows[0] == rows[1]
+    assert "npu_cycles" in str(rows[1]["metrics"])

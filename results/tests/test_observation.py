@@ -175,7 +175,6 @@ def at(observation: Observation, **place: str) -> Observation:
 
 
 def early(observation: Observation) -> Observation:
-    """What failed before it was lowered."""
     return replace(
         at(observation, memory_mode="", system_config="", target="none", soc=""),
         verdict="failed: compile", question="", inputs="", facts={}, numbers={},

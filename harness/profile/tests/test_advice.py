@@ -17,7 +17,6 @@ MODELS = Path(__file__).with_name("advised.py")
 
 @functools.cache
 def profiled(model: str, npu: str, memory_mode: str | None = None) -> Record:
-    """Profile a model of advised.py on the virtual board."""
     return run(Question(f"{MODELS}:{model}", npu=npu, target="virtual", memory_mode=memory_mode, profile=True)).record
 
 
@@ -30,7 +29,6 @@ def cost(record: Record) -> int:
 
 
 def advice_of(record: Record, kind: str) -> Advice | None:
-    """Return the advice of a kind, or None."""
     return next((entry for entry in advice(record) if entry.kind == kind), None)
 
 

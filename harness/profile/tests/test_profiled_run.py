@@ -121,7 +121,6 @@ DIGITS = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
 
 
 def digits(npu: str, method: ProfileMethod = ProfileMethod.SHARES) -> Report:
-    """Run the digits model with a profile on the virtual board."""
     return run(Question(DIGITS, npu=npu, target="virtual", profile=True, found_by=method))
 
 
@@ -259,7 +258,6 @@ def inspected(content: bytes, folder: Path, **more: str) -> dict[str, Any]:
 
 
 def slower(op: Op) -> Op:
-    """Return a row with executions that differ."""
     if op.cycles is None:
         return op
     return dataclasses.replace(op, samples=(op.cycles, op.cycles + 300, op.cycles + 100))

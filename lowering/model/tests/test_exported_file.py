@@ -9,6 +9,7 @@ import os
 import pickle
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.model.exported_file import load_exported
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.testing.function_module import keeping, module_of
+from ethos_hil.lowering.tests.conftest import MODELS, U55, quantised_by_upstream
 from ethos_hil.lowering.upstream.names.operators import register_operators
 
 
@@ -71,25 +73,7 @@ def _exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.expo
     return torch.export.export(module_of(function).eval(), inputs)
 
 
-def _quantised() -> torch.export.ExportedProgram:
-    from executorch.backends.arm.ethosu import EthosUCompileSpec
-    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-
-    quantiser = EthosUQuantizer(EthosUCompileSpec("ethos-u55-128"))
-    quantiser.set_global(get_symmetric_quantization_config())
-    inputs = (torch.randn(1, 3, 8, 8),)
-    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5)).eval()
-    prepared = prepare_pt2e(torch.export.export(module, inputs).module(), quantiser)
-    prepared(*inputs)
-    return torch.export.export(convert_pt2e(prepared), inputs)
-
-
-def _convolutions() -> torch.export.ExportedProgram:
-    layers = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
-    return _exported(nn.Sequential(*layers, nn.Linear(8 * 16, 5)), torch.randn(1, 3, 8, 8))
-
-
+CONVOLUTIONS = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)
 PROGRAMS: dict[str, Callable[[], torch.export.ExportedProgram]] = {
     # Two graphs inside the graph.
     "branch": lambda: _exported(
@@ -97,11 +81,13 @@ PROGRAMS: dict[str, Callable[[], torch.export.ExportedProgram]] = {
     ),
     "buffers": lambda: _exported(Buffers(), torch.randn(2, 4)),
     "constant": lambda: _exported(constant, torch.randn(2, 4)),
-    "convolutions": _convolutions,
+    "convolutions": lambda: _exported(
+        nn.Sequential(*CONVOLUTIONS, nn.Flatten(), nn.Linear(8 * 16, 5)), torch.randn(1, 3, 8, 8)
+    ),
     "encoder": lambda: _exported(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), torch.randn(1, 5, 16)),
     "lstm": lambda: _exported(nn.LSTM(4, 8, batch_first=True), torch.randn(1, 3, 4)),
     "no_gradient": lambda: _exported(keeping(no_gradient, linear=nn.Linear(4, 4)), torch.randn(2, 4)),
-    "quantised": _quantised,
+    "quantised": lambda: quantised_by_upstream(f"{MODELS}:known", U55)[1],
     "shared": lambda: _exported(shared(), torch.tensor([[1, 2]])),
     "texts": lambda: _exported(texts, torch.randn(2, 4)),
 }
@@ -128,9 +114,9 @@ def contents(path: Path) -> dict[str, bytes]:
         return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
 
 
-def write(path: Path, members: Mapping[str, bytes]) -> Path:
+def write(path: Path, members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> Path:
     """Write a .pt2 of these members."""
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", compression) as archive:
         for name, data in members.items():
             archive.writestr(f"model/{name}", data)
     return path
@@ -307,30 +293,25 @@ DATA: dict[str, tuple[str, bytes]] = {
 }
 
 
-def damaged(path: Path, how: str) -> Path:
-    """A .pt2 of which something is not of its kind."""
-    evil = path.with_name("evil.pt2")
-    if how in DATA:
-        return replaced(path, *DATA[how])
-    if how == "more elements than are stored":
-        return changed(path, WEIGHTS, huge)
-    if how == "two members of one name":
-        with zipfile.ZipFile(write(evil, contents(path)), "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
-            archive.writestr(f"model/{PROGRAM}", b"{}")
-        return evil
-    if how == "compressed":
-        with zipfile.ZipFile(evil, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in contents(path).items():
-                archive.writestr(f"model/{name}", data)
-        return evil
-    return changed(path, PROGRAM, CHANGES[how])
+def twice_one_name(path: Path) -> Path:
+    evil = write(path.with_name("evil.pt2"), contents(path))
+    with zipfile.ZipFile(evil, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr(f"model/{PROGRAM}", b"{}")
+    return evil
 
 
-@pytest.mark.parametrize(
-    "how", [*CHANGES, *DATA, "more elements than are stored", "two members of one name", "compressed"]
-)
+DAMAGES: dict[str, Callable[[Path], Path]] = {
+    **{how: partial(changed, member=PROGRAM, change=change) for how, change in CHANGES.items()},
+    **{how: partial(replaced, member=member, data=data) for how, (member, data) in DATA.items()},
+    "more elements than are stored": partial(changed, member=WEIGHTS, change=huge),
+    "two members of one name": twice_one_name,
+    "compressed": lambda path: write(path.with_name("evil.pt2"), contents(path), zipfile.ZIP_DEFLATED),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
 def test_each_part_has_to_be_of_its_kind(buffers: Path, how: str, recorded: Recorded) -> None:
-    evil = damaged(buffers, how)
+    evil = DAMAGES[how](buffers)
     with pytest.raises(UsageError) as caught:
         load_exported(evil)
     recorded.check(caught.value.message.replace(str(evil), "evil.pt2"))

@@ -55,6 +55,5 @@ def point(npu: str = "ethos-u55-128", cycles: float | None = 4_000, **changes: A
 
 
 def refused(npu: str = "ethos-u85-256", message: str = "Vela cannot compile it", **changes: Any) -> Record:
-    """A point that was not made."""
     failed = point(npu, None, verdict=Verdict.FAILED, failure=Failure(FailureKind.COMPILE, message), ops=(), **changes)
     return dataclasses.replace(failed, profile=None)

@@ -21,10 +21,10 @@ from ethos_hil.results.report import bench_page
 from ethos_hil.results.report.bench_page import STEPS, PlottedPoint, heat_maps, heat_step, pareto
 from ethos_hil.results.report.chart import log_axis
 from ethos_hil.results.report.report import report
-from ethos_hil.results.report.tests import bench_samples, samples
+from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.tests.test_report import parts, stood
 
-FRONT = bench_samples.FRONT
+FRONT = samples.FRONT
 
 
 def plotted(records: Sequence[Record]) -> tuple[PlottedPoint, ...]:
@@ -35,7 +35,7 @@ def plotted(records: Sequence[Record]) -> tuple[PlottedPoint, ...]:
 
 
 def test_a_front_of_random_points_is_the_one_that_comparing_all_pairs_gives() -> None:
-    points = plotted(bench_samples.grid(cases=12, seed=9))
+    points = plotted(samples.grid(cases=12, seed=9))
     for label in {point.figures.label for point in points}:
         timed = [point for point in points if point.figures.label == label and point.cycles]
         beaten = {
@@ -62,7 +62,7 @@ def smallest_within(points: Sequence[PlottedPoint], time: float, sram: float) ->
 
 def test_the_ladder_names_the_smallest_npu_within_every_time_and_sram() -> None:
     """Its first row with no more than one has is what a search of all points finds: with 512 KB as without a limit."""
-    points = plotted(bench_samples.grid(cases=1))
+    points = plotted(samples.grid(cases=1))
     chart = pareto("stem", points)
     assert len(chart.ladder) < len(points)
     times = [0.0, *(point.millis for point in points), *(point.millis * 0.999 for point in points)]
@@ -91,10 +91,10 @@ def test_ticks_are_on_the_axis_few_and_in_order(low: float, high: float) -> None
 
 
 def test_cells_of_the_heat_map_are_the_figures() -> None:
-    records = bench_samples.grid(cases=20)
+    records = samples.grid(cases=20)
     figures = {(record.model, record.npu, record.memory_mode): figures_of(record).utilisation for record in records}
     maps = heat_maps(plotted(records))
-    assert [heat_map.mode for heat_map in maps] == list(bench_samples.MODES)
+    assert [heat_map.mode for heat_map in maps] == list(samples.MODES)
     cells = 0
     for heat_map in maps:
         for name, uses in heat_map.cases:
@@ -114,7 +114,7 @@ def test_cells_of_the_heat_map_are_the_figures() -> None:
 
 
 NINE = tuple(replace(FRONT[0].ops[0], id=f"npu{at:05}") for at in range(9))
-REFUSED = [bench_samples.refused(record, "no room" if at % 3 else "no operator") for at, record in enumerate(FRONT)]
+REFUSED = [samples.refused(record, "no room" if at % 3 else "no operator") for at, record in enumerate(FRONT)]
 WRONG = replace(REFUSED[0], model="b", verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"),
                 bench=replace(REFUSED[0].bench, case="b"))  # type: ignore[type-var] # fmt: skip
 MISMATCH: dict[str, Any] = {"verdict": Verdict.FAILED, "failure": Failure(FailureKind.MISMATCH, "3 of 8")}
@@ -123,7 +123,7 @@ BENCHMARKS: dict[str, Sequence[Record]] = {
     "one that is verified": (FRONT[0], replace(FRONT[1], verdict=Verdict.VERIFIED)),
     "no clock": [replace(record, clock_hz=0.0) for record in FRONT],
     "no sram": [replace_sram(FRONT[0], 0), *FRONT[1:4]],
-    "all kinds": bench_samples.grid(cases=2)[::4],
+    "all kinds": samples.grid(cases=2)[::4],
     "refused": [*REFUSED, WRONG],
     "two cases of one model, one of them wrong": [
         replace(record, model="net.py:net", bench=replace(FRONT[0].bench, case=name), **end)  # type: ignore[type-var]
@@ -142,25 +142,25 @@ BENCHMARKS: dict[str, Sequence[Record]] = {
         for kind, provenance in (("virtual", "modelled"), ("board", "measured"), ("fvp", "fvp"))
         for record in FRONT[:2]
     ],
-    "models": [samples.model(npu=npu) for npu in bench_samples.NPUS[:3]],
-    "two models": [samples.model(npu=npu) for npu in bench_samples.NPUS[:2]],
+    "models": [samples.model(npu=npu) for npu in samples.NPUS[:3]],
+    "two models": [samples.model(npu=npu) for npu in samples.NPUS[:2]],
 }
 
 
 @pytest.mark.parametrize("what", BENCHMARKS)
 def test_a_benchmark_is_shown_as_it_was_recorded(what: str, recorded: Recorded) -> None:
     """A point that is not verified is neither green nor solid; models at three places are a benchmark, at two not."""
-    recorded.check(parts(report(bench_samples.results(tuple(BENCHMARKS[what])))).get("benchmarks", "none"))
+    recorded.check(parts(report(samples.bench_run(tuple(BENCHMARKS[what])))).get("benchmarks", "none"))
 
 
 def test_points_of_a_benchmark_have_no_pages_but_the_fastest_of_a_model() -> None:
     """One that is compiled and timed has no .pte, so that its page says nothing of one."""
-    assert "models" not in parts(report(bench_samples.results(FRONT)))
-    page = parts(report(bench_samples.results(tuple(replace(record, ops=NINE) for record in FRONT))))["models"]
+    assert "models" not in parts(report(samples.bench_run(FRONT)))
+    page = parts(report(samples.bench_run(tuple(replace(record, ops=NINE) for record in FRONT))))["models"]
     assert re.findall(r'id="model-\d+"', page) == ['id="model-1"']
     assert "ethos-u55-256 · Sram_Only · virtual</span>" in page
     timed = replace(FRONT[3], ops=NINE, artifact=ArtifactInfo("", 0, 9, (), scheme="a8w8"))
-    assert "SHA-256" not in parts(report(bench_samples.results((timed,))))["models"]
+    assert "SHA-256" not in parts(report(samples.bench_run((timed,))))["models"]
 
 
 def false_marks(html: str) -> list[str]:
@@ -171,6 +171,6 @@ def false_marks(html: str) -> list[str]:
 
 
 def test_no_mark_is_solid_that_is_not_verified_and_this_test_would_see_it() -> None:
-    html = report(bench_samples.results(bench_samples.grid(cases=6))).decode()
+    html = report(samples.bench_run(samples.grid(cases=6))).decode()
     assert false_marks(html) == []
     assert len(false_marks(html.replace(' hollow"', '"'))) > 50

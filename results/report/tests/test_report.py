@@ -32,7 +32,7 @@ from ethos_hil.results.report.failures import of_failure
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import Links, accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import summary
-from ethos_hil.results.report.tests import bench_samples, samples
+from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.trend import NightScale, step_plot, trend
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.since import FACTS, PastNight, Since
@@ -265,7 +265,7 @@ def make_absurd(document: Any, chance: random.Random) -> None:
 def test_records_with_absurd_values_are_shown_or_refused(seed: int, benchmark: bool) -> None:
     chance = random.Random(seed)
     clock = StatedClock(400e6, "stated", 100e6)
-    records = bench_samples.FRONT if benchmark else samples.night().records[-6:]
+    records = samples.FRONT if benchmark else samples.night().records[-6:]
     documents = [json.dumps((replace(record, clock=clock) if benchmark else record).to_json()) for record in records]
     shown = 0
     for _ in range(60):

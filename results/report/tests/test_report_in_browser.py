@@ -16,7 +16,7 @@ import pytest
 
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.report.report import report
-from ethos_hil.results.report.tests import bench_samples, samples
+from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.tests.profiled import HOSTILE
 
@@ -117,8 +117,8 @@ def written(folder: Path, name: str, html: bytes) -> Path:
 
 def of_grid(*cases: str) -> bytes:
     """The page of a benchmark; of some of its cases."""
-    records = (record for record in bench_samples.grid(cases=12) if record.model.endswith(cases or ""))
-    return report(bench_samples.results(tuple(records)))
+    records = (record for record in samples.grid(cases=12) if record.model.endswith(cases or ""))
+    return report(samples.bench_run(tuple(records)))
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_night_of_the_whole_suite_and_the_default_grid_open_at_once(
 ) -> None:
     began = time.process_time()
     if grid:
-        html = report(bench_samples.results(bench_samples.grid()))  # 3,300 points
+        html = report(samples.bench_run(samples.grid()))  # 3,300 points
     else:
         results = samples.whole_suite()
         html = report(results, samples.comparison(results.records), samples.history(folder / "many", 3, 1000))

@@ -92,7 +92,6 @@ FIRST = [point for point in GRID[:33] if point.npu.startswith(("ethos-u55", "eth
 
 
 def of_all(**changes: object) -> list[PointFigures]:
-    """The same points with other figures."""
     return [dataclasses.replace(point, **changes) for point in FIRST]  # type: ignore[arg-type]
 
 

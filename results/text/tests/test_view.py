@@ -114,7 +114,6 @@ AS_TEXT = r"a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"
 
 
 def hostile() -> Record:
-    """A record with hostile text in every field of text."""
     op = Op(BAD, BAD, BAD, (BAD,), BAD, BAD + ":4", 7, BAD, (BAD + ":4", BAD + ":5"))
     return Record(
         verdict=Verdict.FAILED, model=BAD, npu=BAD, target=TargetInfo(BAD, BAD + "k", BAD + "s"),

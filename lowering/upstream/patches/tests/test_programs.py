@@ -19,6 +19,9 @@ from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.pass_base import ExportPass
 from torch import Tensor, nn
+from torch._export.utils import _collect_all_valid_cia_ops
+from torch._subclasses.fake_impls import op_implementations_dict as rules
+from torch.export import decomp_utils, exported_program
 from torch.export.exported_program import ExportedProgram
 from torch.fx import GraphModule, symbolic_trace
 from torchao.quantization.pt2e import move_exported_model_to_eval, qat_utils
@@ -28,7 +31,7 @@ from ethos_hil.lowering import lower as lowering
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.testing.function_module import keeping
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 from ethos_hil.lowering.upstream.patches import in_torch, retracing
 from ethos_hil.lowering.upstream.patches import patch as applying
@@ -80,9 +83,6 @@ def test_the_program_is_the_same_byte_for_byte_without(
 
 @pytest.mark.filterwarnings("error")
 def test_torch_is_left_as_it_was_when_lowering_fails_and_patches_are_put_in_place_once() -> None:
-    from torch._export.utils import _collect_all_valid_cia_ops
-    from torch.export import decomp_utils, exported_program
-
     owners = (
         (decomp_utils, "_collect_all_valid_cia_ops"),
         (exported_program, "_collect_all_valid_cia_ops"),
@@ -141,8 +141,6 @@ def test_what_was_replaced_comes_back_and_what_does_not_fit_stays(
 
 def test_operators_are_collected_once_until_another_one_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each user has a set of its own."""
-    from torch._export.utils import _collect_all_valid_cia_ops
-
     monkeypatch.setattr(in_torch, "_collections", {})
     _collect_all_valid_cia_ops()  # the first time in a process, it enters operators into the registry itself
     collections: list[int] = []
@@ -180,9 +178,6 @@ def remembered_overrides() -> AbstractContextManager[None]:
 
 def tables() -> dict[str, tuple[list[str], bool]]:
     """Of every composite operator, the keys of its Python kernels, and whether it has a rule for fake tensors."""
-    from torch._export.utils import _collect_all_valid_cia_ops
-    from torch._subclasses.fake_impls import op_implementations_dict as rules
-
     operators = _collect_all_valid_cia_ops()
     return {str(operator): ([str(key) for key in operator.py_kernels], operator in rules) for operator in operators}
 
@@ -190,8 +185,6 @@ def tables() -> dict[str, tuple[list[str], bool]]:
 @contextmanager
 def overridden(table: dict[Any, Any] | None = None) -> Iterator[None]:
     """While torch keeps composite operators whole, but those in the table."""
-    from torch.export import exported_program
-
     composites, _ = exported_program._split_decomp_table_to_cia_and_python_decomp(table or {})
     with exported_program._override_composite_implicit_decomp(composites):
         yield
@@ -259,20 +252,17 @@ def test_an_operator_that_is_to_be_decomposed_is_not_kept_whole() -> None:
 # --- What is not done again: passes, decompositions and generated code, where that changes nothing.
 
 
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        once = torch.relu(self.first(x))
-        again = torch.relu(self.first(x))  # equal to it, and another node
-        return self.second(once + again).view(2, 2)
+def twice_the_same(net: Any, x: Tensor) -> Tensor:
+    once = torch.relu(net.first(x))
+    again = torch.relu(net.first(x))  # equal to it, and another node
+    result: Tensor = net.second(once + again).view(2, 2)
+    return result
 
 
 @pytest.fixture
 def exported() -> ExportedProgram:
-    return torch.export.export(Net().eval(), (torch.ones(1, 4),))
+    net = keeping(twice_the_same, first=nn.Linear(4, 4), second=nn.Linear(4, 4))
+    return torch.export.export(net.eval(), (torch.ones(1, 4),))
 
 
 @pytest.fixture
@@ -457,20 +447,18 @@ FOLDING = tuple(patch for patch in SPEED if patch.name == "folding of trained no
 IMAGE = (torch.linspace(-1, 1, 32).reshape(1, 2, 4, 4),)
 
 
-class Norms(nn.Module):
+def two_norms(net: Any, x: Tensor) -> Tensor:
     """A norm that no convolution takes in, and one that does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.alone, self.layer, self.taken = nn.BatchNorm2d(2), nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.taken(self.layer(torch.relu(self.alone(x))))
+    result: Tensor = net.taken(net.layer(torch.relu(net.alone(x))))
+    return result
 
 
-class Root(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.abs().sqrt()
+def norms() -> nn.Module:
+    return keeping(two_norms, alone=nn.BatchNorm2d(2), layer=nn.Conv2d(2, 2, 1), taken=nn.BatchNorm2d(2))
+
+
+def root(x: Tensor) -> Tensor:
+    return x.abs().sqrt()
 
 
 def exported_norms(model: nn.Module) -> torch.fx.GraphModule:
@@ -481,7 +469,7 @@ def exported_norms(model: nn.Module) -> torch.fx.GraphModule:
 
 def converted(*, trained: bool) -> torch.fx.GraphModule:
     torch.manual_seed(0)
-    model = exported_norms(Norms().train() if trained else Norms().eval())
+    model = exported_norms(norms().train(trained))
     quantiser = EthosUQuantizer(EthosUCompileSpec("ethos-u55-128"))
     quantiser.set_global(get_symmetric_quantization_config(is_qat=trained))
     prepared = (prepare_qat_pt2e if trained else prepare_pt2e)(model, quantiser)
@@ -497,14 +485,14 @@ def test_patterns_are_traced_only_where_there_is_a_square_root(monkeypatch: pyte
 
     def none(pattern: Any, *_: Any, **__: Any) -> torch.fx.GraphModule:
         patterns.append(pattern)
-        return torch.fx.symbolic_trace(Root())
+        return torch.fx.symbolic_trace(root)
 
     monkeypatch.setattr(qat_utils, "_get_aten_graph_module_for_pattern", none)
     monkeypatch.setattr(qat_utils, "replace_pattern_with_filters", lambda *_, **__: [])
     with apply(FOLDING):
         converted(trained=False)
         assert not patterns
-        qat_utils._fold_conv_bn_qat_helper(exported_norms(Root()), nn.functional.conv2d, (), is_cuda=False)
+        qat_utils._fold_conv_bn_qat_helper(exported_norms(module_of(root)), nn.functional.conv2d, (), is_cuda=False)
     assert len(patterns) == 24, "upstream's own search; two for each of its twelve kinds"
     converted(trained=False)
     assert len(patterns) == 24 + 96

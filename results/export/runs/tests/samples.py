@@ -34,7 +34,6 @@ NUMBERS = (0, 1, (1 << 24) + 1, (1 << 53) - 1, 1 / 3, 1e-9)
 
 
 def record(name: str = "add", case: str = "same", profile: str = "U55_BI", **changes: Any) -> Record:
-    """A verified record of a suite's test."""
     test = f"suites/ops/test_a.py::test_{name}_{case}_{profile}"
     sample = Record(
         Verdict.VERIFIED, model=f"{name}_{case}", npu="ethos-u55-128",
@@ -56,7 +55,6 @@ def record(name: str = "add", case: str = "same", profile: str = "U55_BI", **cha
 
 
 def failed(kind: FailureKind = FailureKind.MISMATCH, message: str = "output 0 differs", **changes: Any) -> Record:
-    """A record that failed."""
     return dataclasses.replace(record(**changes), verdict=Verdict.FAILED, failure=Failure(kind, message, "look there"))
 
 
@@ -79,7 +77,6 @@ def endings() -> dict[str, Record]:
 
 
 def run(*records: Record, **changes: Any) -> RunResults:
-    """A run of one folder."""
     manifest = {
         "created": "2026-11-25T10:02:51+00:00",
         "machine": {"system": "Linux", "processor": "a processor", "cores": 2, "host": "vm"},
@@ -108,7 +105,6 @@ def hostile() -> RunResults:
 
 
 def large(tests: int = 1500, metrics: int = 11) -> RunResults:
-    """A run of a night."""
     base = record()
     assert base.test is not None
     numbers = tuple(Metric(f"metric{number}", 12345678 + number, "cycles", "modelled") for number in range(metrics))

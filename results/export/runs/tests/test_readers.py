@@ -272,7 +272,6 @@ def test_the_rows_are_those_of_a_history(tmp_path: Path) -> None:
 
 
 def cell(value: object) -> str:
-    """What CSV has for a value."""
     if isinstance(value, list):
         return " ".join(map(str, value))
     if isinstance(value, bool):

@@ -55,9 +55,7 @@ class Room:
         return sorted(path.relative_to(ROOT).as_posix() for path in paths)
 
 
-_GATE = tuple(
-    f"results/tests/test_{name}.py" for name in ("gate", "account", "observation", "baseline", "comparison", "numbers")
-)
+_GATE = tuple(f"results/tests/test_{name}.py" for name in ("gate", "account", "observation", "baseline", "numbers"))
 _REPAIRS = ("test_treatments.py", "test_mend.py")
 _ORACLE = ("test_bounds.py", "test_reference.py", "test_kernels.py")
 _BOUNDS = ("suites/tests/test_bounds_of_integers.py", "firmware/tests/test_oracle.py")
