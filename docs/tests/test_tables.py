@@ -94,14 +94,14 @@ def test_every_test_is_in_the_table_and_guards_are_counted() -> None:
     whole = numbers.pop("all")
     assert whole == [sum(column) for column in zip(*numbers.values(), strict=True)]
     assert all(numbers[room][0] > 20 for room in numbers if room not in ("laboratory", "labgrid"))
-    assert whole[-1] > 80  # functions: several guards are rows of one table
+    assert whole[-1] > 70  # functions: several guards are rows of one table
     assert numbers["laboratory"][TIERS.index("lab")] > 40
 
 
 @pytest.mark.parametrize(
     ("file", "name", "where"),
     [
-        ("harness/tests/test_wheel.py", "test_only_its_own_name_can_be_imported", "environment"),
+        ("harness/tests/test_wheel.py", "test_it_says_what_it_is_made_of", "environment"),
         ("harness/tests/test_setup.py", "test_a_file_with_another_hash_is_refused", "environment"),
         ("harness/tests/test_setup.py", "test_a_line_without_a_pin_is_found", "make test"),
         ("harness/tests/test_setup.py", "test_an_environment_that_was_not_finished_is_made_anew", "proof"),

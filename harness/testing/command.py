@@ -139,7 +139,7 @@ def _answer(run: Run, line: str) -> str:
         return plain("\n".join(sorted(map(str, paths))))
     ended = run(*words)
     lines = (text for text in ended.out.splitlines(keepends=True) if text.startswith(tuple(shlex.split(beginnings))))
-    return (ended._replace(out="".join(lines)) if beginnings else ended).shown()
+    return (Ended(ended.status, "".join(lines), ended.err) if beginnings else ended).shown()
 
 
 def _fields(file: str, *fields: str) -> str:

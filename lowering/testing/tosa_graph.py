@@ -47,7 +47,7 @@ ACCUMULATORS = {"int8": "int32", "int16": "int48", "float32": "float32"}
 
 
 class Kernel(TypedDict, total=False):
-    """What a convolution may be told besides its operands."""
+    """What a convolution may be told beside its operands."""
 
     zero: int
     pad: Pads

@@ -18,7 +18,8 @@ from ethos_hil.harness.virtual.tests.programs import DATA
 
 
 @pytest.fixture(autouse=True)
-def _program(here: Path) -> None:
+def _program(here: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path_factory.mktemp("cache")))  # in which no one knows the program
     (here / "add.pte").write_bytes((DATA / "add.pte").read_bytes())
 
 
