@@ -88,7 +88,7 @@ def _order(graphs: Mapping[str, TosaGraph], name: str) -> Iterator[str]:
 
 
 def _parts(stream: bytes) -> list[int]:
-    """Return the offsets where what runs as a whole begins: after a BRANCH, and at a branch's target."""
+    """Return the offsets at which what runs as a whole starts: after a BRANCH, and at a branch's target."""
     branches = [command for command in commands(stream) if command.code == BRANCH and command.payload is not None]
     starts = {0, *(branch.offset + _BRANCH_BYTES for branch in branches), *(branch.payload or 0 for branch in branches)}
     only_branch = {branch.offset for branch in branches}  # the second of two adjacent BRANCHes starts no part
