@@ -346,8 +346,10 @@ class FvpTarget(Target):
 
     @contextlib.contextmanager
     def _private_folder(self) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
+        with interrupts_deferred():
+            folder = tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-", ignore_cleanup_errors=True)
+        with folder as path:
+            yield Path(path)
 
 
 def _feed(collector: Collector, data: bytes) -> bool:

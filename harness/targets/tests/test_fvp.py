@@ -192,6 +192,7 @@ def test_what_the_fvp_left_behind_is_ended(fake: Fake, add_image: Image) -> None
 def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image, seconds: float) -> None:
     """Also while it starts."""
     fake("trap '' INT; sleep 1000 & wait")
+    FvpTarget("corstone-300", U55)  # what is imported is there: Python drops Ctrl-C in a callback of its import locks
     timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
 
     def run() -> None:
