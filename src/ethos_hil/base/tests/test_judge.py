@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.judge import Evidence, decide
+from ethos_hil.base.judge import Evidence, Findings, decide, ending_of, is_settled
+from ethos_hil.base.record import Record, RunFacts, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict, rank
 
 CAPABILITY = Failure(FailureKind.CAPABILITY, "no such NPU")
@@ -58,3 +59,30 @@ def test_verdicts_have_an_order_whatever_the_failures_kind() -> None:
     assert [rank(word) for word in words] == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="fine"):
         rank("fine: mismatch")
+
+
+def record(evidence: Evidence) -> Record:
+    return Findings(
+        RunFacts(model="net", npu="ethos-u55-128", target=TargetInfo("virtual", "virtual", "corstone-300")), evidence
+    ).record
+
+
+ENDS = {
+    "verified": record(Evidence(compared=3)),
+    "unverified": record(Evidence(lacking=LACKING)),
+    "compiled": record(Evidence(compile_only=True)),
+    "skipped": record(Evidence(missing=CAPABILITY)),
+    "failed": record(Evidence(difference=MISMATCH)),
+}
+
+
+@pytest.mark.parametrize(("allowed", "green"), [(False, {"verified"}), (True, {"verified", "unverified"})])
+def test_what_no_one_verified_is_green_where_that_is_allowed_and_nothing_else(allowed: bool, green: set[str]) -> None:
+    endings = {name: ending_of(end, allow_unverified=allowed) for name, end in ENDS.items()}
+    assert {name for name, ending in endings.items() if ending.green} == green
+    assert {name for name, ending in endings.items() if ending.red} == {"failed", "unverified"} - green
+
+
+def test_what_was_only_compiled_is_run_again_where_more_was_asked() -> None:
+    assert {name for name, end in ENDS.items() if is_settled(end)} == {"verified"}
+    assert {name for name, end in ENDS.items() if is_settled(end, compile_only=True)} == {"verified", "compiled"}
