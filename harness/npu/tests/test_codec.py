@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ethosu import mlw_codec
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.testing.processes import left_of
@@ -54,12 +53,6 @@ def worker() -> int | None:
     """The worker's process id, if there is one."""
     running = weight_coding.DECODER._process
     return None if running is None else running.process.pid
-
-
-def test_the_worker_decodes_as_the_python_function_does() -> None:
-    streams = [stream(count, count) for count in (1, 16, 1000, 40000)]
-    for (compressed, _), decoded in zip(streams, arrays(weight_coding.decode(streams)), strict=True):
-        assert decoded.tolist() == list(mlw_codec.decode(bytearray(compressed)))
 
 
 def test_a_batch_is_decoded_while_nobody_waits(fresh: None) -> None:

@@ -15,15 +15,11 @@ import pytest
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.decode.decoder import decode
-from ethos_hil.harness.npu.decode.fields_u55 import REVERSED
-from ethos_hil.harness.npu.isa.feature_map import FeatureMap
-from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, Pool, Upscale
+from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Pool, Upscale
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.npu.tests.streams import LISTING, U55, compiled, writes
-from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.testing.tosa_program import reference
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph
 
 COMMAND = re.compile(r"(?m)^0x([0-9a-f]{6}): (?:([0-9a-f]{8})| {8}) ([0-9a-f]{4}) ([0-9a-f]{4}) - NPU_(?:OP|SET)_(\w+)")
 KERNEL = re.compile(
@@ -92,50 +88,6 @@ def test_kernels_are_those_of_the_disassembly(disassembled: CompiledGraph) -> No
             assert [kernel.top, kernel.left, kernel.bottom, kernel.right] == numbers[6:10]
         if isinstance(op, Convolution) and not op.depthwise:
             assert op.weights.order.part_kernel == (comment[-1] == "PartKernel")
-
-
-def test_operations_hold_the_register_values_at_their_command(disassembled: CompiledGraph) -> None:
-    for op in disassembled.program().ops:
-        values = {name: value for offset, _, name, value in listing(disassembled) if offset <= op.offset}
-        if isinstance(op, Dma):
-            assert [op.source.base, op.destination.base, op.length] == [
-                values[f"DMA0_{name}"] for name in ("SRC", "DST", "LEN")
-            ]
-            continue
-        second_first = isinstance(op, Elementwise) and len(op.ifms) == 2 and values["IFM2_BROADCAST"] & REVERSED
-        ifms = op.ifms[:: -1 if second_first else 1] if isinstance(op, Elementwise) else (op.ifm,)
-        for name, feature_map in zip(("IFM", "IFM2"), ifms, strict=False):
-            check_map(name, feature_map, values)
-        check_map("OFM", op.ofm, values)
-        assert op.ofm.shape == tuple(values[f"OFM_{axis}_M1"] + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH"))
-        if isinstance(op, Convolution):
-            for name, (at,) in (("WEIGHT", op.weights.streams), ("SCALE", op.weights.scales)):
-                expected = [values[f"{name}_{what}"] for what in ("REGION", "BASE", "LENGTH")]
-                assert [at.region, at.base, at.length] == expected
-        if isinstance(op, Pool) and not op.hardware_divide:
-            assert op.scale.shift << 32 | op.scale.multiplier == values["OFM_SCALE"]
-
-
-def check_map(name: str, feature_map: FeatureMap, values: dict[str, int]) -> None:
-    """Compare a feature map's place with its registers."""
-    registers = ("REGION", "BASE0", "STRIDE_Y", "STRIDE_X", "ZERO_POINT")
-    zero_point = feature_map.zero_point & 0xFFFF
-    place = [feature_map.region, feature_map.bases[0], feature_map.stride_y, feature_map.stride_x, zero_point]
-    assert place == [values[f"{name}_{register}"] for register in registers]
-    assert feature_map.layout == values[f"{name}_PRECISION"] >> 6 & 3
-
-
-@pytest.mark.parametrize("npu", EthosU.names())
-def test_a_rescale_per_channel_is_a_pool_with_scales(npu: str) -> None:
-    graph = Graph()
-    wide = graph.rescale(graph.input((1, 5, 6, 3)), 1.0, dtype="int32")
-    tosa = graph.output(graph.rescale(wide, [(1 << 30, 30), (1 << 30, 31), (1 << 30, 32)])).serialize()
-    program = compile_graph(tosa, npu)
-    (op,) = program.program().ops
-    assert isinstance(op, Pool)
-    assert op.channel_scales is not None
-    values = np.arange(-45, 45, dtype=np.int8).reshape(1, 5, 6, 3)
-    assert program.run([values])[0] == reference(tosa, [values])
 
 
 def test_bytes_after_stop_are_not_read() -> None:

@@ -53,23 +53,6 @@ def values() -> np.ndarray:
     return np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 16)).astype(np.int8)
 
 
-def test_configurations_are_parsed_by_name() -> None:
-    sizes = {"u55": (32, 64, 128, 256), "u65": (256, 512), "u85": (128, 256, 512, 1024, 2048)}
-    names = [f"ethos-{family}-{macs}" for family, all_macs in sizes.items() for macs in all_macs]
-    assert [str(EthosU.parse(c.name)) for c in EthosU.all()] == names
-    assert (U55_128.size.config_word, U55_128.family.id_word) == (0x1807, 0x10066001)
-
-
-@pytest.mark.parametrize("name", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
-def test_a_table_of_int16_has_signed_indices(name: str) -> None:
-    rng = np.random.default_rng(3)
-    graph = Graph()
-    looked_up = graph.table(graph.input((1, 4, 5, 8), "int16"), np.linspace(-20000, 9000, 513).astype(int))
-    tosa = graph.output(graph.rescale(looked_up, 1 / 128, dtype="int16")).serialize()
-    array = rng.integers(-32768, 32768, (1, 4, 5, 8)).astype(np.int16)
-    assert compile_graph(tosa, name).run([array])[0] == reference(tosa, [array])
-
-
 def test_one_program_serves_changing_constants(tosa: bytes, compiled: CompiledGraph, values: np.ndarray) -> None:
     """Prepared weights and scales are not used after their bytes have changed."""
     other_tosa = network(bias=30000).serialize()

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu.isa.operations import ScaleLayout
-from ethos_hil.harness.npu.tests.encoded import CASES, check, encoded
+from ethos_hil.harness.npu.tests.encoded import CASES, check
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import WeightError
-from ethos_hil.harness.testing.compiled_graph import compile_graph
-from ethos_hil.lowering.testing.tosa_graph import Graph
 
 U55_U65 = tuple(f"ethos-{size}" for size in ("u55-32", "u55-64", "u55-128", "u55-256", "u65-256", "u65-512"))
 U85 = tuple(f"ethos-u85-{macs}" for macs in (128, 256, 512, 1024, 2048))
@@ -70,23 +68,6 @@ def test_every_field_matters(target: tuple[str, ...], field: str, name: str, cha
         assert not np.array_equal(decompress.decode((conv.compressed * count)[:count], other), conv.tensor())
 
 
-@pytest.mark.parametrize("npu", U55_U65)
-def test_a_transposed_convolution_has_a_rotated_kernel(npu: str) -> None:
-    graph = Graph()
-    values = np.random.default_rng(1).integers(-127, 128, (9, 4, 4, 20))
-    source = graph.input((1, 6, 6, 20))
-    result = graph.rescale(graph.transpose_conv(source, values, np.arange(9)), 0.001)
-    (conv,) = encoded(compile_graph(graph.output(result).serialize(), npu))
-    assert np.array_equal(conv.tensor(), values[:, ::-1, ::-1])
-
-
-@pytest.mark.parametrize("flags", CODINGS.values(), ids=CODINGS.keys())
-def test_weights_that_dma_copies_in_parts(flags: tuple[str, ...]) -> None:
-    convs = check("3x3, split in depth", "ethos-u85-256", *flags, mode="Shared_Sram")
-    assert len(convs) > 1
-    assert {conv.order.fast for conv in convs} == {not flags}
-
-
 def test_a_stream_in_another_coding_is_refused() -> None:
     (conv,) = check("point", "ethos-u85-512", "--disable-fwd")
     with pytest.raises(WeightError, match="FWD"):
@@ -95,20 +76,3 @@ def test_a_stream_in_another_coding_is_refused() -> None:
     assert conv.order.fast
     with pytest.raises(WeightError, match="1 streams where the registers describe 2"):
         decompress.decode(conv.compressed, replace(conv.order, fast=False))
-
-
-@pytest.mark.parametrize("npu", U85)
-@pytest.mark.parametrize("kernel", [(3, 3), (4, 4)])
-def test_transposed_convolutions_are_one_convolution_for_each_phase(npu: str, kernel: tuple[int, int]) -> None:
-    """Each sees every other kernel element in each direction, last to first."""
-    graph = Graph()
-    values = np.random.default_rng(1).integers(-127, 128, (9, *kernel, 20))
-    source = graph.input((1, 6, 6, 20))
-    result = graph.rescale(graph.transpose_conv(source, values, np.arange(9)), 0.001)
-    program = compile_graph(graph.output(result).serialize(), npu)
-    phases = [values[:, y::2, x::2][:, ::-1, ::-1] for y in (0, 1) for x in (0, 1)]
-    convs = list(encoded(program))
-    assert len(convs) == 4
-    for conv, phase in zip(convs, phases, strict=True):
-        assert np.array_equal(conv.tensor(), phase)
-        assert np.array_equal(conv.bias(), np.arange(9))
