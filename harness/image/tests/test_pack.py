@@ -127,7 +127,11 @@ def changed(place: int, value: int, code: str = "<H") -> bytes:
 
 
 DAMAGED = {
+    "nothing": b"",
     "whole": CODE,
+    "loaded to another address": changed(52 + 12, 0x400, "<I"),
+    "far past the end": changed(52 + 4, 0xFFFFFFFF, "<I"),
+    "a part of no bytes": tiny_elf(0, b"", stack=0, entry=0, empty=(64, 0)),
     "of 64 bits": changed(4, 2, "<B"),
     "cut in its header": CODE[:51],
     "for x86": changed(18, 3),

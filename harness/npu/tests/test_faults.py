@@ -28,13 +28,6 @@ def test_repeated_operations_are_too_much_work() -> None:
     assert (fault.kind, fault.register) == ("unsupported", "milliseconds")
 
 
-def test_a_stream_has_an_end() -> None:
-    graph = compiled("add", U55)
-    npu = Npu(EthosU.parse(graph.npu))
-    with pytest.raises(Fault, match="more than any real program has"):
-        npu.decode(changed(graph, {}, repeat=10_000))
-
-
 def test_a_branch_to_the_end_changes_nothing_of_what_runs_before_it() -> None:
     program = PROGRAMS["chain of additions"]
     graph = compiled("chain of additions", U85)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,22 +17,9 @@ Rng = np.random.Generator
 def feature_map(shape: tuple[int, int, int], **changes: object) -> FeatureMap:
     """An int8 map in NHWC at address 0, without gaps, unless `changes` say otherwise."""
     height, width, depth = shape
-    fields: dict[str, object] = {
-        "region": 1,
-        "height": height,
-        "width": width,
-        "depth": depth,
-        "layout": Layout.NHWC,
-        "bits": 8,
-        "signed": True,
-        "zero_point": 0,
-        "bases": (0, 0, 0, 0),
-        "stride_y": width * depth,
-        "stride_x": depth,
-        "stride_c": 0,
-        "split": (width, height, height),
-    }
-    return FeatureMap(**(fields | changes))  # type: ignore[arg-type]
+    layout, split = (Layout.NHWC, 8, True, 0), (width, height, height)
+    plain = FeatureMap(1, height, width, depth, *layout, (0, 0, 0, 0), width * depth, depth, 0, split)
+    return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 def addresses(source: FeatureMap, box: Box) -> set[int]:

@@ -145,6 +145,7 @@ def streams() -> dict[str, tuple[str, bytes]]:
         "a register that was never written": (U55, cut(conv, "OFM_STRIDE_Y")),
         "a branch that depends on 2": (U85, chain[:-4] + long(BRANCH, 2 << 32) + STOP),
         "a branch beyond the end": (U85, chain[:-4] + long(BRANCH, len(chain) + 8) + STOP),
+        "more than any real program has": (U55, changed(compiled(ADDED, U55), {}, repeat=10_000)),
         "a branch behind registers": (U85, chain[:-4] + long(BRANCH, last) + STOP),
     }  # fmt: skip
 

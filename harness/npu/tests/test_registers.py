@@ -82,10 +82,8 @@ def test_micro_blocks_use_every_multiplier(configuration: EthosU) -> None:
 
 def test_event_numbers_are_velas() -> None:
     events = {event.name: event.value for event in described.pmu_event_type}
-    assert events["CYCLE"] == timing_model.CYCLE
-    assert events["NPU_IDLE"] == timing_model.NPU_IDLE
-    assert events["NPU_ACTIVE"] == timing_model.NPU_ACTIVE
-    assert events["MAC_ACTIVE"] == timing_model.MAC_ACTIVE
+    for name in ("CYCLE", "NPU_IDLE", "NPU_ACTIVE", "MAC_ACTIVE"):
+        assert events[name] == getattr(timing_model, name)
     assert [events[f"AXI{port}_RD_DATA_BEAT_RECEIVED"] for port in (0, 1)] == list(timing_model.AXI_READ_BEATS)
     assert [events[f"AXI{port}_WR_DATA_BEAT_WRITTEN"] for port in (0, 1)] == list(timing_model.AXI_WRITE_BEATS)
 

@@ -158,32 +158,6 @@ def numbered(frames: list[Frame]) -> bytes:
     return b"".join(encode(Frame(frame.type, number & 0xFFFF, frame.payload)) for number, frame in enumerate(frames))
 
 
-def changed_bytes(data: bytes, chance: random.Random) -> bytes:
-    mutant = bytearray(data)
-    for _ in range(chance.choice((1, 1, 2, 8))):
-        at = chance.randrange(len(mutant))
-        match chance.randrange(7):
-            case 0:
-                mutant[at] ^= 1 << chance.randrange(8)
-            case 1:
-                del mutant[at : at + chance.choice((1, 3, 200))]
-            case 2:
-                mutant[at:at] = chance.randbytes(chance.choice((1, 4, 300)))
-            case 3:
-                del mutant[at:]
-            case 4:
-                mutant[at:at] = mutant[at : at + chance.choice((1, 40, 2000))]
-            case 5:
-                mutant[at:at] = b"\n" * 500 + b"E: text\r\n" + bytes(mutant[:200])
-            case _:
-                mutant[at:at] = chance.choice(
-                    (b"\0", b"\0\0\0", b"\xff" * 70_000, b"a" * 70_000, "é\n".encode() * 30_000)
-                )
-        if not mutant:
-            break
-    return bytes(mutant)
-
-
 def changed_frames(data: bytes, chance: random.Random) -> bytes:
     """Frames in another order, or with other contents, but valid each."""
     frames = list(frames_of(data))
@@ -221,16 +195,13 @@ def test_unchanged_it_is_verified(session: tuple[Image, bytes]) -> None:
 
 
 @pytest.mark.parametrize("mutants", [600, pytest.param(3000, marks=pytest.mark.proof)])
-@pytest.mark.parametrize("change", [changed_bytes, changed_frames])
-def test_a_changed_session_is_an_error_or_the_same(
-    session: tuple[Image, bytes], change: Callable[[bytes, random.Random], bytes], mutants: int
-) -> None:
+def test_a_changed_session_is_an_error_or_the_same(session: tuple[Image, bytes], mutants: int) -> None:
     image, data = session
     kinds: dict[str, int] = {}
     slowest = 0.0
     for seed in range(mutants):
         chance = random.Random(seed)
-        mutant = change(data, chance)
+        mutant = changed_frames(data, chance)
         started = time.process_time()
         kind = judged(image, mutant, chance)
         slowest = max(slowest, time.process_time() - started)

@@ -133,24 +133,20 @@ def test_arms_programs_keep_to_the_rules(program: str, family: str) -> None:
     assert broken(first_of_kind, ARMS_RULES) == []
 
 
-@pytest.mark.parametrize(("access", "other", "why"), RULES)
-def test_a_driver_that_breaks_a_rule_is_seen(access: str, other: str, why: str) -> None:
-    assert broken([other, access], RULES) == [f"{access} comes after {other}: {why}"]
+def test_a_driver_that_breaks_a_rule_is_seen() -> None:
+    for access, other, why in RULES:
+        assert broken([other, access], RULES) == [f"{access} comes after {other}: {why}"]
 
 
 OWN = [access for access in ARMS["core-driver", "U65"] if access != "read CMD"]
 OWN += sorted(listed("ours", "core-driver", "U65"))
 
 
-@pytest.mark.parametrize(
-    ("ours", "difference"),
-    [
-        (OWN, []),
-        ([*OWN, "write PMINTSET"], ["only ours, without a reason: write PMINTSET"]),
-        ([access for access in OWN if access != "write QSIZE"], ["only Arm's, without a reason: write QSIZE"]),
-        ([*OWN, "read CMD"], ["only Arm's, it says, but that is not so: read CMD"]),
-    ],
-    ids=["none", "ours", "Arm's", "one that is not there"],
-)
-def test_a_difference_without_a_reason_is_seen(ours: Order, difference: list[str]) -> None:
-    assert differences(ours, "core-driver", "U65") == difference
+def test_a_difference_without_a_reason_is_seen() -> None:
+    assert differences(OWN, "core-driver", "U65") == []
+    others = [access for access in OWN if access != "write QSIZE"] + ["write PMINTSET", "read CMD"]
+    assert differences(others, "core-driver", "U65") == [
+        "only ours, without a reason: write PMINTSET",
+        "only Arm's, without a reason: write QSIZE",
+        "only Arm's, it says, but that is not so: read CMD",
+    ]

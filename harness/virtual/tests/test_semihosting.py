@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import errno
 import io
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,9 +12,8 @@ import pytest
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
-from ethos_hil.harness.image.segments import ElfError, Segment, segments
+from ethos_hil.harness.image.segments import Segment, segments
 from ethos_hil.harness.virtual import guest_files
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.guest_files import FileCall, FileServer, GuestFiles, OpenFlag, Refused, Semihosting
@@ -48,53 +46,6 @@ def test_all_calls_are_taken_where_none_can_be_recognised() -> None:
 def test_bytes_that_are_no_instruction_are_not_taken() -> None:
     assert calls(b"\x00" + CALL + b"\x00", CALL) == [4]
     assert calls(CALL, executable=False) == []
-
-
-def many(count: int, apart: int) -> bytes:
-    """An ELF with segments of four bytes."""
-    header = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 40, 1, 0, 52, 0, 0, 52, 32, count, 40, 0, 0)
-    entries = (0x10000000 + apart * number for number in range(count))
-    return header + b"".join(struct.pack("<IIIIIIII", 1, 0, at, at, 4, 4, 5, 4) for at in entries)
-
-
-def elf(program_headers: int = 1, machine: int = 40, offset: int = 84, size: int = 4, memory: int = 4) -> bytes:
-    header = struct.pack(
-        "<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, machine, 1, 0, 52, 0, 0, 52, 32, program_headers, 40, 0, 0
-    )
-    return header + struct.pack("<IIIIIIII", 1, offset, 0x10000000, 0x11000000, size, memory, 5, 4) + b"code"
-
-
-def test_segments_of_an_elf() -> None:
-    file = io.BytesIO(elf())
-    (segment,) = segments(file)
-    assert segment == Segment(84, 0x10000000, 0x11000000, 4, 4, True)
-    assert segment.read(file) == b"code"
-
-
-DAMAGED = {
-    "nothing": b"",
-    "half a header": elf()[:40],
-    "64 bits": b"\x7fELF\x02\x01" + bytes(60),
-    "another machine": elf(machine=62),
-    "more program headers than there are": elf(program_headers=9),
-    "no program headers": elf(program_headers=0),
-    "past the end": elf(size=5, memory=8),
-    "less memory than content": elf(memory=3),
-    "far past the end": elf(offset=0xFFFFFFFF),
-    "no content": elf(memory=0, size=0),
-    "an overlap": many(2, 3),
-    "the same place twice": many(2, 0),
-    "65,535 segments": many(65_535, 4),
-}
-
-
-def test_damaged_elfs_are_named(recorded: Recorded) -> None:
-    messages = {}
-    for name, data in DAMAGED.items():
-        with pytest.raises(ElfError) as caught:
-            segments(io.BytesIO(data))
-        messages[name] = str(caught.value)
-    recorded.check(messages)
 
 
 def test_a_comma_in_the_command_line_is_escaped_for_qemu() -> None:
