@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _ctypes
 import concurrent.futures
-import random
 import subprocess
 import sys
 import textwrap
@@ -149,28 +148,3 @@ def test_a_stream_that_expands_without_end_is_stopped(fresh: None) -> None:
     limits = Path(f"/proc/{worker()}/limits").read_text().splitlines()
     (address_space,) = (line for line in limits if line.startswith("Max address space"))
     assert address_space.split()[3] == str(1 << 30)
-
-
-def damaged(generator: random.Random, good: bytes) -> bytes:
-    """A stream with bits flipped, cut short, or made up."""
-    changed = bytearray(good)
-    kind = generator.randrange(3)
-    if kind == 0:
-        for _ in range(generator.randint(1, 3)):
-            at = generator.randrange(len(changed) * 8)
-            changed[at // 8] ^= 1 << at % 8
-    elif kind == 1:
-        del changed[generator.randrange(len(changed)) :]
-    else:
-        changed = bytearray(generator.randbytes(generator.choice((1, 16, 300))))
-    return bytes(changed)
-
-
-def test_damaged_streams_end_in_weights_or_an_error() -> None:
-    generator = random.Random(3)
-    good, count = stream(300)
-    results = weight_coding.decode([(damaged(generator, good), count) for _ in range(60)])
-    assert {type(result) for result in results} == {np.ndarray, weight_coding.CorruptStream}
-    (original,) = arrays(weight_coding.decode([(good, count)]))
-    weights = [result for result in results if isinstance(result, np.ndarray)]
-    assert sum(np.array_equal(result, original) for result in weights) < len(weights) // 2  # padding changes nothing

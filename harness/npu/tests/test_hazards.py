@@ -5,7 +5,6 @@ test_conformance.py checks that all conformance programs are clean.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,6 +18,7 @@ from ethos_hil.harness.npu.isa.operations import INTERNAL, Dma, Op
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.npu.npu import NpuProgram
+from ethos_hil.harness.npu.tests.streams import changed, short
 from ethos_hil.harness.npu.timing.hazards import Hazard, Touch, _shared_byte, find
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
@@ -56,18 +56,11 @@ def programs(compiled: CompiledGraph, code: int) -> Iterator[tuple[int, NpuProgr
     """Yield the program without each of its waits of that code in turn, with its place; for BLOCKDEP, with a larger
     value.
     """
-    words = []
-    for offset, command, parameter, payload in commands(compiled.stream):
-        end = offset + (4 if payload is None else 8)
-        words.append((offset, command if payload is None else -1, parameter, compiled.stream[offset:end]))
-    deepest = DEEPEST[compiled.npu.split("-")[1]]
-    for index, (offset, command, parameter, _) in enumerate(words):
-        if command != code or (code == BLOCKDEP and parameter == deepest):
-            continue
-        instead = struct.pack("<HH", code, deepest) if code == BLOCKDEP else b""
-        before = b"".join(word for *_, word in words[:index])
-        after = b"".join(word for *_, word in words[index + 1 :])
-        yield offset, NpuProgram(before + instead + after, EthosU.parse(compiled.npu))
+    stream, deepest = compiled.stream, DEEPEST[compiled.npu.split("-")[1]]
+    instead = short(code, deepest) if code == BLOCKDEP else b""
+    for offset, command, parameter, payload in commands(stream):
+        if payload is None and command == code and (code != BLOCKDEP or parameter != deepest):
+            yield offset, NpuProgram(stream[:offset] + instead + stream[offset + 4 :], EthosU.parse(compiled.npu))
 
 
 def following(program: NpuProgram, offset: int) -> Op:
@@ -129,12 +122,8 @@ def test_a_block_dependency_too_deep_is_found(compiled: CompiledGraph) -> None:
 def test_velas_block_dependencies_are_safe(compiled: CompiledGraph) -> None:
     """The depth that the checker calls safe is at least the one that Vela chose."""
     program = compiled.program()
-    stream = bytearray(compiled.stream)
-    deepest = struct.pack("<HH", BLOCKDEP, DEEPEST[compiled.npu.split("-")[1]])
-    for offset, code, _, payload in commands(compiled.stream):
-        if code == BLOCKDEP and payload is None:
-            stream[offset : offset + 4] = deepest
-    worst = {hazard.second.offset: hazard.wait[1] for hazard in find(program.ops, bytes(stream), program.configuration)}
+    stream = changed(compiled, {"BLOCKDEP": DEEPEST[compiled.npu.split("-")[1]]})
+    worst = {hazard.second.offset: hazard.wait[1] for hazard in find(program.ops, stream, program.configuration)}
     assert worst
     for op, waits in zip(program.ops, find_waits(compiled.stream, program.ops), strict=True):
         if op.offset in worst:

@@ -7,23 +7,16 @@ a list there, with the reason; what is on the list and does not differ any more 
 
 from __future__ import annotations
 
-import functools
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.image.footprint import Footprint
-from ethos_hil.harness.run import image_of
-from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import Device, RegisterLayout
-from ethos_hil.harness.virtual.tests.programs import DATA, load
-from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.harness.virtual.tests.programs import DATA
 
 NPUS = {"U55": "ethos-u55-128", "U65": "ethos-u65-256", "U85": "ethos-u85-256"}
 Order = Sequence[str]
@@ -67,23 +60,10 @@ def differences(ours: Order, program: str, family: str) -> list[str]:
     return lines
 
 
-@functools.cache
-def program(npu: str) -> Artifact:
-    """Return a program with one delegate."""
-    if npu == "ethos-u55-128":
-        return Artifact.of_program(load("add").pte, "add.pte")
-    import torch
-
-    from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model.torch_model import from_module
-
-    torch.manual_seed(0)
-    example = (torch.randn(1, 3, 8, 8),)
-    return lower(from_module(torch.nn.Conv2d(3, 4, 3).eval(), example, [example]), EthosU.parse(npu))
-
-
 def recorded_order(npu: str, monkeypatch: pytest.MonkeyPatch) -> Order:
     """Run a program of one job on the virtual board. Return the accesses to the NPU's registers."""
+    from ethos_hil.harness.virtual.tests.test_systems import execute, lowered
+
     names = RegisterLayout(EthosU.parse(npu).family).names
     order: list[str] = []
     read, write = Device.read, Device.write
@@ -99,16 +79,7 @@ def recorded_order(npu: str, monkeypatch: pytest.MonkeyPatch) -> Order:
 
     monkeypatch.setattr(Device, "read", recording_read)
     monkeypatch.setattr(Device, "write", recording_write)
-    artifact = program(npu)
-    inputs = artifact.example_inputs or tuple(
-        np.ones(tensor.sizes, tensor.dtype) for tensor in artifact.plan.input_tensors
-    )
-    board = VirtualTarget(npu)
-    board.load(image_of(artifact, Footprint.of(artifact), find_firmware(virtual_soc(npu).name), [inputs]))
-    try:
-        board.run(timeout=60)
-    finally:
-        board.reset()
+    execute(lowered(npu, "Sram_Only"), VirtualTarget(npu))
     return order
 
 
