@@ -160,13 +160,13 @@ CASES: dict[str, Build] = {
 
 
 @cache
-def compiled(name: str, npu: str, *flags: str, mode: str | None = None) -> tuple[CompiledGraph, Array, Array]:
+def compiled(name: str, npu: str, *flags: str) -> tuple[CompiledGraph, Array, Array]:
     """Return a case for a configuration, with its weights (output, height, width, input) and biases."""
     graph = Graph()
     result, values, bias = CASES[name](graph, np.random.default_rng(len(name)))
     dtype = "int16" if result.dtype == "int48" else "int8"
     graph.output(graph.rescale(result, 0.001, dtype=dtype))
-    return compile_graph(graph.serialize(), npu, *flags, mode=mode), values, bias
+    return compile_graph(graph.serialize(), npu, *flags), values, bias
 
 
 def encoded(program: CompiledGraph) -> Iterator[Encoded]:
@@ -183,10 +183,10 @@ def encoded(program: CompiledGraph) -> Iterator[Encoded]:
             yield Encoded(op.weights, tuple(stream.tobytes() for stream in streams), tuple(scales))
 
 
-def check(name: str, npu: str, *flags: str, mode: str | None = None) -> list[Encoded]:
+def check(name: str, npu: str, *flags: str) -> list[Encoded]:
     """Compare all weights and biases of a case with those of its graph. Return its convolutions."""
-    case = (name, npu, *flags, mode)
-    program, values, bias = compiled(name, npu, *flags, mode=mode)
+    case = (name, npu, *flags)
+    program, values, bias = compiled(*case)
     layers = list(encoded(program))
     decoded = np.concatenate([layer.tensor() for layer in layers])
     assert decoded.shape == values.shape, case

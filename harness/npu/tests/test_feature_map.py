@@ -115,11 +115,3 @@ def test_a_map_may_run_backwards() -> None:
     memory = RegionMemory({1: np.arange(64, dtype=np.uint8)})
     assert feature_map.load(memory)[2, 3].tolist() == [60 - 32 - 9, 60 - 32 - 8]
     assert feature_map.extent(whole_bricks=False) == (60 - 32 - 9, 62)
-
-
-def test_sixteen_bytes_at_odd_addresses() -> None:
-    """Whole bricks are moved as one 16-byte value each, at any alignment."""
-    memory = RegionMemory({1: np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)})
-    feature_map = FeatureMap(1, 3, 4, 48, Layout.BRICKS, 8, False, 0, (7, 0, 0, 0), 192, 16, 64, (4, 3, 3))
-    loaded = feature_map.load(memory)
-    assert all(int(loaded[at]) == memory[1][address(feature_map, *at)] for at in np.ndindex(3, 4, 48))

@@ -30,6 +30,7 @@ from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.memory import GuestMemory, RamBlocks
 from ethos_hil.harness.virtual.rules import STRICT_BOARD
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320, qemu_processes
+from ethos_hil.harness.virtual.tests.guests import NPUS
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load, planted
 from ethos_hil.harness.virtual.tests.test_board import GARBAGE, run_to_job, teller
 
@@ -267,7 +268,6 @@ def test_it_is_no_system_that_qemu_has_no_machine_for() -> None:
 # --- On the strict board it keeps every rule on every system, and a firmware that does not is found. ---
 
 
-NPUS = {"corstone-300": "ethos-u55-128", "corstone-310": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
 PAINT = bytes.fromhex("40f8042b")  # str r2, [r0], #4
 NO_PAINT = bytes.fromhex("043000bf")  # adds r0, #4; nop
 
