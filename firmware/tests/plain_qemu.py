@@ -39,6 +39,14 @@ PAYLOADS = {
 }
 
 
+QEMU = ("qemu-system-arm", "-M", "mps3-an547", "-display", "none", "-monitor", "none")
+
+
+def semihosting(command_line: str) -> list[str]:
+    """QEMU's options for it."""
+    return ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
+
+
 @dataclass(frozen=True)
 class Frame:
     """A frame: its fields by name, and the bytes after them (text, sizes or data)."""
@@ -144,9 +152,8 @@ def boot(elf: bytes, directory: Path, timeout: float = 10.0, options: Sequence[s
     """
     path = directory / "image.elf"
     path.write_bytes(elf)
-    machine = ["-M", "mps3-an547", "-display", "none", "-monitor", "none", "-serial", "stdio"]
     process = subprocess.Popen(
-        ["qemu-system-arm", *machine, *options, "-kernel", str(path)],
+        [*QEMU, "-serial", "stdio", *options, "-kernel", str(path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -202,10 +209,8 @@ def run_files(elf: bytes, directory: Path, command_line: str, timeout: float = 2
     path = directory / "firmware.elf"
     path.write_bytes(elf)
     uart = directory / "uart.bin"
-    machine = ["-M", "mps3-an547", "-display", "none", "-monitor", "none", "-serial", f"file:{uart}"]
-    semihosting = ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
     done = subprocess.run(
-        ["qemu-system-arm", *machine, *semihosting, "-kernel", str(path)],
+        [*QEMU, "-serial", f"file:{uart}", *semihosting(command_line), "-kernel", str(path)],
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

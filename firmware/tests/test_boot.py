@@ -14,7 +14,7 @@ import pytest
 import torch
 from elftools.elf.elffile import ELFFile
 from plain_qemu import Conversation, RunProgram
-from programs import Exported, export, raw
+from programs import Exported, edited, export, plan, raw
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, InputRef, PackageHeader
 from ethos_hil.harness.image.pack import RunPlan, pack
@@ -169,12 +169,13 @@ def test_wrong_inputs_are_refused_before_any_run(run_program: RunProgram, export
     run_program(exported.pte, [(good[0], good[0])]).check_error(ErrorKind.INPUT, "takes 1 inputs, the package has 2")
 
 
+def with_planned(pte: bytes, size: int) -> bytes:
+    """The program with so many bytes of planned memory."""
+    return edited(pte, lambda program: plan(program).non_const_buffer_sizes.__setitem__(1, size))
+
+
 def test_a_program_too_large_for_the_memory_states_both_sizes(run_program: RunProgram, exported: Exported) -> None:
-    planned = run_program(exported).one(FrameType.LOADED).fields["planned_bytes"]
-    sizes = struct.pack("<qq", 0, planned)  # the plan's non_const_buffer_sizes
-    assert exported.pte.count(sizes) == 1
-    large = exported.pte.replace(sizes, struct.pack("<qq", 0, 400 << 20))
-    conversation = run_program(large, [exported.input_set])
+    conversation = run_program(with_planned(exported.pte, 400 << 20), [exported.input_set])
     text = conversation.check_error(ErrorKind.OUT_OF_MEMORY)
     error = conversation.one(FrameType.ERROR).fields
     assert error["needed"] == 400 << 20
@@ -183,9 +184,7 @@ def test_a_program_too_large_for_the_memory_states_both_sizes(run_program: RunPr
 
 
 def test_planned_memory_that_exceeds_the_sram_goes_to_ddr(run_program: RunProgram, exported: Exported) -> None:
-    planned = run_program(exported).one(FrameType.LOADED).fields["planned_bytes"]
-    large = exported.pte.replace(struct.pack("<qq", 0, planned), struct.pack("<qq", 0, 3 << 20))
-    conversation = run_program(large, [exported.input_set])
+    conversation = run_program(with_planned(exported.pte, 3 << 20), [exported.input_set])
     assert conversation.one(FrameType.LOADED).fields["ddr_used"] == 3 << 20
     assert b"planned memory (3145728 bytes) does not fit the SRAM" in conversation.one(FrameType.LOG).rest
     assert [tensor.data for tensor in conversation.tensors()] == [raw(exported.outputs[0])]

@@ -6,14 +6,13 @@ import importlib
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from plain_qemu import RunFiles, RunProgram
-from programs import edited, export, plan, planned, raw
+from programs import Exported, edited, export, plan, planned, raw
 from test_runner import write_files
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType
-from ethos_hil.lowering.testing.function_module import module_of
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 
 
 def torch_export(function: Any, inputs: tuple[Any, ...], **settings: Any) -> Any:
@@ -29,33 +28,18 @@ def to_pte(methods: Any, config: Any = None, **edge: Any) -> bytes:
     return bytes(lowered.to_executorch(config).buffer)
 
 
-@pytest.fixture(scope="module")
-def simple() -> tuple[bytes, Any]:
-    """A program that copies a tensor, and a tensor for it."""
-
-    x = torch.rand(2, 3)
-    return to_pte(torch_export(lambda x: x.clone(), (x,))), x
-
-
 def test_a_variable_starts_with_its_value_and_keeps_changes(run_program: RunProgram) -> None:
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
     from executorch.runtime import Runtime
 
-    class Counter(torch.nn.Module):
-        sum: torch.Tensor
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("sum", torch.arange(6.0).reshape(2, 3))
-
-        def forward(self, x: Any) -> Any:
-            self.sum.add_(x)
-            return self.sum.clone()
+    def add_up(net: Any, x: Any) -> Any:
+        net.sum.add_(x)
+        return net.sum.clone()
 
     x = torch.full((2, 3), 0.5)
     config = ExecutorchBackendConfig(passes=[InitializedMutableBufferPass(["sum"])])
-    pte = to_pte(torch_export(Counter(), (x,)), config)
+    pte = to_pte(torch_export(keeping(add_up, sum=torch.arange(6.0).reshape(2, 3)), (x,)), config)
     conversation = run_program(pte, [(raw(x),)], repeat=3)
     method = Runtime.get().load_program(pte).load_method("forward")
     expected = [output.clone() for _ in range(3) for output in method.execute([x])]
@@ -135,21 +119,14 @@ def make_unsupported(program: Any) -> None:
     processed = schema.BackendDelegateDataReference(schema.DataLocation.INLINE, 0)
     method.delegates.append(schema.BackendDelegate("XnnpackBackend", processed, []))
     odd = planned(program)[0]
-    tensors = []
-    for number in range(4):
-        tensor = schema.Tensor(**vars(odd))
-        tensors.append(tensor)
-        method.values.append(schema.EValue(tensor))
-        if number == 0:
-            tensor.scalar_type = schema.ScalarType.QINT8
-        if number == 1:
-            tensor.shape_dynamism = schema.TensorShapeDynamism.DYNAMIC_UNBOUND
-        if number == 2:
-            tensor.extra_tensor_info = schema.ExtraTensorInfo(
-                fully_qualified_name="layer.weight", location=schema.TensorDataLocation.EXTERNAL
-            )
-        if number == 3:
-            tensor.extra_tensor_info = schema.ExtraTensorInfo(device_type=schema.DeviceType.CUDA)
+    external = schema.TensorDataLocation.EXTERNAL
+    for name, value in (
+        ("scalar_type", schema.ScalarType.QINT8),
+        ("shape_dynamism", schema.TensorShapeDynamism.DYNAMIC_UNBOUND),
+        ("extra_tensor_info", schema.ExtraTensorInfo(fully_qualified_name="layer.weight", location=external)),
+        ("extra_tensor_info", schema.ExtraTensorInfo(device_type=schema.DeviceType.CUDA)),
+    ):
+        method.values.append(schema.EValue(schema.Tensor(**{**vars(odd), name: value})))
     method.non_const_buffer_device = [schema.NonConstBufferDevice(1, schema.DeviceType.CUDA, 0)]
 
 
@@ -164,33 +141,29 @@ REASONS = (
 
 
 def test_all_missing_things_are_reported_at_once(
-    run_program: RunProgram, run_runner: RunFiles, simple: tuple[bytes, Any], tmp_path: Any
+    run_program: RunProgram, run_runner: RunFiles, exported: Exported, tmp_path: Any
 ) -> None:
-    pte, x = simple
-    asking = edited(pte, make_unsupported)
-    conversation = run_program(asking, [(raw(x),)])
+    asking = edited(exported.pte, make_unsupported)
+    conversation = run_program(asking, [exported.input_set])
     text = conversation.check_error(ErrorKind.UNSUPPORTED)
     assert [reason for reason in REASONS if reason not in text] == []
     assert not conversation.all(FrameType.LOADED)
 
-    ended = run_runner(write_files(tmp_path, asking, [raw(x)]))
+    ended = run_runner(write_files(tmp_path, asking, exported.input_set))
     assert ended.status == 1
     (line,) = ended.errors()
     assert line == f"E [executorch:unsupported] {text}"
 
 
-def test_outputs_that_are_not_tensors_have_no_file(
-    run_runner: RunFiles, simple: tuple[bytes, Any], tmp_path: Any
-) -> None:
+def test_outputs_that_are_not_tensors_have_no_file(run_runner: RunFiles, exported: Exported, tmp_path: Any) -> None:
     from executorch.exir import schema
 
     def give_number(program: Any) -> None:
         plan(program).values.append(schema.EValue(schema.Int(7)))
         plan(program).outputs.insert(0, len(plan(program).values) - 1)
 
-    pte, x = simple
-    ended = run_runner(write_files(tmp_path, edited(pte, give_number), [raw(x)]))
+    ended = run_runner(write_files(tmp_path, edited(exported.pte, give_number), exported.input_set))
     assert (ended.status, ended.errors()) == (0, [])
     assert "Output[0]: Not Tensor" in ended.lines
     assert not (tmp_path / "out-0.bin").exists()
-    assert (tmp_path / "out-1.bin").read_bytes() == raw(x)
+    assert (tmp_path / "out-1.bin").read_bytes() == raw(exported.outputs[0])

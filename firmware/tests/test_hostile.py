@@ -15,31 +15,25 @@ from programs import Edit, Exported, edited, export, plan, planned, raw, values
 from torch import nn
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType
+from ethos_hil.lowering.testing.function_module import keeping
 
 PROGRAM, UNSUPPORTED, KERNEL = ErrorKind.PROGRAM, ErrorKind.UNSUPPORTED, ErrorKind.KERNEL
 QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor
 
 
-class Branching(nn.Module):
+def branch(net: Any, flag: Any, x: Any) -> Any:
     """A branch, a constant and kernels: all instructions but DelegateCall and FreeCall."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("table", torch.arange(40.0).reshape(2, 20))
-
-    def forward(self, flag: Any, x: Any) -> Any:
-        branch = torch.cond(
-            flag,
-            lambda value: QUANTIZE(value, 0.5, 0, -128, 127, torch.int8),
-            lambda value: QUANTIZE(value, 0.25, 9, -128, 127, torch.int8),
-            (x,),
-        )
-        return branch, QUANTIZE(self.table, 0.5, 0, -128, 127, torch.int8), x.to(torch.int32)
+    ways = (
+        lambda value: QUANTIZE(value, 0.5, 0, -128, 127, torch.int8),
+        lambda value: QUANTIZE(value, 0.25, 9, -128, 127, torch.int8),
+    )
+    return torch.cond(flag, *ways, (x,)), QUANTIZE(net.table, 0.5, 0, -128, 127, torch.int8), x.to(torch.int32)
 
 
 @functools.cache
 def branching(*, flag: bool = True) -> Exported:
-    return export(Branching(), (torch.tensor(flag), torch.linspace(-9, 9, 40).reshape(5, 8)))
+    net = keeping(branch, table=torch.arange(40.0).reshape(2, 20))
+    return export(net, (torch.tensor(flag), torch.linspace(-9, 9, 40).reshape(5, 8)))
 
 
 def calls(x: Any, at: Any, whole: Any) -> Any:

@@ -21,6 +21,7 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import NPU, load
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.testing.function_module import keeping
 
 
 def block(pte: bytes, name: bytes) -> int:
@@ -133,20 +134,15 @@ def test_delegates_in_segments_answer_like_inline_ones() -> None:
 
 
 def test_several_delegates_with_cpu_operators_between_them() -> None:
-    class Net(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = torch.nn.Conv2d(3, 8, 3, padding=1)
-            self.last = torch.nn.Conv2d(8, 4, 1)
-
-        def forward(self, x: Any) -> tuple[Any, Any]:
-            middle = self.first(x)
-            # A stride the NPU does not have.
-            return self.last(torch.nn.functional.avg_pool2d(middle, 2, stride=5)), middle
+    def pooled(net: Any, x: Any) -> tuple[Any, Any]:
+        middle = net.first(x)
+        # A stride the NPU does not have.
+        return net.last(torch.nn.functional.avg_pool2d(middle, 2, stride=5)), middle
 
     torch.manual_seed(4)
     example = (torch.randn(1, 3, 16, 16),)
-    artifact = lower(from_module(Net().eval(), example, [example]), EthosU.parse(NPU))
+    net = keeping(pooled, first=torch.nn.Conv2d(3, 8, 3, padding=1), last=torch.nn.Conv2d(8, 4, 1))
+    artifact = lower(from_module(net, example), EthosU.parse(NPU))
     assert len(artifact.delegates) == 2
     report = run_artifact(artifact, VirtualTarget(NPU, strict=True), Question("net"))
     assert report.record.verdict == "verified", report.record.failure

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from plain_qemu import Conversation, Ended, RunFiles, boot
+from plain_qemu import Ended, RunFiles, boot, semihosting
 from programs import Exported, export, raw
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType
@@ -128,12 +128,6 @@ def test_words_may_be_quoted(run_runner: RunFiles, exported: Exported, tmp_path:
     assert (tmp_path / 'the "out"-0.bin').read_bytes() == raw(exported.outputs[0])
 
 
-def test_an_errors_line_has_its_kind(run_runner: RunFiles, exported: Exported, tmp_path: Path) -> None:
-    foreign = exported.pte.replace(b"quantized_decomposed::quantize", b"quantized_decomposed::quantifx")
-    line = error_line(run_runner(write_files(tmp_path, foreign, exported.input_set)))
-    assert line.startswith("E [executorch:unsupported] this firmware lacks operator quantized_decomposed::quantifx")
-
-
 def test_a_fault_ends_the_run(run_runner: RunFiles, firmware: bytes, exported: Exported, tmp_path: Path) -> None:
     address, elf = planted(firmware, "7executeE", b"\x00\xde")  # udf #0
     line = error_line(run_runner(write_files(tmp_path, exported.pte, exported.input_set), elf))
@@ -150,14 +144,12 @@ def test_a_breakpoint_elsewhere_is_a_fault(firmware: bytes, tmp_path: Path, expo
 
 @pytest.mark.parametrize("command_line", ["executor_runner", "executor_runner  "])
 def test_without_arguments_the_missing_package_is_reported(firmware: bytes, tmp_path: Path, command_line: str) -> None:
-    semihosting = ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
-    boot(firmware, tmp_path, options=semihosting).check_error(ErrorKind.PACKAGE, "no package")
+    boot(firmware, tmp_path, options=semihosting(command_line)).check_error(ErrorKind.PACKAGE, "no package")
 
 
 def test_a_package_takes_precedence_over_a_command_line(firmware: bytes, tmp_path: Path, exported: Exported) -> None:
     command_line = write_files(tmp_path, exported.pte, exported.input_set)
-    semihosting = ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
     elf = pack(firmware, exported.pte, [exported.input_set], RunPlan(1, 1)).elf
-    conversation: Conversation = boot(elf, tmp_path, options=semihosting)
+    conversation = boot(elf, tmp_path, options=semihosting(command_line))
     assert [tensor.data for tensor in conversation.tensors()] == [raw(exported.outputs[0])]
     assert not (tmp_path / "out-0.bin").exists()

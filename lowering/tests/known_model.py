@@ -102,44 +102,32 @@ def ignore_second(x: torch.Tensor, _y: torch.Tensor) -> torch.Tensor:
     return torch.relu(x)
 
 
-class Branching(nn.Module):
+def branch(net: Any, x: torch.Tensor) -> torch.Tensor:
     """Takes a branch after the stem, by the sign of its input's sum."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(2, 4, 3)
-        self.head = nn.Conv2d(4, 3, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.stem(x)  # @branch_stem
-        y = torch.cond(x.sum() > 0, self.bright, self.dark, (y,))  # @branch_choice
-        return self.head(y)  # @branch_head
-
-    def bright(self, y: torch.Tensor) -> torch.Tensor:
+    def bright(y: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(y) + y  # @branch_bright
 
-    def dark(self, y: torch.Tensor) -> torch.Tensor:
+    def dark(y: torch.Tensor) -> torch.Tensor:
         z = torch.relu(y) * 0.5  # @branch_dark
         return y - z  # @branch_darker
 
+    y = net.stem(x)  # @branch_stem
+    y = torch.cond(x.sum() > 0, bright, dark, (y,))  # @branch_choice
+    return net.head(y)  # @branch_head
 
-class Looping(nn.Module):
+
+def loop(net: Any, x: torch.Tensor) -> torch.Tensor:
     """Halves its input until the sum is small."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Conv2d(2, 3, 1)
+    def large(y: torch.Tensor) -> torch.Tensor:
+        return torch.gt(y.sum(), torch.full((1,), 20.0)).squeeze()  # @loop_condition
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        def large(y: torch.Tensor) -> torch.Tensor:
-            return torch.gt(y.sum(), torch.full((1,), 20.0)).squeeze()  # @loop_condition
+    def halve(y: torch.Tensor) -> tuple[torch.Tensor]:
+        return (y * 0.5,)  # @loop_body
 
-        def halve(y: torch.Tensor) -> tuple[torch.Tensor]:
-            return (y * 0.5,)  # @loop_body
-
-        (y,) = torch.ops.higher_order.while_loop(large, halve, (x,), ())
-        result: torch.Tensor = self.head(y)  # @loop_head
-        return result
+    (y,) = torch.ops.higher_order.while_loop(large, halve, (x,), ())
+    return net.head(y)  # @loop_head
 
 
 def branch_into_layers(net: Any, x: torch.Tensor) -> torch.Tensor:
@@ -227,13 +215,13 @@ def calibrated() -> Calibrated:
 def branching() -> Calibrated:
     torch.manual_seed(20)
     x = torch.rand(1, 2, 6, 6)
-    return Branching(), (x,), [(x,), (-x,)]
+    return keeping(branch, stem=nn.Conv2d(2, 4, 3), head=nn.Conv2d(4, 3, 1)), (x,), [(x,), (-x,)]
 
 
 def looping() -> Calibrated:
     torch.manual_seed(22)
     x = torch.rand(1, 2, 6, 6)
-    return Looping(), (x,), [(x,), (4 * x,)]
+    return keeping(loop, head=nn.Conv2d(2, 3, 1)), (x,), [(x,), (4 * x,)]
 
 
 def branch_with_layers() -> Calibrated:
@@ -271,27 +259,15 @@ def marked(name: str) -> str:
     raise KeyError(name)
 
 
-class Nested(nn.Module):
-    """A branch within a branch."""
+def branch_in_branch(x: torch.Tensor) -> torch.Tensor:
+    def yes(y: torch.Tensor) -> torch.Tensor:
+        z = y * 0.5
+        return torch.cond(z.sum() > 10, lambda z: z + torch.relu(z), torch.sigmoid, (z,))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        def inner_yes(y: torch.Tensor) -> torch.Tensor:
-            return y + torch.relu(y)  # @inner_yes
-
-        def inner_no(y: torch.Tensor) -> torch.Tensor:
-            return torch.sigmoid(y)  # @inner_no
-
-        def yes(y: torch.Tensor) -> torch.Tensor:
-            z = y * 0.5  # @outer_yes
-            return torch.cond(z.sum() > 10, inner_yes, inner_no, (z,))  # @inner_choice
-
-        def no(y: torch.Tensor) -> torch.Tensor:
-            return torch.tanh(y)  # @outer_no
-
-        return torch.cond(x.sum() > 0, yes, no, (x,))  # @outer_choice
+    return torch.cond(x.sum() > 0, yes, torch.tanh, (x,))
 
 
 def nested() -> Calibrated:
     torch.manual_seed(21)
     x = torch.rand(1, 2, 4, 4)
-    return Nested(), (x,), [(x,), (2 * x,), (-x,)]
+    return module_of(branch_in_branch), (x,), [(x,), (2 * x,), (-x,)]

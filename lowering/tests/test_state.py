@@ -115,31 +115,18 @@ def test_what_a_call_changes_is_named(what: str) -> None:
 
 
 def test_a_tensor_that_was_computed_with_gradients_is_copied_by_its_values() -> None:
-    class Computed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(1, 4))
-            self.scaled = self.weight * 2  # torch refuses to copy it
-
-        def forward(self, x: Tensor) -> Tensor:
-            return x * self.scaled
-
-    module = Computed()
-    other = copy_module(module, "computed")
-    assert isinstance(other, Computed)
+    module: Any = keeping(add_up)
+    module.weight = nn.Parameter(torch.ones(1, 4))
+    module.scaled = module.weight * 2  # torch refuses to copy it
+    other: Any = copy_module(module, "computed")
     assert other.weight is not module.weight
     assert other.scaled is not module.scaled
     assert torch.equal(other.scaled, module.scaled)
 
 
 def test_a_module_that_refuses_to_be_copied_is_an_error_that_says_why() -> None:
-    class Locked(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lock = threading.Lock()
-
-    with pytest.raises(UsageError, match=r"the module Locked cannot be copied: TypeError: cannot pickle") as caught:
-        from_module(Locked(), (torch.tensor(X),))
+    with pytest.raises(UsageError, match=r"the module _Keeps cannot be copied: TypeError: cannot pickle") as caught:
+        from_module(keeping(add_up, lock=threading.Lock()), (torch.tensor(X),))
     assert "__deepcopy__" in str(caught.value.hint)
 
 
