@@ -57,7 +57,7 @@ def test_files_and_exit_status(ethos_hil: Run, grid: str) -> None:
     status, _, error = ethos_hil("bench", "--grid", grid, "--jobs", "1", "--no-boot", "--top", "5")
     assert (status, "2 points: 1 compiled and timed, 1 refused" in error) == (2, True)
     assert error.splitlines()[-1].startswith("ethos-hil: no NPU takes nothing: ")
-    assert "mine.toml:13" in error
+    assert "mine.toml:12" in error
 
 
 def test_a_budget_that_nothing_meets_is_status_1(ethos_hil: Run, grid: str, recorded: Recorded) -> None:

@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.image import firmware_manifest
+from ethos_hil.harness.image import firmware_elf, firmware_manifest
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.firmware_manifest import (
     ELF_NAME,
@@ -102,7 +103,7 @@ def test_what_is_no_manifest_says_why(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Copies of the firmware's sources and of what was built, to change them: this process takes them for its own."""
     unwanted = shutil.ignore_patterns("tests", "__pycache__", "CMakeFiles", "host")
     for folder in ("firmware", "build/firmware"):
@@ -112,7 +113,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(firmware_manifest, "_digest_of_sources", lambda: source_digest(sources))
     monkeypatch.setattr(firmware_manifest, "OWN", tmp_path / "build/firmware")
     monkeypatch.delenv("ETHOS_HIL_FIRMWARE", raising=False)
-    return tmp_path
+    yield tmp_path
+    firmware_elf._read.cache_clear()
 
 
 def doubt() -> str:
@@ -122,6 +124,7 @@ def doubt() -> str:
 
 def firmware_row() -> dict[str, str]:
     """What preflight says of the firmware."""
+    firmware_elf._read.cache_clear()  # a process asks once
     done = run_command("preflight", DATA / "add.pte", "--json", "-")
     assert done.status == 0, done.err
     (row,) = (check for check in json.loads(done.out)["checks"] if check["name"] == "firmware")
