@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ethos_hil.harness.api import OpenTarget
 from ethos_hil.harness.image.firmware_manifest import firmware_path
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module
+from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.upstream import pytorch_answers
 from ethos_hil.lowering.upstream import quantizers as quantising
 from ethos_hil.lowering.upstream.state import LiftedState
@@ -39,17 +40,6 @@ def board() -> Iterator[OpenTarget]:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For programs that are spoilt on purpose."""
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "cache"))
-
-
-class Of(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Tensor) -> Any:
-        return self.function(*inputs)
 
 
 class Heads(nn.Module):
@@ -114,10 +104,10 @@ def failure(result: ethos_hil.Result, kind: FailureKind = FailureKind.ACCURACY) 
 
 def test_an_integer_that_does_not_fit_is_an_overflow(board: OpenTarget) -> None:
     wide = torch.tensor([[2**40, 2**33 + 7, 3, 4]])
-    message = failure(board.run(Of(lambda x: x + 1), wide), FailureKind.OVERFLOW)
+    message = failure(board.run(module_of(lambda x: x + 1), wide), FailureKind.OVERFLOW)
     assert "output 0 is int32, int64 in the model; PyTorch answers 1099511627777 at [0, 0], the program 1" in message
     with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):  # the sum overflows, where the input fits
-        board.run(Of(lambda x: x + 1), torch.tensor([[1, 2**31 - 1]]))
+        board.run(module_of(lambda x: x + 1), torch.tensor([[1, 2**31 - 1]]))
 
 
 @pytest.mark.parametrize(
@@ -155,17 +145,17 @@ def test_something_else_that_was_compiled_is_seen(board: OpenTarget, monkeypatch
 
     def other(floating: Any, *rest: Any) -> Any:
         module, _ = quantise(floating, *rest)
-        wrong = torch.export.export(Of(lambda x: x * 1.01 + 0.25), (X,)).module(check_guards=False)
+        wrong = torch.export.export(module_of(lambda x: x * 1.01 + 0.25), (X,)).module(check_guards=False)
         return module, quantise(wrong, *rest)[1]
 
     monkeypatch.setattr(quantising, "quantise", other)
-    message = failure(board.run(Of(lambda x: x * 1.01 + 0.2), X))
+    message = failure(board.run(module_of(lambda x: x * 1.01 + 0.2), X))
     assert "PyTorch's quantised module answers" in message
     assert "roundings explain at most" in message
 
 
 def test_the_least_sqnr_that_the_user_accepts(board: OpenTarget) -> None:
-    model = from_module(Of(torch.sigmoid), (X,))
+    model = from_module(module_of(torch.sigmoid), (X,))
     assert board.run(model, min_sqnr=30.0).verified
     assert "dB against PyTorch, float64, at least 90 wanted" in failure(board.run(model, min_sqnr=90.0))
     assert "input set 1" in failure(board.run(model, [(X,), (X * 20,)], min_sqnr=30.0))  # saturates
@@ -240,23 +230,23 @@ def test_a_runner_cannot_keep_state() -> None:
 
 def test_nan_and_infinity_are_not_answered_by_a_number_whoever_s_inputs_they_are_of(board: OpenTarget) -> None:
     """Which numbers are told from which, harness/verdict/tests/test_against_pytorch.py says."""
-    message = failure(board.run(Of(lambda x: (x + 1, torch.exp(x * 300))), X))
+    message = failure(board.run(module_of(lambda x: (x + 1, torch.exp(x * 300))), X))
     assert "output 1: PyTorch answers inf at [0, 2]" in message
-    model = from_module(Of(lambda x: x * 2), (X,))
+    model = from_module(module_of(lambda x: x * 2), (X,))
     assert board.run(model, [(X,), (X / 2,)]).verified
     odd = torch.tensor([[0.1, math.nan, 0.2, 0.3]])
     assert "PyTorch answers nan at [0, 1]" in failure(board.run(model, [(X,), (odd,)]))
 
 
 def test_a_conversion_that_loses_nothing_is_a_note(board: OpenTarget) -> None:
-    for model, x in ((Of(lambda x: x + 1), torch.tensor([[5, -7]])), (Of(lambda x: x.argmax(-1)), X)):
+    for model, x in ((module_of(lambda x: x + 1), torch.tensor([[5, -7]])), (module_of(lambda x: x.argmax(-1)), X)):
         result = board.run(model, x, allow_cpu_only=True)
         assert result.verified
         assert "output 0 is int32, int64 in the model; the model's values fit" in result.record.notes
 
 
 def test_a_program_has_no_float_answers_for_other_inputs(board: OpenTarget, tmp_path: Path) -> None:
-    model = from_module(Of(torch.sigmoid), (X,))
+    model = from_module(module_of(torch.sigmoid), (X,))
     path = tmp_path / "known.pte"
     path.write_bytes(ethos_hil.lower(model).pte)
     assert board.run(str(path), min_sqnr=30.0).verified

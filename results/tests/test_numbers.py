@@ -30,6 +30,7 @@ from ethos_hil.results.latency import latency_of, with_latency
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.testing.in_lines import lines_of_comparison
 from ethos_hil.results.testing.synthetic_year import nights
+from ethos_hil.results.text.record import latency_rows
 
 ONE = of_record(next(nights(1, count=1, tests=1))[0].record)
 NEWER = {**ONE.facts, Cause.PROGRAM: "another", Cause.STREAM: "another"}
@@ -401,7 +402,7 @@ def test_times_follow_from_cycles_and_the_clock_that_is_known_best(what: str, re
     record, clock = TIMED[what]
     timed = with_latency(record, clock)
     assert Record.from_json(json.loads(timed.dumps())) == timed
-    recorded.check([list(timed.metrics), latency_of(record, clock), timed.clock])
+    recorded.check([list(timed.metrics), latency_of(record, clock), timed.clock, dict(latency_rows(timed))])
 
 
 def test_a_slower_program_alarms_once_and_another_clock_never() -> None:

@@ -64,21 +64,6 @@ def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
                 assert output == np.asarray(value).tobytes(), configuration.name
 
 
-def test_a_batch_that_vela_compiles_wrongly_is_repaired_unless_asked_otherwise() -> None:
-    """Vela 5.1 pads away rows of the first of two 1x1 convolutions with a look-up between them."""
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Hardswish(), nn.Conv2d(8, 24, 1)).eval()
-    source = from_module(module, (torch.randn(2, 2, 32, 6),))
-    repaired = run(Question(source, npu="ethos-u55-128"))
-    assert repaired.record.verdict == "verified", repaired.record.failure
-    assert [note.split(":")[0] for note in repaired.artifact.notes] == ["vela-fused-shape"]
-    record = run(Question(source, npu="ethos-u55-128", as_upstream=True)).record
-    assert record.verdict == "failed"
-    assert record.failure is not None
-    assert record.failure.message.endswith("left in by --as-upstream: vela-fused-shape")
-    assert "leave out --as-upstream" in (record.failure.hint or "")
-
-
 def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -> None:
     """The first layers of a MobileNetV2 for an image of 160x160."""
     torch.manual_seed(0)

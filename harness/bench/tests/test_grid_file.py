@@ -175,26 +175,6 @@ def test_a_grid_has_these_points(what: str, recorded: Recorded) -> None:
     recorded.check("\n".join(lines))
 
 
-ORDERS = (
-    BenchOrder(npus=("ethos-u55-128",), memory_modes=("Dedicated_Sram",)),
-    BenchOrder(npus=("ethos-u55-129",)),
-    BenchOrder(memory_modes=("Shared",)),
-    BenchOrder(npus=("ethos-u55-128",), system_configs=("Ethos_U65_Embedded",)),
-    BenchOrder(system_configs=("Nothing",)),
-    BenchOrder(cases=("no_such_*",)),
-    BenchOrder(targets=("nowhere",)),
-    BenchOrder(settings=PointSettings(repeat=0)),
-    BenchOrder(settings=PointSettings(timeout=0)),
-    BenchOrder(scheme="a4w4"),
-    BenchOrder(models=("net.pte",)),
-    BenchOrder(models=("net.py:net",), grid=Path("grid.toml")),
-)
-
-
-def test_bad_orders_are_refused_with_what_there_is(recorded: Recorded) -> None:
-    recorded.check("\n".join(refusal(order.plan) for order in ORDERS))
-
-
 def test_what_is_booted() -> None:
     short, long = GRID.cases[1], GRID.cases[0]
     assert [SETTINGS.boots(case, virtual=True) for case in (short, long)] == [True, False]

@@ -16,31 +16,20 @@ from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.points import BenchCase, BenchPoint, PointSettings, facts_of, refuse
 from ethos_hil.harness.campaign.place import OpenRun, RunPlace
 from ethos_hil.harness.cli.bench_run import status_of, status_of_gaps
+from ethos_hil.harness.testing import small_grid
 from ethos_hil.harness.testing.command import Run, check_errors, check_session
+from ethos_hil.harness.testing.small_grid import LINEAR
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import RunFolder
 
-GRID = """
-schema_version = 1
-npus = ["ethos-u55-128"]
-memory_modes = ["Sram_Only"]
-
-[[case]]
-name = "linear_64_to_8"
-steps = [{layer = "Linear", args = [64, 8]}]
-inputs = [[1, 64]]
-tags = ["short"]
-
-[[case]]
-name = "nothing"
-steps = [{layer = "NoLayer"}]
-inputs = [[1, 64]]
-"""
+NOTHING = LINEAR.replace("Linear", "NoLayer").replace("linear_64_to_8", "nothing")
+CASES = LINEAR + 'tags = ["short"]\n' + NOTHING
 
 
 @pytest.fixture
 def grid(tmp_path: Path) -> str:
-    (tmp_path / "mine.toml").write_text(GRID)
+    text = small_grid.grid("ethos-u55-128", cases=CASES, more='memory_modes = ["Sram_Only"]\n')
+    (tmp_path / "mine.toml").write_text(text)
     return "mine.toml"
 
 
@@ -68,7 +57,7 @@ def test_files_and_exit_status(ethos_hil: Run, grid: str) -> None:
     status, _, error = ethos_hil("bench", "--grid", grid, "--jobs", "1", "--no-boot", "--top", "5")
     assert (status, "2 points: 1 compiled and timed, 1 refused" in error) == (2, True)
     assert error.splitlines()[-1].startswith("ethos-hil: no NPU takes nothing: ")
-    assert "mine.toml:13" in error
+    assert "mine.toml:12" in error
 
 
 def test_a_budget_that_nothing_meets_is_status_1(ethos_hil: Run, grid: str, recorded: Recorded) -> None:
@@ -109,7 +98,9 @@ def test_bad_input_is_one_line_and_nothing_is_begun(ethos_hil: Run, recorded: Re
         "--grid missing.toml", "--grid empty.toml", "--case nothing*", "--tag none", "--npu ethos-u55-129",
         "--clock 0", "--repeat 0", "--jobs 0", "--scheme a4w4", "--which 'fps<=30'", "--by colour",
         "--json no/such/folder.json", "--resume nothing", "--resume one --run-name two", "--run-name ../two",
-        "net.pte", "gone.py:net", "gone.py:net --grid empty.toml",
+        "net.pte", "gone.py:net", "gone.py:net --grid empty.toml", "--memory-mode Shared", "--system-config Nothing",
+        "--npu ethos-u55-128 --memory-mode Dedicated_Sram", "--npu ethos-u55-128 --system-config Ethos_U65_Embedded",
+        "--case no_such_*", "--target nowhere", "--timeout 0",
     ])  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session, full_disk
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session
 from ethos_hil.harness.virtual.tests.programs import DATA
 
 
@@ -96,13 +96,3 @@ def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(e
         "ethos-hil: cannot write /dev/full: No space left on device (nothing was written there)"
     )
     assert ethos_hil("runs").out.count("verified") == 1
-
-
-def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(ethos_hil: Run, here: Path) -> None:
-    (here / "r.json").write_text("before")
-    with full_disk(600):
-        ended = ethos_hil("run", "absent.py:net", "--json", "r.json")
-    assert ended.status == 2
-    assert any(line.startswith("ethos-hil: cannot write r.json") for line in ended.err.splitlines())
-    assert (here / "r.json").read_text() == "before"
-    assert not list(here.glob(".r.json*"))

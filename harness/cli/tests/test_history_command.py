@@ -19,7 +19,7 @@ import pytest
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.testing.command import Run, check_errors, check_session, full_disk
+from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.results.store import RunFolder
 
 NET = Record(
@@ -110,15 +110,6 @@ def test_what_may_not_be_read_or_written_is_named(ethos_hil: Run) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert words in done.stderr.splitlines()[-1]
         assert sorted(Path("h").iterdir()) == before
-
-
-def test_a_full_disk_is_one_line_and_nothing_is_half_written(ethos_hil: Run) -> None:
-    ethos_hil("--history", "h", "add", "results/runs/night1")
-    with full_disk(500):
-        ended = ethos_hil("--history", "h", "add")
-    assert (ended.status, ended.out) == (2, "")
-    assert ended.err.splitlines()[-1].startswith("ethos-hil: h/night2.parquet cannot be read or written: ")
-    assert [path.name for path in Path("h").iterdir()] == ["night1.parquet"]
 
 
 def test_a_folder_that_is_slow_to_list_is_mentioned_and_a_fast_one_is_not(

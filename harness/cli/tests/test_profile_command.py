@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.record import Metric, Record, TargetInfo
+from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.results.latency import PARTS, SYSTEM_CLOCKS, with_latency
-from ethos_hil.results.text.record import latency_rows
-
-RECORD = Record(
-    verdict=Verdict.VERIFIED,
-    model="net.py:net",
-    npu="ethos-u55-256",
-    target=TargetInfo("corstone-300", "fvp", "corstone-300"),
-    metrics=(Metric("npu_cycles", 1_000_000, "cycles", "fvp"), Metric("cpu_cycles", 250_000, "cycles", "fvp")),
-    system_config="Ethos_U55_High_End_Embedded",
-    clock_hz=500e6,
-)
-
-
-def test_npu_cpu_and_total_are_shown_apart_with_their_clocks_and_what_has_no_time_is_said(recorded: Recorded) -> None:
-    instructions = Metric("cpu_instructions", 3916, "instructions", "instructions")
-    counted = dataclasses.replace(RECORD, metrics=(RECORD.metrics[0], instructions))
-    shown = (
-        (RECORD, StatedClock(250e6, "Renesas EK-RA8P1", 1e9)), (RECORD, None),
-        (counted, StatedClock(500e6, "--clock 500MHz/1GHz", 1e9)), (dataclasses.replace(RECORD, metrics=()), None),
-    )  # fmt: skip
-    recorded.check([dict(latency_rows(with_latency(record, clock))) for record, clock in shown])
+from ethos_hil.results.tests.test_numbers import OF_CYCLES
 
 
 def test_known_clocks_are_those_of_vela_and_of_the_boards() -> None:
@@ -70,9 +48,9 @@ def test_a_profile_is_shown_kept_and_shown_again(ethos_hil: Run, recorded: Recor
 
 
 def test_an_old_profile_is_shown_at_another_clock(ethos_hil: Run, recorded: Recorded) -> None:
-    Path("record.json").write_text(json.dumps(RECORD.to_json()))
+    Path("record.json").write_text(OF_CYCLES.dumps())
     _, out, _ = ethos_hil("profile", "--from", "record.json", "--clock", "mps4-fi101", "--json", "again.json")
     recorded.check(out)
     again = Record.from_json(json.loads(Path("again.json").read_text()))
     assert again.clock == StatedClock(25e6, "Arm MPS4 with FI101", 25e6)
-    assert again == with_latency(RECORD, again.clock)
+    assert again == with_latency(OF_CYCLES, again.clock)

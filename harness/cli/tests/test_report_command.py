@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session, full_disk
+from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.synthetic_year import nights
@@ -106,12 +106,3 @@ def test_what_cannot_be_a_report_is_one_line(ethos_hil: Run, recorded: Recorded)
         "--against runs/tuesday --policy policy.toml", "-o nowhere/report.html", "-o empty",
         "--against cut.json -o cut.json", "--clock 0", "--clock fast",
     ])  # fmt: skip
-
-
-def test_a_full_disk_leaves_the_old_report(ethos_hil: Run) -> None:
-    Path("report.html").write_text("of yesterday")
-    with full_disk(2000):
-        ended = ethos_hil("report", "runs/monday")
-    assert_one_clear_line(ended, 2, "cannot write report.html: File too large")
-    assert Path("report.html").read_text() == "of yesterday"
-    assert sorted(path.name for path in Path().iterdir()) == ["net.py", "report.html", "runs"]

@@ -6,12 +6,12 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.image import firmware_elf, firmware_manifest
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.firmware_manifest import (
     ELF_NAME,
@@ -23,6 +23,8 @@ from ethos_hil.harness.image.firmware_manifest import (
     source_digest,
 )
 from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.testing.command import assert_one_clear_line, run_command
+from ethos_hil.harness.virtual.tests.programs import DATA
 
 ROOT = Path(__file__).resolve().parents[3]
 BOARDS = [soc.firmware.name for soc in SOCS]
@@ -100,43 +102,32 @@ def test_what_is_no_manifest_says_why(tmp_path: Path) -> None:
 # --- A checkout whose firmware is older than its sources. ---
 
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of this one, with what was built, to change sources in."""
-    root = tmp_path_factory.mktemp("checkout")
-    unwanted = shutil.ignore_patterns("tests", "lab", "__pycache__", "*.egg-info", "CMakeFiles", "host")
-    for folder in ("harness", "lowering", "results", "suites", "firmware", "build/firmware", "src"):
-        shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=unwanted)
-    shutil.copy(ROOT / "harness/virtual/tests/data/add.pte", root)
-    return root
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Copies of the firmware's sources and of what was built, to change them: this process takes them for its own."""
+    unwanted = shutil.ignore_patterns("tests", "__pycache__", "CMakeFiles", "host")
+    for folder in ("firmware", "build/firmware"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unwanted)
+    sources = tmp_path / "firmware"
+    monkeypatch.setattr(firmware_manifest, "_SOURCES", sources)
+    monkeypatch.setattr(firmware_manifest, "_digest_of_sources", lambda: source_digest(sources))
+    monkeypatch.setattr(firmware_manifest, "OWN", tmp_path / "build/firmware")
+    monkeypatch.delenv("ETHOS_HIL_FIRMWARE", raising=False)
+    yield tmp_path
+    firmware_elf._read.cache_clear()
 
 
-def python(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python with the modules of the copy."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-    environment.pop("ETHOS_HIL_FIRMWARE", None)
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=250)
-
-
-def preflight(checkout: Path) -> subprocess.CompletedProcess[str]:
-    return python(checkout, "-m", "ethos_hil.harness.cli.main", "preflight", "add.pte", "--json", "-")
-
-
-def doubt(checkout: Path) -> str:
+def doubt() -> str:
     """What is said of the firmware that is built there."""
-    code = (
-        "from ethos_hil.harness.image import firmware_manifest as f\n"
-        "print(f.firmware_doubt(f.firmware_path('corstone-300').read_bytes()))"
-    )
-    return python(checkout, "-c", code).stdout.strip()
+    return str(firmware_doubt(find_firmware("corstone-300")))
 
 
-def firmware_row(checkout: Path) -> dict[str, str]:
+def firmware_row() -> dict[str, str]:
     """What preflight says of the firmware."""
-    done = preflight(checkout)
-    assert done.returncode == 0, done.stderr
-    (row,) = (check for check in json.loads(done.stdout)["checks"] if check["name"] == "firmware")
+    firmware_elf._read.cache_clear()  # a process asks once
+    done = run_command("preflight", DATA / "add.pte", "--json", "-")
+    assert done.status == 0, done.err
+    (row,) = (check for check in json.loads(done.out)["checks"] if check["name"] == "firmware")
     return dict(row)
 
 
@@ -144,24 +135,22 @@ def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: 
     source, manifest = checkout / "firmware/main.cc", checkout / "build/firmware/corstone300" / MANIFEST_NAME
     text, written = source.read_text(), manifest.read_text()
     os.utime(source)
-    assert doubt(checkout) == "None", "a newer date alone says nothing"
+    assert doubt() == "None", "a newer date alone says nothing"
     source.write_text(text + "\n// changed\n")
-    row = firmware_row(checkout)
+    row = firmware_row()
     note = "the firmware of corstone300 was built from other sources than there are now; run `make firmware`"
     assert (row["status"], row["fix"]) == ("note", note)
     source.write_text(text)
     for damaged in (written.replace(json.loads(written)["sha256"], "0" * 64), ""):
         manifest.write_text(damaged)
-        assert doubt(checkout).startswith("nothing says from which sources the firmware of corstone300 was built")
+        assert doubt().startswith("nothing says from which sources the firmware of corstone300 was built")
     manifest.write_text(written)
-    assert firmware_row(checkout)["status"] == "ok"
+    assert firmware_row()["status"] == "ok"
 
 
 def test_a_missing_firmware_names_what_to_do(checkout: Path) -> None:
     folder = checkout / "build/firmware/corstone300"
-    folder.rename(folder.with_name("elsewhere"))
-    done = preflight(checkout)
-    folder.with_name("elsewhere").rename(folder)
-    assert done.returncode == 3
-    assert f"no firmware at {folder / ELF_NAME}" in done.stderr
-    assert "run `make firmware`, or set ETHOS_HIL_FIRMWARE" in done.stderr
+    shutil.rmtree(folder)
+    done = run_command("preflight", DATA / "add.pte", "--json", "-")
+    words = (f"no firmware at {folder / ELF_NAME}", "run `make firmware`, or set ETHOS_HIL_FIRMWARE")
+    assert_one_clear_line(done, 3, *words)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.errors import TargetError, UsageError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
@@ -107,11 +107,6 @@ def test_a_lost_prefix_is_noticed() -> None:
     lost = dataclasses.replace(report.outcome, runs=(dataclasses.replace(only, delegates=(less,)),))
     with pytest.raises(TargetError, match="has none"):
         again(lost, report)
-
-
-def test_what_cannot_be_profiled_is_refused() -> None:
-    with pytest.raises(UsageError, match="--events is 'mac'"):
-        profiled("ethos-u55-128", ProfileMethod.PREFIX, events=("mac",))
 
 
 # The account of an inference.

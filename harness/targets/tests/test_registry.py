@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, UsageError
+from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, MODELS
@@ -49,15 +49,6 @@ def test_what_is_refused_names_what_to_use(recorded: Recorded, name: str) -> Non
     recorded.check((caught.value.exit_status, caught.value.failure))
 
 
-def test_options_and_npus_are_refused_by_what_a_target_declares() -> None:
-    """The same target with another declaration."""
-    deaf = dataclasses.replace(find_plugin("virtual"), name="deaf", options=frozenset())
-    with pytest.raises(UsageError, match="--strict-waits needs to see into the NPU, which --target deaf"):
-        registry.check_option(deaf, TargetOption.STRICT)
-    with pytest.raises(UsageError, match="the target deaf cannot have an ethos-u85-256"):
-        registry.check_npu(dataclasses.replace(deaf, npus=("ethos-u85-128",)), U85)
-
-
 def test_what_a_target_does_not_honour_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from ethos_hil.harness.virtual.board import BoardPool
 
@@ -74,14 +65,6 @@ def test_what_a_target_does_not_honour_does_not_reach_it(monkeypatch: pytest.Mon
             monkeypatch.setattr("ethos_hil.harness.targets.registry.find_plugin", lambda name, other=other: other)
             make_target("virtual", U55, pool=pool)
     assert [getattr(settings, "pool", None) is not None for settings in arguments] == [True, False]
-
-
-def test_what_is_missing_is_said_before_a_target_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for variable, place in (("ETHOS_HIL_QEMU", "/nowhere/qemu"), (FVP_PATH_VARIABLE, tmp_path), ("PATH", tmp_path)):
-        monkeypatch.setenv(variable, str(place))
-    for name, npu, missing in (("virtual", U55, "/nowhere/qemu"), ("corstone-320", U85, "FVP_Corstone_SSE-320")):
-        with pytest.raises(TargetNotAvailable, match=missing):
-            make_target(name, npu)
 
 
 def test_a_kind_that_records_do_not_know_is_refused() -> None:

@@ -11,16 +11,13 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
-from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded, plain, shown
-from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, run_program
 from ethos_hil.harness.targets.fvp import FvpTarget
-from ethos_hil.harness.targets.registry import make_target
-from ethos_hil.harness.targets.tests.conftest import NPUS, U55, Fake, fails
+from ethos_hil.harness.targets.tests.conftest import U55, Fake, fails
 from ethos_hil.harness.targets.tests.variants import DATA
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests import programs
@@ -44,38 +41,6 @@ def run(job: RunnerJob = ADD, *, fast: bool = False, timeout: float = TIMEOUT) -
 
 
 # --- Our firmware as the runner. ---
-
-
-@pytest.mark.parametrize("soc", ["corstone-300", "corstone-320"])
-@pytest.mark.parametrize("name", ["virtual", "fvp"])
-def test_outputs_and_cycles_are_those_of_the_packed_image(use_launchers: Path, name: str, soc: str) -> None:
-    recorded = load("convolutions", soc)
-    target = make_target("virtual" if name == "virtual" else soc, EthosU.parse(NPUS[soc]))
-    progress: list[tuple[int, ...]] = []
-    job = job_of(recorded, repeat=2)
-    outcome = run_program(
-        target, find_firmware(soc), job, timeout=TIMEOUT, progress=lambda *done: progress.append(done)
-    )
-    assert progress == [(1, 2), (2, 2)]
-    assert [(execution.input_set, execution.repeat) for execution in outcome.runs] == [(0, 0), (0, 1)]
-    for execution in outcome.runs:
-        np.testing.assert_equal(execution.outputs, recorded.outputs, strict=True)
-        assert execution.counted == execution.cycles > 0
-        assert 0 < execution.stack_used < outcome.memory["stack_size"]
-    assert outcome.memory["planned_bytes"] == sum(Program.parse(recorded.pte).plan().planned_sizes)
-    assert outcome.memory["sram_used"] > 0
-
-
-@pytest.mark.parametrize("name", ["virtual", "corstone-300"])
-def test_a_runner_reaches_its_folder_only(use_launchers: Path, tmp_path: Path, name: str) -> None:
-    folder = tmp_path / "above" / "folder"
-    folder.mkdir(parents=True)
-    for file, text in (("in.txt", "inside"), ("where.txt", str(folder)), ("../secret.txt", "secret")):
-        (folder / file).write_text(text)
-    elf = build("corstone-300", tmp_path / "hostile.elf", "hostile.c").read_bytes()
-    ended = make_target(name, U55).boot(elf, "guest", folder, timeout=TIMEOUT)
-    assert "OPEN ../secret.txt|error 13" in ended.console
-    assert re.search(r"(?m)^semihosting: .*'../secret.txt': it is outside of", "\n".join(ended.console))
 
 
 def test_an_error_of_our_firmware_keeps_its_kind() -> None:

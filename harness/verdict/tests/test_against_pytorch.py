@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from ethos_hil.base.judge import Evidence, decide
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.record import Accuracy, Decision
+from ethos_hil.base.record import Accuracy
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.verdict.against_pytorch import (
     PyTorchFinding,
     accuracies,
@@ -275,12 +273,6 @@ def test_an_integer_that_becomes_a_float_has_no_limits_to_fit() -> None:
     casts = [call for call in artifact.plan.instructions if isinstance(call, KernelCall) and "_to_dim" in call.operator]
     assert {str(artifact.plan.tensor(call.args[-1]).dtype) for call in casts} == {"float32"}
     assert integers_that_do_not_fit(artifact, (np.array([[2**40, 1]], np.int64),)) == PyTorchFinding()
-
-
-def test_what_pytorch_says_decides_after_the_reference() -> None:
-    unlike, difference = Failure(FailureKind.ACCURACY, "a"), Failure(FailureKind.MISMATCH, "m")
-    assert decide(Evidence(unlike=unlike, compared=1)) == Decision(Verdict.FAILED, unlike)
-    assert decide(Evidence(unlike=unlike, difference=difference, compared=1)) == Decision(Verdict.FAILED, difference)
 
 
 INPUT = np.arange(4, dtype=np.float32)

@@ -246,7 +246,7 @@ def on_cpu(function: Callable[..., Any]) -> Artifact:
 
 def misled(artifact: Artifact) -> Divergence:
     """What Vela 5.1 compiles wrongly: it pads away rows of the first of two 1x1 convolutions with a look-up between
-    them, with a batch of two. When this turns green, see suites/tests/test_stacks.py.
+    them, with a batch of two (docs/defects/vela-fused-shape.md).
     """
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Hardswish(), nn.Conv2d(8, 24, 1)).eval()

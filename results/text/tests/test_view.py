@@ -1,5 +1,5 @@
 """Groups of a profile's rows, in which nothing is lost or counts twice, and the rules that modelled cycles come from;
-and text of unknown origin in tables and in errors: it is shown as it is, and has no effect.
+and text of unknown origin in tables: it is shown as it is, and has no effect.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from ethos_hil.base.console import console
-from ethos_hil.base.errors import TargetError
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.record import JOB, Accuracy, Check, Divergence, Metric, Op, Output, Record, RunnerInfo, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
@@ -151,12 +150,3 @@ def test_a_check_of_a_preflight_is_plain() -> None:
     text = on(Console(file=io.StringIO(), width=2000), checks_table((Check(BAD, BAD, BAD, "fail", BAD),)))
     assert text.count(AS_TEXT) == 4
     assert "\x1b" not in text
-
-
-def test_the_text_of_an_error_is_plain_and_its_message_is_not_changed() -> None:
-    error = TargetError("two\nlines \x1b[2J", hint="hint \x1b[2J")
-    assert str(error) == "two\nlines \\x1b[2J"
-    assert error.message == "two\nlines \x1b[2J"
-    assert error.__notes__ == ["hint \\x1b[2J"]
-    other = error.replace(hint="another \x1b")
-    assert other.__notes__ == ["another \\x1b"], "the old hint is not left beside the new one"

@@ -49,8 +49,9 @@ def test_another_error_keeps_the_cause_and_the_place() -> None:
 
 
 def test_python_prints_the_hint_below_the_message() -> None:
-    error = UsageError("wrong", hint="do otherwise")
-    assert traceback.format_exception_only(error)[-1] == "do otherwise\n"
+    error = UsageError("two\nlines \x1b[2J", hint="do otherwise \x1b")
+    assert (str(error), error.message) == ("two\nlines \\x1b[2J", "two\nlines \x1b[2J"), "it is plain text"
+    assert traceback.format_exception_only(error)[-1] == "do otherwise \\x1b\n"
     error.add_note("said by somebody else")
     lines = traceback.format_exception_only(error.replace(hint="do this"))
     assert lines[-2:] == ["do this\n", "said by somebody else\n"]

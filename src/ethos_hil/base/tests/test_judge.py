@@ -14,6 +14,7 @@ from ethos_hil.base.verdict import Failure, FailureKind, Verdict, rank
 CAPABILITY = Failure(FailureKind.CAPABILITY, "no such NPU")
 FAULT = Failure(FailureKind.FAULT, "HardFault")
 MISMATCH = Failure(FailureKind.MISMATCH, "1 of 3 elements differ")
+UNLIKE = Failure(FailureKind.ACCURACY, "PyTorch answers otherwise")
 LACKING = Failure(FailureKind.NO_REFERENCE, "it was not lowered here")
 
 # One piece of evidence each, and what it leads to, in the order of the rules: where two are there, the first decides.
@@ -27,6 +28,7 @@ RULES: list[tuple[dict[str, Any], Verdict, FailureKind | None]] = [
     ({"difference": MISMATCH}, Verdict.FAILED, FailureKind.MISMATCH),
     ({"lacking": LACKING, "compared": 0}, Verdict.UNVERIFIED, FailureKind.NO_REFERENCE),
     ({"compared": 0}, Verdict.FAILED, FailureKind.NO_REFERENCE),
+    ({"unlike": UNLIKE}, Verdict.FAILED, FailureKind.ACCURACY),
     ({"unmapped": ("npu00000 Conv2D",)}, Verdict.FAILED, FailureKind.UNMAPPED),
     ({"defect": "it rounds (a link)"}, Verdict.FAILED, FailureKind.DECLARATION),
 ]  # fmt: skip
