@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +123,27 @@ def test_a_verdict_that_gets_worse_has_regressed_whatever_it_was(old: Verdict, r
     """And another failure than before is a change; so is a declared defect after what was neither right nor wrong."""
     after = [*map(ended, WORST_FIRST), ended(old, FailureKind.FAULT), DECLARED]
     recorded.check("\n".join(lines_of_comparison(compared([ended(old)], [new])) for new in after))
+
+
+def test_fifty_equal_nights_raise_no_alarm() -> None:
+    """Wall times, times of creation and the order of tests differ."""
+    chance = random.Random(7)
+    before = NIGHT
+    for number in range(50):
+        created = f"2026-02-{number % 28 + 1:02}T02:00:00+00:00"
+        shuffled = chance.sample(before, len(before))
+        after = [replace(record, created=created, metrics=tuple(_later(record, chance))) for record in shuffled]
+        comparison = compared(before, after)
+        assert (comparison.changes, comparison.notes, comparison.passed) == ((), (), True)
+        assert set(comparison.counts) == {Word.UNCHANGED}
+        before = after
+
+
+def _later(record: Record, chance: random.Random) -> Iterator[Metric]:
+    """Yield a record's metrics on another night: wall times are other ones."""
+    for metric in record.metrics:
+        host = metric.provenance == "host"
+        yield replace(metric, value=metric.value * chance.uniform(0.2, 5)) if host else metric
 
 
 FACTS: dict[str, tuple[dict[Cause, str], dict[Cause, str], dict[str, str], dict[str, str]]] = {

@@ -14,9 +14,11 @@ from tosa.TosaGraph import TosaGraph as Buffer
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.question import Question, Scheme
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
@@ -309,3 +311,13 @@ def test_an_approximation_is_as_far_from_its_function_as_is_allowed(name: str) -
     larger = dataclasses.replace(artifact, delegated=(*artifact.delegated, "aten.mul.Tensor"))
     with pytest.raises(NoBound, match=f"{name} is approximated"):
         verify_on_host(name, larger)
+
+
+def test_a_run_on_a_target_tells_its_accuracy_too() -> None:
+    artifact = lowered("conv", EthosU.parse("ethos-u55-128"))
+    board = VirtualTarget("ethos-u55-128")
+    record = run_artifact(artifact, board, Question("conv")).record
+    assert record.verdict == "verified", record.failure
+    assert record.accuracy == verify_on_host("conv", lowered("conv", INT)).accuracy
+    other = (artifact.example_inputs[0] / 2,)
+    assert run_artifact(artifact, board, Question("conv", inputs=(other,))).record.accuracy == ()

@@ -85,6 +85,17 @@ OF_EACH = pytest.mark.parametrize("source", [BENCH, EVALUATE, NIGHTLY])
 """As a scan's, the questions of an evaluation differ in what the source adds."""
 
 
+@OF_EACH
+@pytest.mark.usefixtures("no_waiting")
+def test_fifty_identical_campaigns_have_one_account(tmp_path: Path, source: str) -> None:
+    plan = plan_of(*NAMES, as_in=source)
+    accounts = set()
+    for number in range(50):
+        answers = answered(tmp_path / str(number), plan, plan)
+        accounts.add((answers.account.sentence, tuple(answers.by_digest), answers.problems))
+    assert accounts == {("40 verified; green", tuple(planned.digest for planned in plan), ())}
+
+
 def answered(root: Path, plan: tuple[Planned, ...], asked: tuple[Planned, ...], name: str = "one") -> CampaignAnswers:
     """Return the answers to a plan of a run folder in which only some of it was answered."""
     folder = RunFolder(root, name=name)
@@ -96,19 +107,17 @@ def answered(root: Path, plan: tuple[Planned, ...], asked: tuple[Planned, ...], 
 @OF_EACH
 @pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize("seed", range(20))
-def test_of_seeded_regressions_each_is_red_once_and_nothing_else(tmp_path: Path, seed: int, source: str) -> None:
+def test_of_seeded_regressions_each_is_red_once(tmp_path: Path, seed: int, source: str) -> None:
     chance = random.Random(seed)
-    bad = set(chance.sample(NAMES, seed % 4))
+    bad = set(chance.sample(NAMES, 1 + seed % 3))
     kinds = chance.choices((FailureKind.MISMATCH, FailureKind.FAULT, FailureKind.INTERNAL), k=len(NAMES))
     names = [f"{kind} of {name}" if name in bad else name for name, kind in zip(NAMES, kinds, strict=True)]
     plan = plan_of(*names, as_in=source)
-    answers = answered(tmp_path, plan, plan)
-    account = answers.account
+    account = answered(tmp_path, plan, plan).account
     assert len(account.tests) == len(NAMES)
-    assert (tuple(answers.by_digest), answers.problems) == (tuple(planned.digest for planned in plan), ())
     wanted = {planned.digest for planned, name in zip(plan, NAMES, strict=True) if name in bad}
     assert {planned_of(test.record) for test in account.tests if test.red} == wanted
-    assert (len(account.red), account.green) == (len(bad), not bad)
+    assert len(account.red) == len(bad)
 
 
 def test_what_is_planned_and_has_no_answer_of_its_own_is_missing_for_every_reader(tmp_path: Path) -> None:
