@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ethos_hil.base.plain_text import cut, one_line
-from ethos_hil.base.process import end_on_signals, restore
+from ethos_hil.base.process import end_on_signals
 from ethos_hil.lowering.cache.contents import prepare_torch
 from ethos_hil.suites.plugin.options import CONTROLLER, CRASHED, RECORDED, TALLY, Options, not_on_command_line
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem, run_folder
@@ -47,8 +47,7 @@ def _end_on_signals(config: pytest.Config) -> None:
     """End the session as Ctrl-C does at SIGTERM, SIGHUP and SIGQUIT: boards are stopped and folders removed."""
     if threading.current_thread() is not threading.main_thread():
         return  # only the main thread can do this
-    before = end_on_signals()
-    config.add_cleanup(lambda: restore(before))
+    config.add_cleanup(end_on_signals())
 
 
 class DeclaredSession:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import select
 import signal
@@ -58,10 +59,13 @@ def interrupts_deferred() -> Iterator[None]:
             signal.signal(number, lambda sent, frame: caught.append(sent))
         yield
     finally:
+        # Blocked, so that all handlers are back before the first of them can raise.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, before)
         for number, handler in before.items():
             signal.signal(number, handler)
         for sent in caught:
             signal.raise_signal(sent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def start_child(command: Sequence[str], **how: Any) -> subprocess.Popen[Any]:
@@ -187,11 +191,10 @@ def wait_for_end(process: subprocess.Popen[Any], seconds: float) -> None:
 _SAME_SECONDS = 1.0
 """A closed terminal sends SIGHUP twice: the kernel does, and the shell. The second one must not end the cleaning, and
 no more must Ctrl-C from a hand that presses it several times."""
+_AGAIN_SECONDS = 0.01
 
-Handler = Callable[[int, FrameType | None], Any] | int | None
 
-
-def undo_inherited() -> Mapping[signal.Signals, Handler]:
+def undo_inherited() -> Callable[[], object]:
     """Undo what the program that started this one may have left behind. Only the main thread can call it.
 
     Where SIGCHLD is ignored, the kernel throws away how children end, and Python takes every child for a success. A
@@ -202,43 +205,52 @@ def undo_inherited() -> Mapping[signal.Signals, Handler]:
     """
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     if signal.getsignal(signal.SIGCHLD) != signal.SIG_IGN:
-        return {}
-    return {signal.SIGCHLD: signal.signal(signal.SIGCHLD, signal.SIG_DFL)}
+        return lambda: None
+    return functools.partial(signal.signal, signal.SIGCHLD, signal.signal(signal.SIGCHLD, signal.SIG_DFL))
 
 
-def end_on_signals() -> Mapping[signal.Signals, Handler]:
+def end_on_signals() -> Callable[[], None]:
     """Raise KeyboardInterrupt at SIGTERM, SIGHUP and SIGQUIT, as Python does at SIGINT, and `undo_inherited`. Only the
     main thread can call it.
 
     Further ones within a second of the last have no effect. A signal that is ignored stays ignored (`nohup`), and one
-    that has a handler keeps it.
+    that has a handler keeps it. Where one strikes in a finalizer or in a callback of an import, Python drops the
+    KeyboardInterrupt: the signal is sent once more.
 
     Returns:
-        The handlers of before, of the signals that have another one now.
+        The function that puts back what was before.
     """
     last = float("-inf")
+    struck = signal.SIGINT
+    before = contextlib.ExitStack()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal last
+        nonlocal last, struck
         now = time.monotonic()
-        again, last = now - last < _SAME_SECONDS, now
+        again, last, struck = now - last < _SAME_SECONDS, now, signal.Signals(number)
         if not again:
             raise KeyboardInterrupt
 
-    before = dict(undo_inherited())
+    def send_again(dropped: sys.UnraisableHookArgs) -> None:
+        nonlocal last
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            last = float("-inf")
+            timer = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), struck))
+            timer.daemon = True
+            timer.start()
+        else:
+            tell(dropped)
+
+    before.callback(undo_inherited())
     for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            before[number] = signal.signal(number, interrupt)
-    return before
+            before.callback(signal.signal, number, signal.signal(number, interrupt))
+    tell, sys.unraisablehook = sys.unraisablehook, send_again
+    before.callback(setattr, sys, "unraisablehook", tell)
+    return before.close
 
 
 def ignore_further() -> None:
     """Have no signal but SIGKILL change how this process ends. Call it last."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
-
-
-def restore(handlers: Mapping[signal.Signals, Handler]) -> None:
-    """Put back what `end_on_signals` returned."""
-    for number, handler in handlers.items():
-        signal.signal(number, handler)

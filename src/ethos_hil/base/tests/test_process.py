@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.process import end_child, run_module, start_child, wait_for_end
+from ethos_hil.base.process import end_child, end_on_signals, run_module, start_child, wait_for_end
 from ethos_hil.base.testing.processes import left_of
 
 STUBBORN = """
@@ -67,6 +68,26 @@ def test_a_signal_that_strikes_while_a_child_starts_ends_the_child_too(tmp_path:
     with pytest.raises(KeyboardInterrupt):
         start_child(["sleep", "60"], preexec_fn=interrupt)
     assert left_of([int(started.read_text())]) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_strikes_in_a_finalizer_ends_the_run(number: signal.Signals) -> None:
+    """Python drops what a finalizer raises: a run went on, and a second Ctrl-C was needed."""
+
+    class Collected:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+
+    def run() -> None:
+        Collected()
+        time.sleep(60)
+
+    put_back = end_on_signals()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    finally:
+        put_back()
 
 
 def test_a_module_is_run_to_its_end_or_to_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
