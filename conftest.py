@@ -25,7 +25,7 @@ LONGEST = (
     "harness/tests/test_examples.py",
     "harness/tests/test_wheel.py",
     "docs/tests/test_code_blocks.py",
-    "suites/tests/test_known.py",
+    "suites/tests/test_model_fingerprint.py",
     "harness/tests/test_api.py",
     "harness/cli/tests/test_bench_command.py",
     "firmware/tests/test_kernels.py",

@@ -48,13 +48,11 @@ class TfliteTensor:
     variable: bool = False
 
 
-class _Operator(NamedTuple):
-    code: int
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    options: str
+class _Table(NamedTuple):
+    """A table of the schema. Fields that are None are left out."""
+
+    name: str
     fields: dict[str, Any]
-    intermediates: tuple[int, ...]
 
 
 class TfliteGraph:
@@ -65,7 +63,7 @@ class TfliteGraph:
         self.inputs: list[TfliteTensor] = []
         self.outputs: list[TfliteTensor] = []
         self._buffers: list[bytes] = [b""]
-        self._operators: list[_Operator] = []
+        self._operators: list[tuple[int, dict[str, Any]]] = []
 
     def tensor(self, shape: Sequence[int], dtype: str, scale: float = 0.0, zero_point: int = 0) -> TfliteTensor:
         """Add a tensor that an operator computes. A scale of 0: no quantisation."""
@@ -103,12 +101,15 @@ class TfliteGraph:
         Optional inputs that are left out are None; values of enumerations in the options are numbers; intermediates are
         tensors that only say how values inside of the operator are quantised.
         """
-        code = getattr(_module("BuiltinOperator").BuiltinOperator, operator)
         numbers, results, inside = (
             tuple(-1 if tensor is None else tensor.index for tensor in part)
             for part in (inputs, outputs, intermediates)
         )
-        self._operators.append(_Operator(code, numbers, results, options, fields, inside))
+        written: dict[str, Any] = {"inputs": numbers, "outputs": results, "intermediates": inside or None}
+        if options:
+            kind = getattr(_module("BuiltinOptions").BuiltinOptions, options)
+            written |= {"builtin_options": _Table(options, fields), "builtin_options_type": kind}
+        self._operators.append((getattr(_module("BuiltinOperator").BuiltinOperator, operator), written))
 
     def output(self, *tensors: TfliteTensor) -> TfliteGraph:
         """Name the outputs of the network. Return the network."""
@@ -117,113 +118,83 @@ class TfliteGraph:
 
     def serialize(self) -> bytes:
         """Return the flatbuffer."""
+        codes = sorted({code for code, _ in self._operators})
+        graph = {
+            "name": "main",
+            "tensors": [_described(tensor) for tensor in self.tensors],
+            "inputs": tuple(tensor.index for tensor in self.inputs),
+            "outputs": tuple(tensor.index for tensor in self.outputs),
+            "operators": [
+                _Table("Operator", {"opcode_index": codes.index(code), **fields}) for code, fields in self._operators
+            ],
+        }
+        model = {
+            "version": _VERSION,
+            "operator_codes": [
+                # What a byte can hold, and for newer numbers a field of their own.
+                _Table("OperatorCode", {"deprecated_builtin_code": min(code, 127), "version": 1, "builtin_code": code})
+                for code in codes
+            ],
+            "subgraphs": [_Table("SubGraph", graph)],
+            "description": "made by a test",
+            "buffers": [_Table("Buffer", {"data": data or None}) for data in self._buffers],
+        }
         builder = flatbuffers.Builder(1 << 12)
-        codes = sorted({operator.code for operator in self._operators})
-        buffers = [_table(builder, "Buffer", data=_bytes(builder, data) if data else None) for data in self._buffers]
-        subgraph = _table(
-            builder,
-            "SubGraph",
-            name=builder.CreateString("main"),
-            tensors=_offsets(builder, [self._tensor(builder, tensor) for tensor in self.tensors]),
-            inputs=_numbers(builder, [tensor.index for tensor in self.inputs]),
-            outputs=_numbers(builder, [tensor.index for tensor in self.outputs]),
-            operators=_offsets(builder, [_operator(builder, operator, codes) for operator in self._operators]),
-        )
-        model = _table(
-            builder,
-            "Model",
-            version=_VERSION,
-            operator_codes=_offsets(builder, [_code(builder, code) for code in codes]),
-            subgraphs=_offsets(builder, [subgraph]),
-            description=builder.CreateString("made by a test"),
-            buffers=_offsets(builder, buffers),
-        )
-        builder.Finish(model, b"TFL3")
+        builder.Finish(_written(builder, _Table("Model", model)), b"TFL3")
         return bytes(builder.Output())
 
     def _added(self, shape: Sequence[int], dtype: str, *fields: Any, **more: Any) -> TfliteTensor:
         self.tensors.append(TfliteTensor(len(self.tensors), tuple(shape), dtype, *fields, **more))
         return self.tensors[-1]
 
-    def _tensor(self, builder: Any, tensor: TfliteTensor) -> int:
-        quantisation = None
-        if tensor.scale:
-            zero_points = np.full(len(tensor.scale), tensor.zero_point, np.int64)
-            quantisation = _table(
-                builder,
-                "QuantizationParameters",
-                scale=builder.CreateNumpyVector(np.array(tensor.scale, np.float32)),
-                zero_point=builder.CreateNumpyVector(zero_points),
-                quantized_dimension=tensor.axis,
-            )
-        return _table(
-            builder,
-            "Tensor",
-            shape=_numbers(builder, tensor.shape),
-            type=getattr(_module("TensorType").TensorType, _TYPES[tensor.dtype]),
-            buffer=tensor.buffer,
-            name=builder.CreateString(f"tensor{tensor.index}"),
-            quantization=quantisation,
-            is_variable=tensor.variable,
-            has_rank=True,
-        )
+
+def _described(tensor: TfliteTensor) -> _Table:
+    quantisation = {
+        "scale": np.array(tensor.scale, np.float32),
+        "zero_point": np.full(len(tensor.scale), tensor.zero_point, np.int64),
+        "quantized_dimension": tensor.axis,
+    }
+    return _Table("Tensor", {
+        "shape": tensor.shape,
+        "type": getattr(_module("TensorType").TensorType, _TYPES[tensor.dtype]),
+        "buffer": tensor.buffer,
+        "name": f"tensor{tensor.index}",
+        "quantization": _Table("QuantizationParameters", quantisation) if tensor.scale else None,
+        "is_variable": tensor.variable,
+        "has_rank": True,
+    })  # fmt: skip
 
 
-def _operator(builder: Any, operator: _Operator, codes: Sequence[int]) -> int:
-    fields: dict[str, Any] = {}
-    if operator.options:
-        given = operator.fields.items()
-        values = {name: _numbers(builder, value) if isinstance(value, tuple) else value for name, value in given}
-        fields["builtin_options"] = _table(builder, operator.options, **values)
-        fields["builtin_options_type"] = getattr(_module("BuiltinOptions").BuiltinOptions, operator.options)
-    if operator.intermediates:
-        fields["intermediates"] = _numbers(builder, operator.intermediates)
-    return _table(
-        builder,
-        "Operator",
-        opcode_index=codes.index(operator.code),
-        inputs=_numbers(builder, operator.inputs),
-        outputs=_numbers(builder, operator.outputs),
-        **fields,
-    )
-
-
-def _code(builder: Any, code: int) -> int:
-    old = min(code, 127)  # what a byte can hold: newer numbers have a field of their own
-    return _table(builder, "OperatorCode", deprecated_builtin_code=old, version=1, builtin_code=code)
-
-
-def _table(builder: Any, table: str, /, **fields: Any) -> int:
-    """Write a table; fields that are None are left out. Return its offset."""
-    module = _module(table)
-    getattr(module, f"{table}Start")(builder)
-    for field, value in fields.items():
-        if value is not None:
-            getattr(module, f"{table}Add{field.title().replace('_', '')}")(builder, value)
-    return int(getattr(module, f"{table}End")(builder))
+def _written(builder: Any, value: Any) -> Any:
+    """Write what a field refers to, and return its offset; return a number as it is."""
+    match value:
+        case _Table(table, fields):
+            values = {name: _written(builder, field) for name, field in fields.items() if field is not None}
+            module = _module(table)
+            getattr(module, f"{table}Start")(builder)
+            for name, field in values.items():
+                getattr(module, f"{table}Add{name.title().replace('_', '')}")(builder, field)
+            return int(getattr(module, f"{table}End")(builder))
+        case str():
+            return builder.CreateString(value)
+        case bytes():  # the data of a tensor, aligned as kernels read it
+            builder.StartVector(1, len(value), 16)
+            builder.head = int(builder.Head()) - len(value)
+            builder.Bytes[builder.Head() : builder.Head() + len(value)] = value
+            return int(builder.EndVector())
+        case tuple() | np.ndarray():
+            return int(builder.CreateNumpyVector(np.asarray(value, np.int32 if isinstance(value, tuple) else None)))
+        case list():
+            offsets = [_written(builder, table) for table in value]
+            builder.StartVector(4, len(value), 4)
+            for offset in reversed(offsets):
+                builder.PrependUOffsetTRelative(offset)
+            return int(builder.EndVector())
+    return value
 
 
 def _module(name: str) -> Any:
     return import_module(f"ethosu.vela.tflite.{name}")
-
-
-def _bytes(builder: Any, data: bytes) -> int:
-    """Write the data of a tensor, aligned as kernels read it."""
-    builder.StartVector(1, len(data), 16)
-    builder.head = int(builder.Head()) - len(data)
-    builder.Bytes[builder.Head() : builder.Head() + len(data)] = data
-    return int(builder.EndVector())
-
-
-def _numbers(builder: Any, values: Sequence[int]) -> int:
-    return int(builder.CreateNumpyVector(np.array(values, np.int32)))
-
-
-def _offsets(builder: Any, values: Sequence[int]) -> int:
-    builder.StartVector(4, len(values), 4)
-    for value in reversed(values):
-        builder.PrependUOffsetTRelative(value)
-    return int(builder.EndVector())
 
 
 class Generator(StrEnum):

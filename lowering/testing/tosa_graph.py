@@ -238,14 +238,7 @@ class Graph:
         return self._kernel_op("DEPTHWISE_CONV2D", window, (source, weights, bias), shape, kernel)
 
     def transpose_conv(
-        self,
-        source: Value,
-        weights: Held,
-        bias: Held,
-        *,
-        zero: int = 0,
-        out_pad: Pads = NO_PADDING,
-        stride: Pair = (2, 2),
+        self, source: Value, weights: Held, bias: Held, zero: int = 0, out_pad: Pads = NO_PADDING, stride: Pair = (2, 2)
     ) -> Value:
         """Add TRANSPOSE_CONV2D; weights (output, height, width, input)."""
         n, height, width, _ = source.shape
@@ -261,17 +254,11 @@ class Graph:
         return self._op("MATMUL", inputs, (*first.shape[:2], second.shape[2]), ACCUMULATORS[first.dtype])
 
     def average_pool(
-        self,
-        source: Value,
-        kernel: Pair,
-        stride: Pair = (1, 1),
-        pad: Pads = NO_PADDING,
-        zero_in: int = 0,
-        zero_out: int = 0,
+        self, source: Value, kernel: Pair, stride: Pair = (1, 1), pad: Pads = NO_PADDING, zeros: Pair = (0, 0)
     ) -> Value:
         wide = DTYPES[source.dtype if source.dtype == "float32" else "int32"]
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
-        inputs = [source, self.const([zero_in], source.dtype), self.const([zero_out], source.dtype)]
+        inputs = [source, *(self.const([zero], source.dtype) for zero in zeros)]
         return self._op("AVG_POOL2D", inputs, shape, source.dtype, list(kernel), list(stride), list(pad), wide)
 
     def max_pool(self, source: Value, kernel: Pair, stride: Pair = (1, 1), pad: Pads = NO_PADDING) -> Value:

@@ -171,17 +171,13 @@ def given(seed: int, function: Callable[..., Any], *shapes: Sequence[int], **par
     return net, tuple(torch.randn(shape) for shape in shapes)
 
 
-def layers(kind: Callable[..., nn.Module], *arguments: int, **options: Any) -> Callable[[], nn.Module]:
-    return partial(kind, *arguments, **options)
-
-
-CONV = partial(layers, nn.Conv2d)
+CONV = partial(partial, nn.Conv2d)
 two_partitions = partial(given, 2, sort_between, (1, 3, 8, 8), before=CONV(3, 8, 3), after=CONV(8, 4, 1))
 add = partial(given, 4, add_two, (1, 4, 4, 3), (1, 4, 4, 3))
 functional_pool = partial(given, 7, pool_without_stride, (1, 3, 8, 8), conv=CONV(3, 8, 3))
 late_tables = partial(
     given, 10, look_up_late, (1, 3, 8, 7),
-    first=CONV(3, 6, 3, padding=1), gate=CONV(6, 6, 1), dense=layers(nn.Linear, 6 * 8 * 7, 5),
+    first=CONV(3, 6, 3, padding=1), gate=CONV(6, 6, 1), dense=partial(nn.Linear, 6 * 8 * 7, 5),
 )  # fmt: skip
 indices = partial(given, 0, pool_with_indices, (1, 3, 8, 8))
 through_numpy = partial(given, 0, leave_torch, (1, 4))

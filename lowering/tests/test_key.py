@@ -1,8 +1,15 @@
-"""Everything that decides an artifact moves its key: each test changes one thing."""
+"""Everything that decides an artifact moves its key: each test changes one thing.
+
+The digest of the lowering code is part of the key: no edit of that code may leave the digest as it was.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
+import os
+import shutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +18,16 @@ from typing import Any
 import pytest
 import torch
 
+import ethos_hil.lowering
+from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions, LoweringOptions
 from ethos_hil.lowering.cache import key as module
+from ethos_hil.lowering.cache import versions as code
 from ethos_hil.lowering.cache.key import ModelIdentity, identity
-from ethos_hil.lowering.cache.versions import versions
+from ethos_hil.lowering.cache.versions import NOT_SHIPPED, installed_digest, source_digest, versions
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
-from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module, load_model
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.lowering.vela.ini import VelaIni
@@ -29,8 +39,9 @@ class Scaled(torch.nn.Module):
     """Each argument is one thing that decides an artifact."""
 
     def __init__(
-        self, factor: float, weight: float, offset: float, name: str, width: int, operator: Callable[..., Any]
-    ) -> None:
+        self, factor: float = 2.0, weight: float = 1.0, offset: float = 1.0, name: str = "weight", width: int = 4,
+        operator: Callable[..., Any] = torch.add,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.factor, self.name, self.operator = factor, name, operator
         self.register_parameter(name, torch.nn.Parameter(torch.full((width,), weight)))
@@ -40,18 +51,9 @@ class Scaled(torch.nn.Module):
         return self.operator(x * self.get_parameter(self.name) * self.factor, self.get_buffer("offset"))
 
 
-def scaled(
-    factor: float = 2.0,
-    weight: float = 1.0,
-    offset: float = 1.0,
-    name: str = "weight",
-    width: int = 4,
-    operator: Callable[..., Any] = torch.add,
-    example: float = 1.0,
-    calibration: float = 1.0,
-) -> TorchModel:
+def scaled(example: float = 1.0, calibration: float = 1.0, width: int = 4, **parts: Any) -> TorchModel:
     inputs = [(torch.full((1, width), value),) for value in (example, calibration)]
-    return from_module(Scaled(factor, weight, offset, name, width, operator), inputs[0], [inputs[1]])
+    return from_module(Scaled(width=width, **parts), inputs[0], [inputs[1]])
 
 
 def identity_of(
@@ -98,15 +100,6 @@ def test_each_property_of_the_model_moves_the_key_and_is_another_question(name: 
     assert other.question != usual.question
 
 
-def test_the_order_of_methods_moves_the_key() -> None:
-    assert key_of(named("one", "two")) != key_of(named("two", "one"))
-
-
-def test_the_same_model_has_the_same_key() -> None:
-    assert key_of(scaled()) == key_of(scaled())
-    assert isinstance(scaled().methods["forward"], Method)
-
-
 @pytest.mark.parametrize("name", versions())
 def test_each_version_moves_the_key_and_is_no_part_of_the_question(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = identity_of(scaled())
@@ -117,6 +110,8 @@ def test_each_version_moves_the_key_and_is_no_part_of_the_question(name: str, mo
 
 
 def test_nor_is_the_target_but_how_it_is_quantised_is() -> None:
+    """The order of methods is in the key, too."""
+    assert key_of(named("one", "two")) != key_of(named("two", "one"))
     usual = identity_of(scaled()).question
     assert identity_of(scaled(), ("another",)).question == usual
     assert identity_of(scaled(), wishes=("a16w8",)).question != usual
@@ -170,3 +165,90 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
         TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), usual),
     ]
     assert len({key_of(scaled(), toolchain.key) for toolchain in toolchains}) == len(toolchains)
+
+
+# --- The code that lowers, and what is installed.
+
+HERE = Path(ethos_hil.lowering.__file__).parent
+MODULES = sorted(
+    path.relative_to(HERE)
+    for path in HERE.rglob("*.py")
+    if not {"tests", "testing"} & set(path.relative_to(HERE).parts)
+)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(HERE, tmp_path / "lowering", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def test_an_edit_of_any_module_however_deep_moves_the_digest(copy: Path) -> None:
+    assert len({len(module.parts) for module in MODULES}) > 1, "no module in a subpackage is left to test"
+    digests = {source_digest(copy)}
+    for path in MODULES:
+        with (copy / path).open("a") as file:
+            file.write("# an edit\n")
+        digest = source_digest(copy)
+        assert digest not in digests, f"{path} is not part of the digest"
+        digests.add(digest)
+
+
+def test_what_no_wheel_has_does_not_move_the_digest(copy: Path) -> None:
+    """A laptop's checkout and CI's wheel of one commit are one state, and share what is lowered."""
+    whole = source_digest(copy)
+    (copy / "tests" / "test_more.py").write_text("")
+    (copy / "testing" / "more.py").write_text("")
+    (copy / "__pycache__").mkdir(exist_ok=True)
+    (copy / "__pycache__" / "versions.cpython-311.pyc").write_bytes(b"?")
+    assert source_digest(copy) == whole
+    shutil.rmtree(copy / "tests")
+    shutil.rmtree(copy / "testing")
+    assert source_digest(copy) == whole
+
+
+def test_the_folders_that_do_not_count_are_those_that_setuptools_leaves_out() -> None:
+    project = tomllib.loads((HERE.resolve().parent / "pyproject.toml").read_text())
+    left_out = project["tool"]["setuptools"]["packages"]["find"]["exclude"]
+    assert {pattern[2:].removesuffix(".*") for pattern in left_out if pattern.startswith("*.")} == NOT_SHIPPED
+
+
+def test_the_versions_of_an_artifact_have_the_digest_of_the_code_that_runs() -> None:
+    assert versions()["ethos-hil-lowering"] == source_digest(*code._PARTS)[:16]
+
+
+def test_another_build_of_the_same_version_moves_the_digest() -> None:
+    record = "vela/a.py,sha256=abc,10\nvela/b.py,sha256=def,11\n"
+    assert installed_digest(record) != installed_digest(record.replace("def", "fed"))
+    assert installed_digest(record) == installed_digest(record + "../../../bin/vela,sha256=abc,200\n")
+
+
+@pytest.mark.parametrize("package", code._PACKAGES)
+def test_each_package_that_makes_artifacts_counts(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its version, and by what was installed of it."""
+
+    class Other(importlib.metadata.Distribution):
+        def read_text(self, filename: str) -> str:
+            return "other,sha256=0,1\n" if filename == "RECORD" else "Version: 0\n"
+
+        def locate_file(self, path: str | os.PathLike[str]) -> Path:
+            return Path(path)
+
+    real = importlib.metadata.distribution
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Other() if name == package else real(name))
+    mine = code._find_versions.__wrapped__()
+    assert mine[package] == "0"
+    assert {name for name, value in mine.items() if value != versions()[name]} == {package, "ethos-hil-installed"}
+
+
+def test_code_that_is_edited_after_the_process_began_keeps_no_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
+    code.check_source_unchanged()
+    monkeypatch.setattr(code, "_SOURCE", "0" * 16)
+    with pytest.raises(ToolError, match="was changed"):
+        code.check_source_unchanged()
+
+
+def test_patches_off_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ETHOS_HIL_PATCHES", raising=False)
+    on = versions()
+    monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
+    assert versions() == on | {"ethos-hil-patches": "off"} != on

@@ -13,14 +13,13 @@ import torch
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.lowering.model.torch_model import Method, ProgramFile, TorchModel, from_module, load_model
-from ethos_hil.lowering.tests.conftest import DATA, MODELS, refusals
+from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module, load_model
+from ethos_hil.lowering.tests.conftest import MODELS, refusals
 from ethos_hil.lowering.user_code.user_function import (
     Sources,
     check_bytecode,
     imported_files,
     is_framework_file,
-    load_function,
 )
 
 USER_FILE = """
@@ -105,12 +104,6 @@ def test_a_module_in_the_current_folder_loads(user_file: Path, monkeypatch: pyte
     monkeypatch.delitem(sys.modules, "net", raising=False)
     assert isinstance(load_model("net:good"), TorchModel)
     sys.modules.pop("net", None)
-
-
-def test_a_program_file_is_taken_as_it_is() -> None:
-    program = load_model(str(DATA / "add.pte"))
-    assert isinstance(program, ProgramFile)
-    assert program.data == (DATA / "add.pte").read_bytes()
 
 
 WRONG = (
@@ -244,21 +237,6 @@ def test_a_model_that_is_not_what_its_files_say_is_refused(tmp_path: Path, monke
             load_model(name)
     finally:
         for module in ("layers_of_stale_bytecode", "ethos_hil_model_net"):
-            sys.modules.pop(module, None)
-
-
-@pytest.mark.parametrize("option", ["--data", "--metric", "--calibrate", "--quantizer"])
-def test_so_is_any_function_of_the_users(option: str, tmp_path: Path) -> None:
-    name = f"layers_for_{option.strip('-')}"
-    layers = write(tmp_path / f"{name}.py", OLD)
-    py_compile.compile(str(layers))
-    write(layers, NEW)
-    (tmp_path / "given.py").write_text(f"from {name} import FACTOR\ndef function():\n    return FACTOR\n")
-    try:
-        with pytest.raises(UsageError, match=rf"{name}\.py says now"):
-            load_function(f"{tmp_path / 'given.py'}:function", option)
-    finally:
-        for module in (name, "ethos_hil_given_given"):
             sys.modules.pop(module, None)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import LoweringOptions
@@ -22,6 +21,7 @@ from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.made_from import model_fingerprint, named_model
 from ethos_hil.lowering.made_from.file_watch import depends_on, loaded_files
 from ethos_hil.lowering.made_from.named_model import lower_named
+from ethos_hil.lowering.testing.function_module import module_of
 
 HEAD = """
 import os
@@ -61,10 +61,7 @@ KNOWN = {
 }
 UNKNOWN = {
     "fresh": ("depends_on(fresh=True); factor = 2", "net.py asks for that: depends_on(fresh=True)"),
-    "native": (
-        "import h5py; factor = 2",
-        "uses h5py, which reads files unseen: name them with ethos_hil.depends_on",
-    ),
+    "native": ("import h5py; factor = 2", "uses h5py, which reads files unseen: name them with ethos_hil.depends_on"),
 }
 ASK = """
 import json, os, sys
@@ -99,44 +96,30 @@ def ask(root: Path, names: Iterable[str], **variables: str) -> tuple[bool, dict[
     return answer["torch"], answer["found"]
 
 
+MADE_FROM = {
+    "neighbour/layers.py": "FACTOR = {}\n", "computed/plates.py": "FACTOR = {}\n", "reads/data.txt": "{}",
+    "beside/local/model.safetensors": "{}", "told/told.h5": "{}",
+}  # fmt: skip
+
+
 def write(root: Path) -> None:
     for name, body in (*KNOWN.items(), *((name, body) for name, (body, _) in UNKNOWN.items())):
         folder = root / name
         folder.mkdir()
         (folder / "net.py").write_text(HEAD.format(body=body))
-    (root / "neighbour/layers.py").write_text("FACTOR = 2\n")
     (root / "neighbour/net.py").write_text("import layers\n" + HEAD.format(body="factor = layers.FACTOR"))
-    (root / "computed/plates.py").write_text("FACTOR = 2\n")
-    (root / "reads/data.txt").write_text("2")
     (root / "beside/local").mkdir()
     (root / "beside/local/config.json").write_text("{}")
-    (root / "beside/local/model.safetensors").write_text("2")
-    (root / "told/told.h5").write_text("2")
     (root / "native/h5py.py").touch()
     (root / "exported").mkdir()
-    write_exported(root, 2)
+    set_factor(root, 2)
 
 
-class ScaledBy(nn.Module):
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.factor
-
-
-def write_exported(root: Path, factor: float) -> None:
-    torch.export.save(torch.export.export(ScaledBy(factor), (torch.ones(1, 4),)), root / "exported/net.pt2")
-
-
-def change(root: Path) -> None:
-    (root / "neighbour/layers.py").write_text("FACTOR = 7\n")
-    (root / "computed/plates.py").write_text("FACTOR = 7\n")
-    (root / "reads/data.txt").write_text("7")
-    (root / "beside/local/model.safetensors").write_text("7")
-    (root / "told/told.h5").write_text("7")
-    write_exported(root, 7)
+def set_factor(root: Path, factor: int) -> None:
+    for name, text in MADE_FROM.items():
+        (root / name).write_text(text.format(factor))
+    exported = torch.export.export(module_of(lambda x: x * factor), (torch.ones(1, 4),))
+    torch.export.save(exported, root / "exported/net.pt2")
 
 
 @pytest.mark.slow
@@ -148,16 +131,14 @@ def test_a_model_is_found_until_what_it_is_made_from_changes(tmp_path: Path) -> 
     assert {name: notes for name, (_, _, notes) in first.items() if name in names and notes} == {}
     for name in unknown:
         _, why = UNKNOWN[name]
-        assert [why in note and note.startswith("loaded again") for note in first[name][2]] == [True], (
-            name,
-            first[name],
-        )
+        notes = first[name][2]
+        assert [why in note and note.startswith("loaded again") for note in notes] == [True], (name, notes)
 
     imported, again = ask(tmp_path, names)
     assert {name: answer for name, answer in again.items() if answer != [False, *first[name][1:]]} == {}
     assert not imported
 
-    change(tmp_path)
+    set_factor(tmp_path, 7)
     _, third = ask(tmp_path, [*names, *unknown], FACTOR="7", AWAY="1")
     assert [name for name, (loaded, _, _) in third.items() if not loaded] == []
     same = {name for name in names if third[name][1] == first[name][1]}
@@ -178,12 +159,9 @@ def test_another_package_or_option_makes_it_lowered_again(tmp_path: Path, monkey
         stages: list[str] = []
         text = f"{tmp_path}/net.py:net"
         lower_named(
-            text,
-            TosaSpec.parse("TOSA-1.0+INT"),
-            options=LoweringOptions(text, **options),
-            cache=Cache(tmp_path / "cache"),
-            progress=stages.append,
-        )
+            text, TosaSpec.parse("TOSA-1.0+INT"), options=LoweringOptions(text, **options),
+            cache=Cache(tmp_path / "cache"), progress=stages.append,
+        )  # fmt: skip
         return not stages
 
     assert [is_found(), is_found()] == [False, True]

@@ -64,35 +64,28 @@ def test_log_handlers_made_before_are_kept_quiet_too_and_get_their_stream_back()
         logger.handlers.clear()
 
 
-# --- The garbage collector runs seldom while a model is lowered, and as before afterwards.
+# --- While a model is lowered the garbage collector runs seldom and torch has one thread, and as before afterwards.
 
 
-def _fails_inside() -> None:
-    before = gc.get_threshold()
-    with collecting_seldom():
-        assert gc.get_threshold()[0] > 10 * before[0]
-        assert gc.get_threshold()[1:] == before[1:]
-        raise ValueError("inside")
+def test_the_collector_and_the_threads_are_as_before_also_after_an_error() -> None:
+    def now() -> tuple[int, ...]:
+        return (torch.get_num_threads(), *gc.get_threshold())
 
+    def fails() -> None:
+        with collecting_seldom(), one_torch_thread():
+            inside.extend(now())
+            raise ZeroDivisionError
 
-def test_the_collector_is_as_before_also_after_an_error() -> None:
-    before = gc.get_threshold()
-    with pytest.raises(ValueError, match="inside"):
-        _fails_inside()
-    assert gc.get_threshold() == before
-
-
-def test_the_number_of_threads_is_as_it_was_after_a_failure() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(before + 1)
+    inside: list[int] = []
+    before = now()
+    torch.set_num_threads(before[0] + 1)
     try:
-        with one_torch_thread():
-            assert torch.get_num_threads() == 1
-        with pytest.raises(ZeroDivisionError), one_torch_thread():
-            _ = 1 / 0
-        assert torch.get_num_threads() == before + 1
+        with pytest.raises(ZeroDivisionError):
+            fails()
+        assert now() == (before[0] + 1, *before[1:])
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(before[0])
+    assert (inside[0], inside[1] > 10 * before[1], inside[2:]) == (1, True, [*before[2:]])
 
 
 def test_a_model_is_lowered_in_one_thread(tmp_path: Path) -> None:
@@ -107,6 +100,7 @@ def test_a_model_is_lowered_in_one_thread(tmp_path: Path) -> None:
     try:
         model = from_module(module_of(lambda x: x * 2), (torch.ones(1, 4),))
         lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path), progress=noted)
+        assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
     assert threads.pop("exporting") == threads.pop("loading ExecuTorch") == 2

@@ -8,13 +8,30 @@ import functools
 import os
 import resource
 import signal
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 VARIABLE = "SABOTAGE"
+MISSING = "raise ImportError('no such library')\n"
+UNPREDICTABLE = """
+import importlib, sys
+from pathlib import Path
+
+sys.path.remove(str(Path(__file__).parent))
+here = sys.modules.pop(__name__)
+real = importlib.import_module(__name__)
+sys.modules[__name__] = here
+GraphStatus = real.GraphStatus
+
+def run(*arguments):
+    return real.run(*arguments)[0], GraphStatus.TOSA_UNPREDICTABLE
+"""
+"""Computes as the real one does, and says that it is not valid."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,12 +63,25 @@ def _replace_compilers(vela: Any, tosa: Any) -> None:
 
 def _no_reference() -> None:
     """Have the worker of the reference model find a module that cannot be imported: it gets this process's path."""
-    from ethos_hil.suites.tests.broken_reference import MISSING, reference_model_is
-
     broken = contextlib.ExitStack()
     atexit.register(broken.close)
     folder = broken.enter_context(tempfile.TemporaryDirectory())
     broken.enter_context(reference_model_is(MISSING, Path(folder)))
+
+
+@contextlib.contextmanager
+def reference_model_is(text: str, folder: Path) -> Iterator[None]:
+    """While inside, the reference model is a module with this text, which is written into `folder`."""
+    from ethos_hil.lowering.native.worker import REFERENCE_MODEL
+
+    (folder / "tosa_reference_model.py").write_text(text)
+    REFERENCE_MODEL.stop()
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        REFERENCE_MODEL.stop()
 
 
 def _wrong_answer() -> None:

@@ -33,7 +33,7 @@ from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.suites.models.tests.stacks import STACKS
-from ethos_hil.suites.tests.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
+from ethos_hil.suites.tests.sabotage import MISSING, UNPREDICTABLE, reference_model_is
 
 NPU = EthosU.parse("ethos-u55-128")
 

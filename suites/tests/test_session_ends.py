@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from ethos_hil.base.testing.processes import left_of, name_of, wait_until
+from ethos_hil.base.testing.processes import left_of, wait_until
 from ethos_hil.harness.fvp_stand_in.tests.conftest import children
+from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 from ethos_hil.suites.tests.session import ROOT, SAMPLE, command, session
 
 LONG = """
@@ -41,24 +42,15 @@ def at_default() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def boards(pid: int) -> set[int]:
-    """The QEMU processes below a process."""
-    return {child for child in children(pid) if name_of(child).startswith("qemu")}
-
-
 TERM, HUP, INT = [signal.SIGTERM], [signal.SIGHUP] * 2, [signal.SIGINT] * 3
 ONE, TWO = (), ("-n", "2")
+OTHERS = [(TERM, ONE), (TERM, TWO), (HUP, ONE), (HUP, TWO), (INT, ONE)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "ends",
-    [
-        pytest.param([(INT, TWO)], id="one of them"),
-        pytest.param(
-            [(TERM, ONE), (TERM, TWO), (HUP, ONE), (HUP, TWO), (INT, ONE)], id="others", marks=pytest.mark.proof
-        ),
-    ],
+    [pytest.param([(INT, TWO)], id="one of them"), pytest.param(OTHERS, id="others", marks=pytest.mark.proof)],
 )
 def test_a_signal_to_a_session_leaves_nothing(
     tmp_path: Path, ends: list[tuple[list[signal.Signals], tuple[str, ...]]]
@@ -86,10 +78,8 @@ def assert_leaves_nothing(
     with subprocess.Popen(
         arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=at_default
     ) as process:
-        end = time.monotonic() + 200
-        while not boards(process.pid) and time.monotonic() < end and process.poll() is None:
-            time.sleep(0.05)
-        assert boards(process.pid), process.communicate()[0] if process.poll() is not None else f"no board: {how}"
+        wait_until(lambda: qemu_processes() & children(process.pid) or process.poll() is not None, f"a board: {how}")
+        assert process.poll() is None, process.communicate()[0]
         all_of_it = children(process.pid)
         for number in numbers:
             process.send_signal(number)

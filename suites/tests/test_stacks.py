@@ -23,8 +23,7 @@ from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.models.tests.stacks import STACKS
 
 SIZES = (32, 64, 128, 256)
-_QUICK = ("residual", "two_outputs")
-NAMES = [name if name in _QUICK else pytest.param(name, marks=pytest.mark.proof) for name in STACKS]
+NAMES = ["residual", "two_outputs", pytest.param("plain", marks=pytest.mark.proof)]
 
 
 def npu_for(name: str) -> EthosU:

@@ -161,14 +161,6 @@ def test_only_a_fault_of_the_harness_shows_a_traceback(tmp_path: Path) -> None:
     assert (record.failure.kind, record.failure.message) == ("internal", "ZeroDivisionError: in the harness")
 
 
-def test_records_that_cannot_be_kept_are_told_before_anything_runs(tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("a file, not a folder")
-    result = session(tmp_path, SAMPLE, "-k", "itself_U55")
-    assert (result.status, result.tests) == (USAGE, {})
-    assert f"ERROR: {tmp_path}/runs/" in result.output
-    assert "cannot be read or written: Not a directory: choose another --runs" in result.output
-
-
 def test_a_record_that_cannot_be_kept_is_no_result(tmp_path: Path) -> None:
     """As on a disk that is full since the session started."""
     result = session(tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, environment={VARIABLE: "disk-full"})

@@ -11,16 +11,15 @@ from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, Limits, ProgramCatalogue, Rng
 
 ARITHMETIC = ProgramCatalogue()
+Shape = tuple[int, ...]
+Scales = tuple[float, float, float]
 SHAPE = (1, 5, 6, 7)
+USUAL = (0.31, 0.5, 0.91)
 FULL = (-(2**31), 2**31 - 1)
 
 
 def arithmetic(
-    op: str,
-    first: tuple[int, ...] = SHAPE,
-    second: tuple[int, ...] = SHAPE,
-    scales: tuple[float, float, float] = (0.31, 0.5, 0.91),
-    dtype: str = "int8",
+    op: str, first: Shape = SHAPE, second: Shape = SHAPE, scales: Scales = USUAL, dtype: str = "int8"
 ) -> Build:
     """ADD, SUB or MUL as ExecuTorch emits them: both inputs to int32, the operation, and back."""
 
@@ -94,7 +93,7 @@ ARITHMETIC.add("add, ties", arithmetic("ADD", WHOLE, WHOLE, (1.0, 1.0, 0.5)), gi
 ARITHMETIC.add("sub, ties", arithmetic("SUB", WHOLE, WHOLE, (1.0, 0.5, 0.25)), given=[pairs], kinds=())
 
 
-def constant(op: str, reverse: bool, shape: tuple[int, ...]) -> Build:
+def constant(op: str, reverse: bool, shape: Shape) -> Build:
     """An operation of an input and an int8 constant (not all zero), either first."""
 
     def build(graph: Graph, rng: Rng) -> Value:
@@ -118,9 +117,7 @@ ARITHMETIC.add("sub from a constant scalar", constant("SUB", True, (1, 1, 1, 1))
 ARITHMETIC.add("sub from a constant map", constant("SUB", True, SHAPE))
 
 
-def words(
-    op: str, first: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE, dtype: str = "int32", **options: int
-) -> Build:
+def words(op: str, first: Shape = SHAPE, second: Shape = SHAPE, dtype: str = "int32", **options: int) -> Build:
     """An operation on two inputs as they are."""
     return lambda graph, rng: graph.binary(op, graph.input(first, dtype), graph.input(second, dtype), **options)
 
@@ -158,7 +155,7 @@ for bits in (1, 7, 20):
     ARITHMETIC.add(f"int32 mul shifted by {bits}", words("MUL", shift=bits), *limits)
 
 
-def extremum(op: str, dtype: str = "int8", second: tuple[int, ...] = SHAPE) -> Build:
+def extremum(op: str, dtype: str = "int8", second: Shape = SHAPE) -> Build:
     """MINIMUM or MAXIMUM as ExecuTorch emits it: by way of int32."""
 
     def build(graph: Graph, rng: Rng) -> Value:
@@ -246,7 +243,7 @@ for dtype in ("int8", "int16", "int32"):
     ARITHMETIC.add(f"{dtype} bitwise not", single("unary", SHAPE, dtype, before=["BITWISE_NOT"]))
 
 
-def select(dtype: str, condition: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE) -> Build:
+def select(dtype: str, condition: Shape = SHAPE, second: Shape = SHAPE) -> Build:
     return lambda graph, rng: graph.select(
         graph.input(condition, "bool"), graph.input(SHAPE, dtype), graph.input(second, dtype)
     )

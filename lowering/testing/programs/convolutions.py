@@ -172,13 +172,8 @@ def of_values(count: int) -> Callable[[Rng], Array]:
 
 
 def solid(graph: Graph, rng: Rng, depth: int, pad: int) -> Value:
-    products = graph.conv3d(
-        graph.input((1, 5, 6, 7, 4)),
-        weights(rng, 9, depth, 3, 3, 4),
-        rng.integers(-999, 999, 9),
-        zero=5,
-        pad=(pad,) * 6,
-    )
+    source, kernels = graph.input((1, 5, 6, 7, 4)), weights(rng, 9, depth, 3, 3, 4)
+    products = graph.conv3d(source, kernels, rng.integers(-999, 999, 9), zero=5, pad=(pad,) * 6)
     return requantized(graph, rng, products, 0.01, "int8")
 
 

@@ -112,7 +112,7 @@ def _(graph: Graph, rng: Rng) -> tuple[Value, Value]:
     for _ in range(4):
         value = rectified(graph, depthwise_layer(graph, rng, value, zero=ZERO))
         value = rectified(graph, layer(graph, rng, value, 64, 1, zero=ZERO))
-    pooled = graph.average_pool(value, (25, 5), zero_in=ZERO, zero_out=ZERO)
+    pooled = graph.average_pool(value, (25, 5), zeros=(ZERO, ZERO))
     return value, softmax(graph, graph.reshape(layer(graph, rng, pooled, 12, 1), (1, 1, 12)))
 
 
@@ -134,7 +134,7 @@ def _(graph: Graph, rng: Rng) -> tuple[Value, Value]:
         outer = layer(graph, rng, inner, out, zero=ZERO)
         short = value if stride == 1 else layer(graph, rng, value, out, 1, stride, ZERO)
         value = rectified(graph, added(graph, short, outer, (0.5, 0.45, 0.95), ZERO))
-    pooled = graph.average_pool(value, (8, 8), zero_in=ZERO, zero_out=ZERO)
+    pooled = graph.average_pool(value, (8, 8), zeros=(ZERO, ZERO))
     return value, softmax(graph, graph.reshape(layer(graph, rng, pooled, 10, 1), (1, 1, 10)))
 
 

@@ -22,7 +22,7 @@ def pool(
 
 
 def part_pooled(graph: Graph) -> Value:
-    return graph.average_pool(graph.input((1, 8, 9, 20)), (2, 3), (2, 3), FLAT, 3, 3)
+    return graph.average_pool(graph.input((1, 8, 9, 20)), (2, 3), (2, 3), FLAT, (3, 3))
 
 
 def largest(graph: Graph) -> Value:
@@ -51,21 +51,21 @@ POOLS.add_all({
     "max pool 12x14": pool("max_pool", (12, 14), (1, 1)),
     "max pool with batch": pool("max_pool", (2, 2), (2, 2), size=(6, 8), batch=3),
     "max pool int16": pool("max_pool", (3, 3), (2, 2), (1, 0, 1, 1), dtype="int16"),
-    "average pool": pool("average_pool", (2, 2), (2, 2), FLAT, -9, -9, size=(16, 14)),
-    "average pool 3x3": pool("average_pool", (3, 3), (1, 1), FLAT, 4, 4),
-    "average pool padded": pool("average_pool", (3, 3), (1, 1), (1, 1, 1, 1), 4, 4),
-    "average pool padded 2x2": pool("average_pool", (2, 2), (1, 1), (1, 1, 1, 1), 0, 0),
-    "average pool padded 7x5": pool("average_pool", (7, 5), (1, 1), (3, 3, 2, 2), 0, 0),
-    "average pool padded stride 2": pool("average_pool", (3, 3), (2, 2), (1, 0, 0, 0), -128, -128),
-    "average pool whole": pool("average_pool", (7, 7), (1, 1), FLAT, -128, -128, size=(7, 7), depth=33),
-    "average pool 16x15": pool("average_pool", (16, 15), (1, 1), FLAT, 0, 0),
-    "average pool stride 3": pool("average_pool", (3, 3), (3, 3), FLAT, 0, 0, size=(15, 15)),
-    "average pool new zero point": pool("average_pool", (2, 3), (2, 3), FLAT, 3, -20),
-    "average pool padded, new zero point": pool("average_pool", (3, 3), (1, 1), (1, 1, 1, 1), 3, -20),
-    "average pool with batch": pool("average_pool", (2, 2), (2, 2), FLAT, -9, -9, size=(6, 8), batch=2),
-    "average pool int16": pool("average_pool", (2, 2), (2, 2), FLAT, 0, 0, size=(16, 14), dtype="int16"),
-    "average pool int16 3x3": pool("average_pool", (3, 3), (1, 1), FLAT, 0, 0, dtype="int16"),
-    "average pool int16 padded": pool("average_pool", (3, 3), (1, 1), (1, 1, 1, 1), 0, 0, dtype="int16"),
+    "average pool": pool("average_pool", (2, 2), (2, 2), FLAT, (-9, -9), size=(16, 14)),
+    "average pool 3x3": pool("average_pool", (3, 3), (1, 1), FLAT, (4, 4)),
+    "average pool padded": pool("average_pool", (3, 3), (1, 1), (1, 1, 1, 1), (4, 4)),
+    "average pool padded 2x2": pool("average_pool", (2, 2), (1, 1), (1, 1, 1, 1), (0, 0)),
+    "average pool padded 7x5": pool("average_pool", (7, 5), (1, 1), (3, 3, 2, 2), (0, 0)),
+    "average pool padded stride 2": pool("average_pool", (3, 3), (2, 2), (1, 0, 0, 0), (-128, -128)),
+    "average pool whole": pool("average_pool", (7, 7), (1, 1), FLAT, (-128, -128), size=(7, 7), depth=33),
+    "average pool 16x15": pool("average_pool", (16, 15), (1, 1), FLAT, (0, 0)),
+    "average pool stride 3": pool("average_pool", (3, 3), (3, 3), FLAT, (0, 0), size=(15, 15)),
+    "average pool new zero point": pool("average_pool", (2, 3), (2, 3), FLAT, (3, -20)),
+    "average pool padded, new zero point": pool("average_pool", (3, 3), (1, 1), (1, 1, 1, 1), (3, -20)),
+    "average pool with batch": pool("average_pool", (2, 2), (2, 2), FLAT, (-9, -9), size=(6, 8), batch=2),
+    "average pool int16": pool("average_pool", (2, 2), (2, 2), FLAT, (0, 0), size=(16, 14), dtype="int16"),
+    "average pool int16 3x3": pool("average_pool", (3, 3), (1, 1), FLAT, (0, 0), dtype="int16"),
+    "average pool int16 padded": pool("average_pool", (3, 3), (1, 1), (1, 1, 1, 1), (0, 0), dtype="int16"),
     "average pool with table": lambda g, r: g.table(part_pooled(g), r.integers(-128, 128, 256)),
     "average pool with rescale": lambda g, r: g.rescale(part_pooled(g), 0.83, zero_in=3, zero_out=-11),
     "max pool with rescale": lambda g, r: g.rescale(largest(g), 0.83, zero_in=3, zero_out=-11),

@@ -38,6 +38,14 @@ def two_outputs() -> nn.Module:
     )
 
 
+def residual() -> nn.Module:
+    """Return class scores: [N, 10]."""
+    first = nn.Sequential(conv(16, 16), nn.Conv2d(16, 16, 3, padding=1))
+    second = nn.Sequential(conv(16, 32, stride=2), nn.Conv2d(32, 32, 3, padding=1))
+    blocks = conv(3, 16), Residual(first), nn.ReLU(), Residual(second, nn.Conv2d(16, 32, 1, stride=2)), nn.ReLU()
+    return nn.Sequential(*blocks, nn.AvgPool2d(8), nn.Flatten(), nn.Linear(32, 10))
+
+
 @dataclass(frozen=True)
 class Stack:
     """A network and the shapes of its inputs."""
@@ -52,37 +60,18 @@ class Stack:
         for part in module.modules():
             if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
                 channels = part.num_features
-                part.load_state_dict(
-                    {
-                        "weight": torch.rand(channels) + 0.5,
-                        "bias": torch.randn(channels) * 0.3,
-                        "running_mean": torch.randn(channels) * 0.3,
-                        "running_var": torch.rand(channels) + 0.5,
-                        "num_batches_tracked": torch.tensor(1),
-                    }
-                )
+                learnt = {"weight": torch.rand(channels) + 0.5, "bias": torch.randn(channels) * 0.3}
+                seen = {"running_mean": torch.randn(channels) * 0.3, "running_var": torch.rand(channels) + 0.5}
+                part.load_state_dict({**learnt, **seen, "num_batches_tracked": torch.tensor(1)})
         batches: list[tuple[Tensor, ...]] = [tuple(torch.randn(shape) for shape in self.shapes) for _ in range(5)]
         return module, batches[0], batches[1:]
 
 
-_seq = nn.Sequential
 STACKS: dict[str, Stack] = {
     "plain": Stack(
-        lambda: _seq(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), mean(), nn.Linear(16, 10)),
+        lambda: nn.Sequential(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), mean(), nn.Linear(16, 10)),
         ((1, 3, 16, 16),),
     ),
     "two_outputs": Stack(two_outputs, ((1, 3, 18, 18),)),
-    "residual": Stack(
-        lambda: _seq(
-            conv(3, 16),
-            Residual(_seq(conv(16, 16), nn.Conv2d(16, 16, 3, padding=1))),
-            nn.ReLU(),
-            Residual(_seq(conv(16, 32, stride=2), nn.Conv2d(32, 32, 3, padding=1)), nn.Conv2d(16, 32, 1, stride=2)),
-            nn.ReLU(),
-            nn.AvgPool2d(8),
-            nn.Flatten(),
-            nn.Linear(32, 10),
-        ),
-        ((1, 3, 16, 16),),
-    ),
+    "residual": Stack(residual, ((1, 3, 16, 16),)),
 }

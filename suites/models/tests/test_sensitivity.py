@@ -30,18 +30,13 @@ others.
 """
 
 
+LARGE = ("mobilenet_v1", "mobilenet_v2", "resnet8", "transformer_encoder", "lstm")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "name",
-    [
-        "ds_cnn",
-        "autoencoder",
-        *(
-            pytest.param(name, marks=pytest.mark.proof)
-            for name in ("mobilenet_v1", "mobilenet_v2", "resnet8", "transformer_encoder", "lstm")
-        ),
-    ],
+    "name", ["ds_cnn", "autoencoder", *(pytest.param(name, marks=pytest.mark.proof) for name in LARGE)]
 )
 def test_one_wrong_channel_anywhere_reaches_the_answer(name: str) -> None:
     artifact = lower(f"ethos_hil.suites.models:{name}", NPU)

@@ -23,8 +23,8 @@ from ethos_hil.base.process import dies_with, end_marked
 from ethos_hil.base.testing.processes import left_of
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
+from ethos_hil_labgrid.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment
 from ethos_hil_labgrid.side_process import side_process
-from ethos_hil_labgrid.tests.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(900), pytest.mark.usefixtures("installed")]
 ANY = f"labgrid:board={BOARD}"

@@ -1,6 +1,6 @@
 """A farm on one machine: labgrid's coordinator and exporter, ser2net, a power socket, and the bench boards.
 
-`PYTHONPATH=extra/labgrid/src python -m ethos_hil_labgrid.tests.desk_farm` runs one to try things on, until Ctrl-C, and
+`PYTHONPATH=extra/labgrid/src python -m ethos_hil_labgrid.desk_farm` runs one to try things on, until Ctrl-C, and
 says how it is reached.
 """
 
@@ -31,7 +31,7 @@ from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil_labgrid.place import BOARD_TAG
 from ethos_hil_labgrid.side_process import COORDINATOR_VARIABLE, PYTHON_VARIABLE
 
-ENVIRONMENT = Path(__file__).resolve().parents[5] / "build/labgrid"
+ENVIRONMENT = Path(__file__).resolve().parents[4] / "build/labgrid"
 BOARD = "bench-corstone-300"
 """The name of all its boards."""
 _SER2NET = (4, 2)
