@@ -44,13 +44,9 @@ def config(tmp_path: Path) -> NightlyConfig:
 
 
 def followed(
-    config: NightlyConfig,
-    name: str,
-    *records: Record,
-    quarantine: tuple[Quarantined, ...] = (),
-    results: RunResults | None = None,
-    branch: str = "",
-) -> str:
+    config: NightlyConfig, name: str, *records: Record, quarantine: tuple[Quarantined, ...] = (),
+    results: RunResults | None = None, branch: str = "",
+) -> str:  # fmt: skip
     """Do what follows a night with these records. Return what is said of it."""
     plan = plan_of(config)
     results = results if results is not None else night(plan, *records)
