@@ -67,25 +67,28 @@ def test_the_tables_are_in_their_pages_and_the_reference_has_what_is_public(site
     assert "<strong>Parameters</strong>" in pages["api"]
 
 
+WRONG = {
+    "[there](nowhere.md)": r"0.md:5: .*target not found: 'nowhere.md'",
+    "[there](page.md#nowhere)": r"1.md:5: .*id not found in doc 'docs/page': 'nowhere'",
+    "[there](../harness/nowhere.py)": r"2.md:5: .*target not found: '../harness/nowhere.py'",
+    "![picture](nowhere.svg)": r"3.md:5: .*not readable: docs/nowhere.svg",
+    "```{generated} nowhere\n```": r"4.md:5: .*no table is called nowhere; there are operators-counts",
+    "```{eval-rst}\n.. autofunction:: ethos_hil.nowhere\n```": r"failed to import 'nowhere' from module 'ethos_hil'",
+}
+
+
 @environment
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[there](nowhere.md)", "nowhere.md"),
-        ("[there](page.md#nowhere)", "nowhere"),
-        ("[there](../harness/nowhere.py)", "nowhere.py"),
-        ("![picture](nowhere.svg)", "nowhere.svg"),
-        ("```{generated} nowhere\n```", "no table is called nowhere; there are operators-counts"),
-        ("```{eval-rst}\n.. autofunction:: ethos_hil.nowhere\n```", "nowhere"),
-    ],
-)
-def test_a_page_that_is_wrong_is_an_error(text: str, message: str, tmp_path: Path) -> None:
+def test_a_page_that_is_wrong_is_an_error(tmp_path: Path) -> None:
+    pages = {"page": "# Page\n\n## Part\n\nText.\n"}
+    pages |= {str(at): f"# Wrong\n\n[good](page.md#part)\n\n{text}\n" for at, text in enumerate(WRONG)}
+    pages["index"] = "\n".join(["# Index\n", "```{toctree}", *pages, "```", ""])
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/index.md").write_text(f"# Index\n\n[good](page.md#part)\n\n{text}\n\n```{{toctree}}\npage\n```\n")
-    (tmp_path / "docs/page.md").write_text("# Page\n\n## Part\n\nText.\n")
+    for name, text in pages.items():
+        (tmp_path / f"docs/{name}.md").write_text(text)
     done = build(tmp_path, tmp_path / "site")
     assert done.returncode == 1
-    assert message in done.stderr
+    assert [message for message in WRONG.values() if not re.search(message, done.stderr)] == [], done.stderr
+    assert done.stderr.count("WARNING:") + done.stderr.count("ERROR:") == len(WRONG)
 
 
 def test_every_table_is_shown_and_every_file_of_data_is_used() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.process import end_on_signals
+from ethos_hil.base.testing.processes import signals_of_a_command
 from ethos_hil.base.testing.recorded import Recorded, plain, shown
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
@@ -194,19 +194,15 @@ def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image, seco
     """Also while it starts."""
     fake("trap '' INT; sleep 1000 & wait")
     FvpTarget("corstone-300", U55)
-    put_back = end_on_signals()  # as a command does: by itself Python drops what strikes in a finalizer
     timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
 
     def run() -> None:
         timer.start()
         run_fvp(add_image)
 
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run()
-        timer.join()
-    finally:
-        put_back()
+    with signals_of_a_command(), pytest.raises(KeyboardInterrupt):
+        run()
+    timer.join()
 
 
 def test_several_run_at_once(use_launchers: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.testing.processes import left_of, wait_until
+from ethos_hil.base.testing.processes import left_of, signals_of_a_command, wait_until
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.native import worker
 from ethos_hil.lowering.native.crashing_operator import crashing_operator, prefix
@@ -118,7 +118,7 @@ def test_an_interrupted_call_leaves_no_answer_behind(tool: NativeTool, tmp_path:
         wait_until(mark.exists, "it is called")
         os.kill(os.getpid(), signal.SIGINT)
 
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, signals_of_a_command():
         pool.submit(interrupt)
         with pytest.raises(KeyboardInterrupt):
             do(tool, f"open({str(mark)!r}, 'w').close(); inputs = [inputs[0] + 1]; time.sleep(600)")

@@ -6,17 +6,34 @@ A test never sleeps for a while and then expects that a process has got somewher
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import os
+import signal
 import termios
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from ethos_hil.base.process import end_on_signals
 
 _SECONDS = 60.0
 """What is killed and not our child dies in its own time, on a busy computer in some seconds."""
 _PATIENCE = 120.0
 """Within which what a test waits for happens. Only a defect takes so long."""
+
+
+@contextlib.contextmanager
+def signals_of_a_command() -> Iterator[None]:
+    """Have signals do what they do in a command. The session has handlers of its own, which hear one in a second."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
+    put_back = end_on_signals()
+    try:
+        yield
+    finally:
+        put_back()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def wait_until(happened: Callable[[], object], what: str = "what the test waits for") -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base import crew
-from ethos_hil.base.process import end_child, end_on_signals, run_module, start_child, wait_for_end
-from ethos_hil.base.testing.processes import left_of
+from ethos_hil.base.process import end_child, run_module, start_child, wait_for_end
+from ethos_hil.base.testing.processes import left_of, signals_of_a_command
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
@@ -69,7 +69,7 @@ def test_a_signal_that_strikes_while_a_child_starts_ends_the_child_too(tmp_path:
         started.write_text(str(os.getpid()))
         os.kill(os.getppid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
+    with signals_of_a_command(), pytest.raises(KeyboardInterrupt):
         start_child(["sleep", "60"], preexec_fn=interrupt)
     assert left_of([int(started.read_text())]) == []
 
@@ -86,12 +86,8 @@ def test_a_signal_that_strikes_in_a_finalizer_ends_the_run(number: signal.Signal
         Collected()
         time.sleep(60)
 
-    put_back = end_on_signals()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run()
-    finally:
-        put_back()
+    with signals_of_a_command(), pytest.raises(KeyboardInterrupt):
+        run()
 
 
 def test_a_module_is_run_to_its_end_or_to_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
