@@ -124,13 +124,9 @@ def check_data(block: Block) -> None:
 def run_commands(block: Block, folder: Path) -> str:
     """Run the commands of a block, and return what they print on stdout."""
     done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", block.text],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
+        ["bash", "-e", "-o", "pipefail", "-c", block.text], cwd=folder, env=environment(), capture_output=True,
+        text=True, timeout=280,
+    )  # fmt: skip
     match = STATUS.search(block.comment)
     status = int(match["status"]) if match else 0
     if done.returncode != status:

@@ -5,7 +5,6 @@ The small tests run the Makefile's own recipes with locks of three small package
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
@@ -25,7 +24,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ethos_hil.base.testing.processes import alive
 from ethos_hil.harness.scan.tests.small_wheels import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,23 +163,9 @@ def kill(root: Path, came: Callable[[], bool]) -> None:
     while not came():
         assert started.poll() is None, f"the moment never came: {started.communicate()}"
         time.sleep(0.005)
-    for _ in range(3):  # the second time for those that were being started
-        for process in _session(started.pid):
-            with contextlib.suppress(ProcessLookupError):  # it ended between the two
-                os.kill(process, signal.SIGKILL)
-        time.sleep(0.05)
+    os.killpg(started.pid, signal.SIGKILL)
     started.communicate()
     assert started.returncode == -signal.SIGKILL
-    assert not _session(started.pid)
-
-
-def _session(leader: int) -> list[int]:
-    processes = []
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
-            if os.getsid(int(path.name)) == leader and alive(int(path.name)):
-                processes.append(int(path.name))
-    return processes
 
 
 def whole(root: Path) -> bool:

@@ -163,11 +163,9 @@ def test_it_says_what_it_is_made_of(wheel: Path) -> None:
     assert next(part["scope"] for ref, part in parts.items() if ref.startswith("pytest==")) == "optional"
     needs = {entry["ref"]: set(entry.get("dependsOn", ())) for entry in json.loads(text)["dependencies"]}
     for board in BOARDS:
-        assert {ref.partition("==")[0] for ref in needs[f"firmware-{board}"]} >= {
-            "executorch-schema",
-            "flatbuffers-headers",
-        }
-        assert any("newlib" in ref or ref.startswith("libc") for ref in needs[f"firmware-{board}"])
+        names = {ref.partition("==")[0] for ref in needs[f"firmware-{board}"]}
+        assert names >= {"executorch-schema", "flatbuffers-headers"}
+        assert any("newlib" in name or name.startswith("libc") for name in names)
 
 
 def test_it_is_of_the_same_state_as_the_checkout_it_was_built_from(python: Path, tmp_path: Path) -> None:

@@ -114,10 +114,5 @@ def large(slices: int, rows: int = 100) -> Record:
         for number, row in enumerate(names)
     )
     buffers = tuple(Buffer(CALL, "Sram", f"t{row}", f"npu{row:05d}", 1000 + row, row, row + 2) for row in range(rows))
-    return with_profile(
-        dataclasses.replace(record(), ops=ops),
-        costs={op.id: cost() for op in ops},
-        timeline=timeline,
-        buffers=buffers,
-        cpu=(),
-    )
+    of = dataclasses.replace(record(), ops=ops)
+    return with_profile(of, costs={op.id: cost() for op in ops}, timeline=timeline, buffers=buffers, cpu=())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -185,11 +184,6 @@ def test_a_part_of_the_tests_misses_nothing_but_numbers_of_its_own() -> None:
     before, after = observations(NIGHT), observations([replace(NIGHT[0], metrics=NIGHT[0].metrics[1:]), *NIGHT[1:9]])
     (lost,) = compare_runs(before, after, partial=True).changes
     assert (lost.word, lost.metric, lost.subject) == (Word.MISSING, "npu_cycles", after[0].subject)
-
-
-def test_a_comparison_as_json_has_all_words_and_changes(recorded: Recorded) -> None:
-    _, bad = CHANGES["a lost delegation"](NIGHT)
-    recorded.check(json.dumps(compared(NIGHT, bad).to_json()).replace(", {", ",\n{"))
 
 
 def test_a_run_that_lost_a_record_does_not_pass(tmp_path: Path) -> None:

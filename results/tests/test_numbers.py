@@ -88,6 +88,9 @@ PLAIN: Mapping[str, Sides] = {
     "enough samples": moved(MEASURED, spread(1000, 10), spread(2000, 10)),
     "too few samples before": moved(MEASURED, spread(1000, 9), spread(2000, 10)),
     "too few samples after": moved(MEASURED, spread(1000, 10), spread(2000, 9)),
+    "samples that overlap, whatever their medians are": moved(
+        MEASURED, (*spread(100, 6), *spread(111, 5)), (*spread(100, 4), *spread(110, 7))
+    ),
     "operations that moved": (BEFORE, AFTER),
     "a history has no operations": (replace(BEFORE, record=None), AFTER),
     "a baseline has no operations": (BEFORE, replace(AFTER, record=None)),
@@ -151,28 +154,6 @@ def test_a_share_is_told_of_two_numbers(recorded: Recorded) -> None:
         change = Change(Word.CHANGED, ONE.subject, "x", "", "", before, after, Cause.NONE, "", Effect.WARN)
         lines.append(f"{before}, {after}: {change.ratio}, {change.percent!r}")
     recorded.check("\n".join(lines))
-
-
-def test_a_policy_says_whether_something_waits_to_be_accepted() -> None:
-    waiting = {Word.EDITED: Effect.ACCEPT}
-    of_rule = PolicyRule(metric="npu_cycles", effects=waiting)
-    assert not Policy().accepts
-    assert Policy(effects={**Policy().effects, **waiting}).accepts
-    assert Policy(rules=(*Policy().rules, of_rule)).accepts
-    assert Policy().unfitting([ONE]) == (), "a rule that is ours is not a typo of the user"
-
-
-def test_samples_that_overlap_are_not_different_whatever_their_medians_are() -> None:
-    low, high = (
-        [100, 101, 102, 103, 104, 105, 111, 112, 113, 114, 115],
-        [100, 101, 102, 103, 110, 111, 112, 113, 114, 115, 116],
-    )
-    assert difference(low, high, smallest=0.02, least=10) is SampleDifference.NONE
-    assert difference(low, [number + 20 for number in low], smallest=0.02, least=10) is SampleDifference.MORE
-    assert difference([number + 20 for number in low], low, smallest=0.02, least=10) is SampleDifference.LESS
-    assert difference(low, [110.0], smallest=0.02, least=10) is SampleDifference.TOO_FEW
-    assert difference([110.0], low[:10], smallest=0.02, least=10) is SampleDifference.TOO_FEW
-    assert difference([100.0], [102.0], smallest=0.02, least=10) is SampleDifference.NONE, "not by enough"
 
 
 def test_equal_measurements_raise_no_alarm() -> None:

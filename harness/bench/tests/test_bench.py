@@ -69,29 +69,16 @@ def plan(model: str) -> BenchPlan:
     return BenchPlan(points, PointSettings("models"))
 
 
-OF_AGAIN: dict[tuple[Verdict, FailureKind | None], bool] = {
-    (Verdict.VERIFIED, None): True,
-    (Verdict.COMPILED_ONLY, None): True,
-    (Verdict.SKIPPED, FailureKind.CAPABILITY): True,
-    (Verdict.FAILED, FailureKind.DELEGATION): True,
-    (Verdict.FAILED, FailureKind.OUT_OF_MEMORY): True,
-    (Verdict.FAILED, FailureKind.NOT_AVAILABLE): False,
-    (Verdict.FAILED, FailureKind.LICENCE): False,
-    (Verdict.FAILED, FailureKind.MISMATCH): False,
-    (Verdict.FAILED, FailureKind.TIMEOUT): False,
-    (Verdict.FAILED, FailureKind.INTERNAL): False,
-    (Verdict.UNVERIFIED, FailureKind.NO_REFERENCE): False,
-}
-"""Whether asking again would not change it."""
-
-
-def test_what_failed_was_not_verified_or_lacked_a_tool_is_asked_again() -> None:
+def test_what_failed_was_not_verified_or_lacked_a_tool_is_asked_again(recorded: Recorded) -> None:
     wanted = plan("nothing:here")
     facts = facts_of(wanted.points[0], wanted.settings)
-    for (verdict, kind), settled in OF_AGAIN.items():
-        failure = None if kind is None else Failure(kind, "why")
-        row = replace(samples.point(verdict=verdict, failure=failure), **facts)
-        assert is_settled(row) is settled, (verdict, kind)
+    ends: list[tuple[Verdict, FailureKind | None]] = [(Verdict.VERIFIED, None), (Verdict.COMPILED_ONLY, None)]
+    ends += [(Verdict.SKIPPED, FailureKind.CAPABILITY), (Verdict.UNVERIFIED, FailureKind.NO_REFERENCE)]
+    lines = []
+    for verdict, kind in [*ends, *((Verdict.FAILED, kind) for kind in FailureKind)]:
+        row = replace(samples.point(verdict=verdict, failure=kind and Failure(kind, "why")), **facts)
+        lines.append(f"{verdict} {kind or ''}: {'settled' if is_settled(row) else 'asked again'}")
+    recorded.check("\n".join(lines))
     error = EthosHilError("its process ended", kind=FailureKind.INTERNAL)
     lost = PointsJob(wanted.planned).refuse(wanted.planned[0], error).record
     assert (lost.kind, lost.bench, is_settled(lost)) == (FailureKind.INTERNAL, row.bench, False)

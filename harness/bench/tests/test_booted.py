@@ -1,35 +1,39 @@
-"""Points of a benchmark: booted ones are verified, and timed ones have the numbers of a profile."""
+"""Points of a benchmark: booted ones are verified, and timed ones have the numbers of a profile. A program that is
+compiled again is what lowering for that NPU makes: streams, weights, rows, summaries.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ethos_hil.base.inference_profile import OpCost
 from ethos_hil.base.judge import is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Question
+from ethos_hil.base.question import CompileOptions, Question
 from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.bench.bench import is_settled
-from ethos_hil.harness.bench.case_work import CaseWork, case_model
+from ethos_hil.harness.bench.case_work import CaseWork, RecompilationDeparts, case_model, recompile_for
 from ethos_hil.harness.bench.points import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep, PointSettings
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.board import BoardPool
+from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.latency import NPU_SECONDS
 
 CASE = BenchCase(
-    "conv_8x8x8",
-    "conv",
-    (BenchStep("Conv2d", args=(8, 8, 3)), BenchStep("ReLU")),
-    (BenchInput((1, 8, 8, 8)),),
-    tags=(SHORT, "mine"),
-    source="grid.toml:3",
-)
+    "conv_8x8x8", "conv", (BenchStep("Conv2d", args=(8, 8, 3)), BenchStep("ReLU")), (BenchInput((1, 8, 8, 8)),),
+    tags=(SHORT, "mine"), source="grid.toml:3",
+)  # fmt: skip
 SETTINGS = PointSettings("test")
 
 
@@ -43,8 +47,7 @@ def measure(
     pool: BoardPool, settings: PointSettings = SETTINGS, case: BenchCase = CASE, npu: str = "ethos-u55-128",
     mode: str = "Shared_Sram", target: str = "virtual",
 ) -> Record:  # fmt: skip
-    system = EthosU.parse(npu).family.system.name
-    (record,) = CaseWork(case, settings, pool).records([BenchPoint(case, npu, mode, system, target)])
+    (record,) = CaseWork(case, settings, pool).records([replace(point(case, npu, mode), target=target)])
     return record
 
 
@@ -98,12 +101,8 @@ def test_a_file_that_is_gone_is_no_property_of_the_point(pool: BoardPool) -> Non
         assert not is_settled(record)
 
 
-CONV = BenchCase(
-    "conv_16x16x16",
-    "conv",
-    (BenchStep("Conv2d", args=(16, 24, 3), options={"stride": 2, "padding": 1}), BenchStep("Hardswish")),
-    (BenchInput((1, 16, 16, 16)),),
-)
+DOWN = BenchStep("Conv2d", args=(16, 24, 3), options={"stride": 2, "padding": 1})
+CONV = BenchCase("conv_16x16x16", "conv", (DOWN, BenchStep("Hardswish")), (BenchInput((1, 16, 16, 16)),))
 NORM = BenchCase("norm_8x64", "norm", (BenchStep("LayerNorm", args=(64,)),), (BenchInput((1, 8, 64)),))
 LINEAR = BenchCase("linear_640", "linear", (BenchStep("Linear", args=(640, 128)),), (BenchInput((1, 640)),))
 WIDE = replace(CONV, name="conv_wide", scheme="a16w8")
@@ -136,14 +135,9 @@ def timed(wanted: BenchPoint, pool: BoardPool) -> Record:
 def profiled(wanted: BenchPoint, pool: BoardPool) -> Record:
     """Return the record of `ethos-hil profile` for the same question."""
     question = Question(
-        case_model(wanted.case),
-        npu=wanted.npu,
-        target="virtual",
-        memory_mode=wanted.memory_mode,
-        system_config=wanted.system_config,
-        scheme=wanted.case.scheme,
-        profile=True,
-    )
+        case_model(wanted.case), npu=wanted.npu, target="virtual", memory_mode=wanted.memory_mode,
+        system_config=wanted.system_config, scheme=wanted.case.scheme, profile=True,
+    )  # fmt: skip
     return run(question, pool=pool).record
 
 
@@ -195,3 +189,80 @@ def test_what_a_device_would_report_of_its_memory(pool: BoardPool) -> None:
     assert value(record, "weights_bytes") == 16 * 24 * 9
     assert record.artifact is not None
     assert (record.artifact.sha256, record.artifact.pte_bytes) == ("", 0)  # there is no .pte
+
+
+# A program that is compiled again.
+
+
+SETUPS = (
+    ("ethos-u55-128", "Sram_Only", None),
+    ("ethos-u65-512", "Dedicated_Sram_384KB", None),
+    ("ethos-u85-1024", "Dedicated_Sram_384KB", None),
+    ("ethos-u85-2048", "Shared_Sram", "Ethos_U85_SYS_DRAM_High"),
+)
+
+
+def models() -> list[TorchModel]:
+    """Return a model with two delegates, and one with a transposed convolution, whose rows are split and invented."""
+    import torch
+    from torch import nn
+
+    from ethos_hil.lowering.testing.function_module import keeping
+
+    def sort(self: Any, x: torch.Tensor) -> torch.Tensor:
+        values = torch.sort(self.head(x).relu().flatten(1), 1)[0].reshape(1, 16, 8, 8)
+        return nn.functional.gelu(self.tail(values))
+
+    torch.manual_seed(0)
+    two = keeping(sort, head=nn.Conv2d(8, 16, 3, padding=1), tail=nn.Conv2d(16, 8, 1))
+    return [
+        from_module(two, (torch.randn(1, 8, 8, 8),), label="sorted"),
+        from_module(nn.ConvTranspose2d(8, 8, 3, 2), (torch.randn(1, 8, 7, 7),), label="transposed"),
+    ]
+
+
+def contents(artifact: Artifact) -> list[Delegate]:
+    """Return the delegates of a program without the names of tensors that Vela invents by counting."""
+
+    def named(row: NpuOp) -> NpuOp:
+        return replace(row, tensor="#") if row.tensor.startswith("#") else row
+
+    return [replace(delegate, npu_ops=tuple(map(named, delegate.npu_ops))) for delegate in artifact.delegates]
+
+
+def test_what_is_compiled_again_is_what_lowering_makes() -> None:
+    for model in models():
+        bases = {family: lower(model, EthosU.parse(f"ethos-{family}-256")) for family in ("u55", "u85")}
+        for npu, mode, system in SETUPS:
+            setup = VelaSetup.of(CompileOptions(npu=npu, memory_mode=mode, system_config=system))
+            right = lower(model, setup.npu, vela=setup)
+            artifact = recompile_for(bases["u85" if "u85" in npu else "u55"], setup)
+            assert contents(artifact) == contents(right), npu
+            for name in ("npu", "memory_mode", "vela_flags", "vela_ini", "question", "placement", "scheme"):
+                assert getattr(artifact, name) == getattr(right, name)
+
+
+def test_another_setup_is_another_program() -> None:
+    """The comparison above sees the memory mode: it would fail if the setup were not the one that was asked for."""
+    model = models()[0]
+    base = lower(model, EthosU.parse("ethos-u55-256"))
+    npu = EthosU.parse("ethos-u65-512")
+    right = lower(model, npu, vela=VelaSetup.default(npu, MemoryMode("Dedicated_Sram_384KB")))
+    other = recompile_for(base, VelaSetup.default(npu, MemoryMode("Sram_Only")))
+    assert contents(other) != contents(right)
+
+
+def test_the_other_family_is_refused() -> None:
+    base = lower(models()[1], EthosU.parse("ethos-u55-256"))
+    with pytest.raises(RecompilationDeparts, match="was lowered for ethos-u55-256, whose TOSA is not ethos-u85-128's"):
+        recompile_for(base, VelaSetup.default(EthosU.parse("ethos-u85-128")))
+
+
+def test_a_program_that_is_rewritten_for_one_npu_only_has_to_be_lowered() -> None:
+    model = models()[0]  # Vela would place the table of its gelu beyond the SHRAM of a small Ethos-U55
+    small, smaller = EthosU.parse("ethos-u55-64"), VelaSetup.default(EthosU.parse("ethos-u55-32"))
+    with pytest.raises(RecompilationDeparts, match="a defect of Vela is met on ethos-u55-32"):
+        recompile_for(lower(model, EthosU.parse("ethos-u55-256")), smaller)
+    artifact = recompile_for(lower(model, small), smaller)
+    assert contents(artifact) == contents(lower(model, smaller.npu, vela=smaller))
+    assert [delegate.defects for delegate in artifact.delegates] == [(), ("vela-table-beyond-shram",)]

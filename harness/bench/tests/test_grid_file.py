@@ -209,15 +209,10 @@ def test_two_targets_that_records_cannot_tell_apart(tmp_path: Path) -> None:
         points_of(GRID, [f"board:{path}" for path in files], SETTINGS)
 
 
-MINE = BenchGrid(
-    "mine",
-    (
-        BenchCase("conv3x3_8x8x64", "conv3x3", (), (), tags=("short",)),
-        BenchCase("conv3x3_56x56x64", "conv3x3", (), ()),
-        BenchCase("add_14x14x96", "elementwise", (), (), tags=("short", "camera")),
-    ),
-    ("ethos-u55-128",),
-)
+MINE = BenchGrid("mine", (
+    BenchCase("conv3x3_8x8x64", "conv3x3", (), (), tags=("short",)), BenchCase("conv3x3_56x56x64", "conv3x3", (), ()),
+    BenchCase("add_14x14x96", "elementwise", (), (), tags=("short", "camera")),
+), ("ethos-u55-128",))  # fmt: skip
 CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "all": ((), ()),
     "a tag": (("short",), ()),

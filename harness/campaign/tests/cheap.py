@@ -83,14 +83,9 @@ def answers_here(plan: Sequence[Planned]) -> Iterator[tuple[Planned, CrewAnswer]
 
 
 def ask(
-    plan: Sequence[Planned],
-    root: Path,
-    name: str,
-    *,
-    resume: bool = False,
-    shard: Shard | None = None,
+    plan: Sequence[Planned], root: Path, name: str, *, resume: bool = False, shard: Shard | None = None,
     here: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """Ask a plan, or resume it; with a crew, or here."""
     with RunPlace(root, name, resume, shard).opened(subject_of(plan, shard)) as run:
         assert run.campaign is not None

@@ -213,12 +213,9 @@ def today(name: str, **facts: Any) -> Record:
     base = record(name, **facts)
     assert base.artifact is not None
     return replace(
-        base,
-        versions={**environment.versions(), "fvp": "11.27"},
-        artifact=replace(base.artifact, lowering=lowering_id()),
-        timing_model=timing_model_id(),
-        firmware_sha256=firmware_id("corstone-300"),
-    )
+        base, versions={**environment.versions(), "fvp": "11.27"}, timing_model=timing_model_id(),
+        artifact=replace(base.artifact, lowering=lowering_id()), firmware_sha256=firmware_id("corstone-300"),
+    )  # fmt: skip
 
 
 def write_run(folder: Path, *records: Record, part: str = PART, attempt: int = 1) -> Path:

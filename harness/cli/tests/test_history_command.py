@@ -135,5 +135,6 @@ def test_what_is_wrong_is_one_line(ethos_hil: Run, recorded: Recorded) -> None:
     Path("foreign/x.parquet").write_text("no")
     check_errors(recorded, ethos_hil, "", [
         "", "add absent", "add results", "--history h show nett", "--history h sql 'SELECT nothing'",
-        "--history h/night1.parquet", "--history h sql ' '", "--history foreign", "--history h/night1.parquet add",
+        "--history h/night1.parquet", "--history h sql ' '", "--history h sql '/* nothing */'", "--history foreign",
+        "--history h/night1.parquet add",
     ])  # fmt: skip

@@ -271,12 +271,9 @@ def artifact() -> Artifact:
 
 
 def test_arguments_that_cannot_be(
-    ethos_hil: Run,
-    data: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
+    ethos_hil: Run, data: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch,
     recorded: Recorded,
-) -> None:
+) -> None:  # fmt: skip
     # To wait for another process, which lowers the same model, is said in a second line.
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path_factory.mktemp("cache")))
     (data / "my.ini").write_text("[System_Config.Slow]\ncore_clock=quick\n")
@@ -292,12 +289,8 @@ SCORES = (np.array([[0.1, 0.9, 0.9, 0.3, 0.2, 0.05, -1.0]], np.float32),)
 
 def test_scores_of_classes_a_mean_absolute_error_and_a_function_of_the_users() -> None:
     for name, label, score in (
-        ("top1", 1, 1.0),
-        ("top1", 2, 0.0),
-        ("top5", 0, 1.0),
-        ("top5", 5, 0.0),
-        ("top1", torch.tensor([1]), 1.0),
-    ):
+        ("top1", 1, 1.0), ("top1", 2, 0.0), ("top5", 0, 1.0), ("top5", 5, 0.0), ("top1", torch.tensor([1]), 1.0),
+    ):  # fmt: skip
         assert ItemMetric.parse(name).score(SCORES, label, "item 0") == score
     outputs = (np.array([[1, 2, 4]], np.int8),)
     assert ItemMetric.parse("mae").score(outputs, torch.tensor([1.0, 1.0, 1.0]), "item 0") == pytest.approx(4 / 3)

@@ -70,32 +70,20 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def record(
-    name: str,
-    part: str = "suite 1: virtual",
-    kind: FailureKind | None = None,
-    *,
-    npu: str = "ethos-u55-128",
-    target: str = "virtual",
-    verdict: Verdict | None = None,
-    attempt: int = 1,
-    defect: str = "",
-    cycles: float = 100,
-    run: str = "r",
-    shard: str = "",
-) -> Record:
+    name: str, part: str = "suite 1: virtual", kind: FailureKind | None = None, *, npu: str = "ethos-u55-128",
+    target: str = "virtual", verdict: Verdict | None = None, attempt: int = 1, defect: str = "", cycles: float = 100,
+    run: str = "r", shard: str = "",
+) -> Record:  # fmt: skip
     """Return a record of a test of a part, verified if no kind of failure is given."""
     return Record(
-        verdict=verdict or (Verdict.VERIFIED if kind is None else Verdict.FAILED),
-        model=name,
-        npu=npu,
+        verdict or (Verdict.VERIFIED if kind is None else Verdict.FAILED), model=name, npu=npu,
         target=TargetInfo(target, "virtual", "corstone-300"),
         failure=None if kind is None else Failure(kind, f"what {kind} says"),
         metrics=(Metric("npu_cycles", cycles, "cycles", "modelled"),),
-        artifact=ArtifactInfo("a" * 64, 100, 1, (), question="q"),
+        artifact=ArtifactInfo("a" * 64, 100, 1, (), question="q"), created="2026-11-25T01:00:00+00:00",
         test=SuiteTest(name, "plus", "same", "U55_BI", "test_plus.py:3", defect),
-        created="2026-11-25T01:00:00+00:00",
         run=RunInfo(run, shard=shard, part=part, attempt=attempt),
-    )
+    )  # fmt: skip
 
 
 def night(plan: NightlyPlan, *records: Record, shard: Shard | None = None) -> RunResults:

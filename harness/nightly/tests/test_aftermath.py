@@ -44,13 +44,9 @@ def config(tmp_path: Path) -> NightlyConfig:
 
 
 def followed(
-    config: NightlyConfig,
-    name: str,
-    *records: Record,
-    quarantine: tuple[Quarantined, ...] = (),
-    results: RunResults | None = None,
-    branch: str = "",
-) -> str:
+    config: NightlyConfig, name: str, *records: Record, quarantine: tuple[Quarantined, ...] = (),
+    results: RunResults | None = None, branch: str = "",
+) -> str:  # fmt: skip
     """Do what follows a night with these records. Return what is said of it."""
     plan = plan_of(config)
     results = results if results is not None else night(plan, *records)
@@ -191,6 +187,8 @@ def test_a_change_cannot_wait_for_a_baseline_that_is_not_there(config: NightlyCo
         assert read_policy_of(replace(settings, against="baseline.jsonl")).accepts
         with pytest.raises(UsageError, match='"accept", which waits for a baseline'):
             read_policy_of(replace(settings, against="last"))
+    (config.folder / "p.toml").write_text('schema_version = 1\n[gate]\nedited = "warn"\n')
+    assert not read_policy_of(replace(settings, against="last")).accepts
 
 
 COMMIT = "c0ffee" + "0" * 34

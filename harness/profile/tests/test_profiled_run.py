@@ -17,12 +17,11 @@ from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import JOB, Op, Record
-from ethos_hil.harness.link.outcome import Outcome, StepTime
+from ethos_hil.harness.link.outcome import StepTime
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma
 from ethos_hil.harness.profile.account import WAIT, cpu_rows
 from ethos_hil.harness.profile.compiled import CompiledDelegate
 from ethos_hil.harness.profile.options import EVENTS, ProfileMethod
-from ethos_hil.harness.profile.prefix import prefix_rows
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract import contract_programs
@@ -92,21 +91,6 @@ def test_through_the_command_line_of_an_fvp(launchers: Path, monkeypatch: pytest
     assert operations(record) == operations(expected)
     assert on_the_cpu(record) == on_the_cpu(expected), "the firmware is the same, and so is what it executes"
     assert sum(op.cycles or 0 for op in record.ops) == total(record)
-
-
-def again(outcome: Outcome, report: Report) -> tuple[Op, ...]:
-    return prefix_rows(report.artifact, EthosU.parse("ethos-u55-128"), outcome, [(35,)], "modelled")
-
-
-def test_a_lost_prefix_is_noticed() -> None:
-    report = profiled("ethos-u55-128", ProfileMethod.PREFIX, events=("npu_active",))
-    assert again(report.outcome, report) == report.record.ops
-    (only,) = report.outcome.runs
-    (call,) = only.delegates
-    less = dataclasses.replace(call, prefixes=call.prefixes[:-1])
-    lost = dataclasses.replace(report.outcome, runs=(dataclasses.replace(only, delegates=(less,)),))
-    with pytest.raises(TargetError, match="has none"):
-        again(lost, report)
 
 
 # The account of an inference.

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op
@@ -192,16 +190,9 @@ MEANINGLESS = ("numpy=1.0", *(f"ethos-u-vela{text}" for text in NO_VERSIONS))
 NOT_RELEASED = ("5.0.7", "6.0", "5.3..6.0", "4.6..4.9", "4.4.2..5.0", "4.4..5.0.9")
 
 
-def refused(ask: Callable[[str], object], wanted: str) -> str:
-    with pytest.raises(UsageError) as caught:
-        ask(wanted)
-    assert caught.value.hint
-    return f"{wanted}: {caught.value.message} ({caught.value.hint})"
-
-
 def test_what_means_nothing_is_refused_before_an_index_is_asked(recorded: Recorded) -> None:
-    recorded.check("\n".join(refused(WantedVersions.parse, wanted) for wanted in MEANINGLESS))
+    recorded.check_refusals(MEANINGLESS, WantedVersions.parse)
 
 
 def test_what_is_not_released_is_refused(recorded: Recorded) -> None:
-    recorded.check("\n".join(refused(versions, wanted) for wanted in NOT_RELEASED))
+    recorded.check_refusals(NOT_RELEASED, versions)

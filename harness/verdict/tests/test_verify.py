@@ -189,14 +189,3 @@ def test_an_answer_for_each_set_or_for_each_execution() -> None:
     difference = compare(answered(*rows, repeat=2), first, ("y",)).difference
     assert difference is not None
     assert "input set 0, repeat 1" in difference.message
-
-
-def test_a_tolerance_is_told_and_none_is_not() -> None:
-    """Who reads a record sees that equality was not asked for."""
-    assert ExpectedOutputs("y.npz", ()).notes == ()
-    for tolerance, text in (
-        (FloatTolerance(0.5), "--atol 0.5, --rtol 0"),
-        (FloatTolerance(relative=0.01), "--atol 0, --rtol 0.01"),
-    ):
-        note = f"floats may differ from y.npz as far as the command says: {text}"
-        assert ExpectedOutputs("y.npz", (), tolerance=tolerance).notes == (note,)

@@ -103,13 +103,10 @@ def test_the_name_of_the_folder_for_temporary_files_says_nothing(
 
 def test_scaling_is_within_one_case_family_mode_and_provenance(recorded: Recorded) -> None:
     records = [
-        point("ethos-u55-256", 2_500),
-        point(),
-        refused("ethos-u55-32"),
-        point("ethos-u55-256", 1_000, memory_mode="Sram_Only"),
-        point("ethos-u85-256", 1_000),
+        point("ethos-u55-256", 2_500), point(), refused("ethos-u55-32"),
+        point("ethos-u55-256", 1_000, memory_mode="Sram_Only"), point("ethos-u85-256", 1_000),
         point("ethos-u55-256", 1_000, bench=BenchInfo("default", "other", "conv3x3")),
-    ]
+    ]  # fmt: skip
     steps = [(step.point, step.speed_up, step.efficiency) for step in scaling(list(map(figures_of, records)))]
     recorded.check("\n".join(f"{of.npu} {of.memory_mode} {of.label}: {rest}" for of, *rest in steps))
 

@@ -18,6 +18,7 @@ from ethos_hil.results.comparison import RowChange, RowDifference
 from ethos_hil.results.gate.account import JudgedResults, take_account
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.history import History
+from ethos_hil.results.report.report import report
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import subject_of
 from ethos_hil.results.testing.synthetic_year import nights
@@ -25,13 +26,9 @@ from ethos_hil.results.tests import profiled
 
 QUARANTINED = "suites/ops/test_operator00.py::test_operator00_case03_U55_BI"
 MANIFEST = {
-    "created": "2026-11-25T02:00:00+00:00",
-    "command": ["pytest", "suites", "-n", "2"],
-    "machine": {"processor": "a processor", "cores": 2},
-    "versions": {"ethos-u-vela": "5.2.0"},
-    "commit": "c0ffee" * 6,
-    "dirty": True,
-}
+    "created": "2026-11-25T02:00:00+00:00", "command": ["pytest", "suites", "-n", "2"], "commit": "c0ffee" * 6,
+    "machine": {"processor": "a processor", "cores": 2}, "versions": {"ethos-u-vela": "5.2.0"}, "dirty": True,
+}  # fmt: skip
 
 
 def suite_of(count: int) -> list[Record]:
@@ -172,6 +169,13 @@ def in_quarantine(
     return JudgedResults.of(results, account)
 
 
+def page_of_night(history: History) -> bytes:
+    """Return the report of the night; a test of it is in quarantine."""
+    results = night()
+    against = comparison(results.records)
+    return report(in_quarantine(results, QUARANTINED, against, FailureKind.FAULT), against, history)
+
+
 # Benchmarks.
 
 
@@ -192,12 +196,10 @@ def point(
     family, size = npu.removeprefix("ethos-").split("-")
     traffic = (Traffic("Sram", 0, "ifm", moved // 2, moved - moved // 2), Traffic("Dram", 1, "weights", 2000, 0))
     profile = InferenceProfile(
-        clock_hz=_CLOCKS[family],
-        macs_per_cycle=int(size),
-        timeline_from="modelled",
+        clock_hz=_CLOCKS[family], macs_per_cycle=int(size), timeline_from="modelled",
         costs={"npu00000": OpCost(macs=macs, traffic=traffic, bound_by=bound, modelled=cycles)},
         memories={"Sram": MemoryBehind(16.0, sram), "Dram": MemoryBehind(4.0, 4000)},
-    )
+    )  # fmt: skip
     op = Op("npu00000", "Conv2D", "CONV2D", ("aten.conv2d.default",), "", "grid.toml:12", cycles, provenance)
     return Record(
         verdict, model=case, npu=npu, target=TargetInfo("virtual", "virtual", "corstone-300"),

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.inference_profile import MemoryBehind
 from ethos_hil.base.plain_text import percent
 from ethos_hil.base.record import ArtifactInfo, Record
 from ethos_hil.base.testing.recorded import Recorded
@@ -72,12 +71,6 @@ def test_the_ladder_names_the_smallest_npu_within_every_time_and_sram() -> None:
         )
 
 
-def replace_sram(record: Record, sram: int) -> Record:
-    assert record.profile is not None
-    memories = {**record.profile.memories, "Sram": MemoryBehind(16.0, sram)}
-    return replace(record, profile=replace(record.profile, memories=memories))
-
-
 @pytest.mark.parametrize(("low", "high"), [(1, 1.2), (0.003, 900), (1e-9, 1e12), (31, 33)])
 def test_ticks_are_on_the_axis_few_and_in_order(low: float, high: float) -> None:
     axis = log_axis([low, high], 0, 100)
@@ -122,7 +115,7 @@ BENCHMARKS: dict[str, Sequence[Record]] = {
     "one case": FRONT,
     "one that is verified": (FRONT[0], replace(FRONT[1], verdict=Verdict.VERIFIED)),
     "no clock": [replace(record, clock_hz=0.0) for record in FRONT],
-    "no sram": [replace_sram(FRONT[0], 0), *FRONT[1:4]],
+    "no sram": [samples.point("a", "ethos-u55-32", "Sram_Only", 900, sram=0), *FRONT[1:4]],
     "all kinds": samples.grid(cases=2)[::4],
     "refused": [*REFUSED, WRONG],
     "two cases of one model, one of them wrong": [

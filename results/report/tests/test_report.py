@@ -53,9 +53,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 @pytest.fixture(scope="module")
 def page(history: History) -> bytes:
-    night = samples.night()
-    comparison = samples.comparison(night.records)
-    return report(samples.in_quarantine(night, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
+    return samples.page_of_night(history)
 
 
 def parts(page: bytes) -> dict[str, str]:

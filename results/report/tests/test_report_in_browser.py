@@ -82,14 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def night(folder: Path) -> Path:
-    results = samples.night()
-    comparison = samples.comparison(results.records)
-    history = samples.history(folder / "history")
-    html = report(
-        samples.in_quarantine(results, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history
-    )
-    (folder / "night.html").write_bytes(html)
-    return folder / "night.html"
+    return written(folder, "night", samples.page_of_night(samples.history(folder / "history")))
 
 
 @contextmanager

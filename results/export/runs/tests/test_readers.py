@@ -72,14 +72,6 @@ def test_a_document_is_what_the_schema_says_and_counts_its_elements(what: str) -
     assert [int(suite.attrib[name]) for name in ("failures", "errors", "skipped")] == list(counts.values())
 
 
-def test_nothing_of_numbers_and_digests_is_in_a_name() -> None:
-    record = samples.record()
-    other = dataclasses.replace(record, metrics=record.metrics[:1], artifact=None, created="", versions={}, run=None)
-    cases = [next(document(samples.run(of)).iter("testcase")).attrib for of in (record, other)]
-    assert [case.pop("time") for case in cases] == ["0.250", "0.000"]
-    assert cases[0] == cases[1]
-
-
 def test_text_that_xml_lacks_is_escaped_and_markup_stays_text() -> None:
     results = samples.hostile()
     root = document(results)

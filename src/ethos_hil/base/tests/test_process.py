@@ -1,7 +1,10 @@
-"""A child that ends is reaped at once, and one that does not is ended, with its group and its pipes."""
+"""A child that ends is reaped at once, and one that does not is ended, with its group and its pipes; what one says
+arrives whole, or not at all.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -11,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base import crew
 from ethos_hil.base.process import end_child, run_module, start_child, wait_for_end
 from ethos_hil.base.testing.processes import left_of, signals_of_a_command
 
@@ -93,3 +97,17 @@ def test_a_module_is_run_to_its_end_or_to_its_limit(tmp_path: Path, monkeypatch:
     assert run_module(["speaks", "a"], {"WORD": "hello"}) == (3, "hello ['a']\n")
     with pytest.raises(subprocess.TimeoutExpired):
         run_module(["sleeps"], {}, 0.2)
+
+
+def test_answers_are_any_values_and_half_of_one_is_none() -> None:
+    """A process may be killed while it writes."""
+    stream = io.BytesIO()
+    values = ["line\n", ("a", 1.5), b"\0" * 70_000, None]
+    for value in values:
+        crew._send(stream, value)
+    whole = stream.getvalue()
+    assert list(crew._values(io.BytesIO(whole))) == values
+    for length in (0, 3, 8, 9, len(whole) - 1):
+        cut = list(crew._values(io.BytesIO(whole[:length])))
+        assert cut == values[: len(cut)]
+        assert len(cut) < len(values)
