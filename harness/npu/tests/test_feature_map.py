@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout, RegionMemory
-from ethos_hil.harness.npu.timing.overlap import Box, common_byte, runs
+from ethos_hil.harness.npu.timing.overlap import Box, Runs, common_byte, runs
 
 SIZE = 1 << 16
 
@@ -135,7 +135,7 @@ def any_part(generator: random.Random) -> tuple[FeatureMap, Box]:
         width=width,
         depth=depth,
         axes=axes,
-        bases=tuple(generator.randint(6000, 8000) for _ in range(4)),
+        bases=tuple(generator.randint(6000, 8000) for _ in range(4)),  # type: ignore[arg-type]
         stride_y=direction * stored.stride_y,
         stride_x=direction * stored.stride_x * generator.choice([1, 2]),
         reverse=generator.choice([None, None, 0, 1, 2]),
@@ -168,6 +168,8 @@ def test_parts_of_maps_share_bytes_where_their_addresses_do() -> None:
         assert shared <= common
         outcomes.add(bool(common))
     assert outcomes == {True, False}
+    one, next_one = Runs(0, 8, (), ()), Runs(8, 8, (), ())
+    assert common_byte(one, next_one) is common_byte(next_one, one) is None
 
 
 def test_runs_cover_what_a_part_covers() -> None:
