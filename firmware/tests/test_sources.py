@@ -1,15 +1,14 @@
-"""The firmware's sources: format and structure, and the copy of the shared formats, which is the generator's output."""
+"""The firmware's sources: format and structure."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 FIRMWARE = Path(__file__).resolve().parent.parent
-# Generated, and compared with its generator below.
+# Generated, and compared with its generator in harness/image/tests/test_pack.py.
 GENERATED = {FIRMWARE / "link" / "formats.h"}
 SOURCES = sorted({*FIRMWARE.rglob("*.cc"), *FIRMWARE.rglob("*.h")} - GENERATED)
 
@@ -37,19 +36,3 @@ def test_no_source_knows_a_simulator(word: str) -> None:
 
 def test_modules_stay_small() -> None:
     assert [path.name for path in SOURCES if len(path.read_text().splitlines()) >= 400] == []
-
-
-# --- The firmware's copy of the formats is the generator's output.
-
-
-def test_formats_header_is_generated() -> None:
-    generated = subprocess.run(
-        [sys.executable, "-m", "ethos_hil.harness.image.formats"],
-        cwd=FIRMWARE.parent,
-        capture_output=True,
-        check=True,
-        timeout=30,
-    )
-    assert generated.stdout == (FIRMWARE / "link" / "formats.h").read_bytes(), (
-        "firmware/link/formats.h is stale: python -m ethos_hil.harness.image.formats > firmware/link/formats.h"
-    )

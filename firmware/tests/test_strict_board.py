@@ -29,7 +29,7 @@ from ethos_hil.harness.virtual.tests.programs import load
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.lowering.testing.function_module import module_of
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 DRIVER = "npu/driver.cc"
@@ -37,23 +37,14 @@ U55, U65, U85 = "ethos-u55-128", "ethos-u65-256", "ethos-u85-256"
 PRESETS = {U55: "corstone300", U65: "corstone300", U85: "corstone320"}
 
 
-class Net(torch.nn.Module):
-    """Weights, so that there are constants in region 0, and a second operation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = torch.nn.Conv2d(3, 8, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.conv(x)) + 1.0
-
-
 @functools.cache
 def lowered(npu: str, mode: str | None = None) -> Artifact:
+    """A program with weights, so that there are constants in region 0, and a second operation."""
     torch.manual_seed(5)
+    net = keeping(lambda net, x: torch.relu(net.conv(x)) + 1.0, conv=torch.nn.Conv2d(3, 8, 3))
     example = (torch.randn(1, 3, 12, 12),)
     memory = None if mode is None else MemoryMode.parse(mode)
-    return lower(from_module(Net().eval(), example, [example]), EthosU.parse(npu), memory_mode=memory)
+    return lower(from_module(net.eval(), example, [example]), EthosU.parse(npu), memory_mode=memory)
 
 
 def report(

@@ -12,10 +12,6 @@ DATA = Path(__file__).parent / "data"
 OWN = (DATA / "own.toml").read_text()
 
 
-def none(name: str, path: Path) -> Path:
-    raise AssertionError(f"{path} extends {name}")
-
-
 def beside(name: str, path: Path) -> Path:
     return path.with_name(f"{name}.toml")
 

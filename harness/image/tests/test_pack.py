@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME, Clocks, CutAt, Image, RunPlan, pack
 from ethos_hil.harness.image.segments import ElfError, segments
-from ethos_hil.harness.image.symbols import Symbols
 from ethos_hil.harness.testing.tiny_elf import tiny_elf, with_sections
 
 START = 0x70000000
@@ -163,48 +163,17 @@ def test_the_segments_of_an_elf(recorded: Recorded) -> None:
     assert len(segments(io.BytesIO(thousand))) == 1000
 
 
-SOURCE = """\
-.syntax unified
-.thumb
-.global _ZN3npu3runEv
-.type _ZN3npu3runEv, %function
-_ZN3npu3runEv:
-    nop
-    b .
-.size _ZN3npu3runEv, . - _ZN3npu3runEv
-    nop
-.global sizeless
-.type sizeless, %function
-sizeless:
-    nop
-    bx lr
-"""
-
-
-@pytest.mark.parametrize("dwarf", ["4", "5"])
-def test_every_address_of_a_source(tmp_path: Path, dwarf: str, recorded: Recorded) -> None:
-    """One byte before it, its four functions' bytes, what is between them, and one behind it."""
-    (tmp_path / "two.s").write_text(SOURCE)
-    command = ["arm-none-eabi-gcc", "-mcpu=cortex-m55", f"-gdwarf-{dwarf}", "-nostdlib", "-Wl,-Ttext=0x400"]
-    subprocess.run([*command, "-Wl,-e,sizeless", "two.s", "-o", "two.elf"], cwd=tmp_path, check=True)
-    elf = (tmp_path / "two.elf").read_bytes()
-    recorded.check("\n".join(Symbols(elf).describe(address) for address in range(0x3FE, 0x40D)))
-
-
-def test_an_elf_without_lines_or_symbols_gives_the_bare_address() -> None:
-    bare = tiny_elf(0, b"", stack=0, entry=0, empty=(64, 4))
-    for elf in (b"", b"hello", bare, bare[:60], with_sections(bare, {".debug_info": b"x" * 99}, {"data": 4})):
-        assert Symbols(elf).describe(5) == "0x00000004"
-
-
 # --- The shared binary formats: one definition, both sides equal to it.
 
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_committed_cpp_header_is_what_the_definition_generates() -> None:
-    assert (ROOT / "firmware/link/formats.h").read_text() == formats.cpp_header()
+def test_the_header_of_the_firmware_is_what_the_definition_prints() -> None:
+    """Otherwise: python -m ethos_hil.harness.image.formats > firmware/link/formats.h."""
+    command = [sys.executable, "-m", formats.__name__]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    assert printed == formats.cpp_header() == (ROOT / "firmware/link/formats.h").read_text()
 
 
 def test_pack_takes_exactly_the_fields_of_the_record() -> None:

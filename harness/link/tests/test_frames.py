@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ethos_hil.base.errors import TargetError
+from ethos_hil.base.errors import LinkError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, FrameType
 from ethos_hil.harness.link.frames import MAX_TEXT, Frame, FrameDecoder, Text, encode
@@ -91,15 +91,8 @@ REFUSED = {
 }
 
 
-def refused(data: bytes) -> str:
-    with pytest.raises(TargetError) as caught:
-        decode(data)
-    assert caught.value.kind == "link"
-    return caught.value.message
-
-
 def test_what_is_neither_a_frame_nor_text_is_refused(recorded: Recorded) -> None:
-    recorded.check({what: refused(data) for what, data in REFUSED.items()})
+    recorded.check_refusals(REFUSED, lambda what: decode(REFUSED[what]), LinkError)
 
 
 def test_sequence_numbers_wrap() -> None:
@@ -108,7 +101,7 @@ def test_sequence_numbers_wrap() -> None:
     last, first = (Frame(FrameType.LOG, sequence, b"text") for sequence in (65535, 0))
     assert list(decoder.feed(encode(last) + encode(first))) == [last, first]
     decoder._next_sequence = 65536 + 3
-    with pytest.raises(TargetError, match="frame 3 is damaged"):
+    with pytest.raises(LinkError, match="frame 3 is damaged"):
         list(decoder.feed(b"\1" * 12 + b"\0"))
 
 

@@ -1,4 +1,4 @@
-"""Protects feature maps: formats, strides and tiles, against addresses computed element by element."""
+"""Protects feature maps, and which bytes parts of them share, against addresses computed element by element."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout, RegionMemory
+from ethos_hil.harness.npu.timing.overlap import Box, Runs, common_byte, runs
 
 SIZE = 1 << 16
 
@@ -108,6 +109,7 @@ def test_a_chain_touches_no_memory() -> None:
     assert np.array_equal(chain.load(memory), values)
     assert chain.extent(whole_bricks=True) == (0, 0)
     assert chain.as_view(memory) is None
+    assert list(runs(chain, Box.whole(chain))) == []
 
 
 def test_a_map_may_run_backwards() -> None:
@@ -115,3 +117,67 @@ def test_a_map_may_run_backwards() -> None:
     memory = RegionMemory({1: np.arange(64, dtype=np.uint8)})
     assert feature_map.load(memory)[2, 3].tolist() == [60 - 32 - 9, 60 - 32 - 8]
     assert feature_map.extent(whole_bricks=False) == (60 - 32 - 9, 62)
+
+
+# --- Which bytes parts of maps have, and share.
+
+
+def any_part(generator: random.Random) -> tuple[FeatureMap, Box]:
+    """Any layout, element size, tiling, transposition and direction, and a part that is not empty."""
+    layout = generator.choice([Layout.NHWC, Layout.BRICKS])
+    stored = random_map(generator, generator.choice([8, 16, 32]), layout, generator.choice([1, 2, 4]))
+    axes = generator.choice(((0, 1, 2), (1, 0, 2), (2, 0, 1)))
+    height, width, depth = shape = tuple(stored.shape[axis] for axis in np.argsort(axes))
+    direction = generator.choice([1, 1, 1, -1])
+    feature_map = replace(
+        stored,
+        height=height,
+        width=width,
+        depth=depth,
+        axes=axes,
+        bases=tuple(generator.randint(6000, 8000) for _ in range(4)),  # type: ignore[arg-type]
+        stride_y=direction * stored.stride_y,
+        stride_x=direction * stored.stride_x * generator.choice([1, 2]),
+        reverse=generator.choice([None, None, 0, 1, 2]),
+    )
+    begins = [generator.randrange(size) for size in shape]
+    ends = [generator.randint(begin + 1, size) for begin, size in zip(begins, shape, strict=True)]
+    return feature_map, Box(*itertools.chain(*zip(begins, ends, strict=True)))
+
+
+def addresses(feature_map: FeatureMap, part: Box) -> set[int]:
+    """Every byte of a part of a map, element by element."""
+    places = set()
+    for position in itertools.product(range(part.y, part.y_end), range(part.x, part.x_end), range(part.c, part.c_end)):
+        turned = list(position)
+        if feature_map.reverse is not None:
+            turned[feature_map.reverse] = feature_map.shape[feature_map.reverse] - 1 - turned[feature_map.reverse]
+        at = address(feature_map, *(turned[axis] for axis in feature_map.axes))
+        places |= set(range(at, at + feature_map.size))
+    return places
+
+
+def test_parts_of_maps_share_bytes_where_their_addresses_do() -> None:
+    generator, outcomes = random.Random(0), set()
+    for _ in range(400):
+        parts = [any_part(generator) for _ in range(2)]
+        pairs = itertools.product(*(runs(*part) for part in parts))
+        shared = {byte for some, more in pairs if (byte := common_byte(some, more)) is not None}
+        common = addresses(*parts[0]) & addresses(*parts[1])
+        assert bool(shared) == bool(common)
+        assert shared <= common
+        outcomes.add(bool(common))
+    assert outcomes == {True, False}
+    one, next_one = Runs(0, 8, (), ()), Runs(8, 8, (), ())
+    assert common_byte(one, next_one) is common_byte(next_one, one) is None
+
+
+def test_runs_cover_what_a_part_covers() -> None:
+    generator = random.Random(1)
+    for _ in range(200):
+        part, covered = any_part(generator), set()
+        for some in runs(*part):
+            starts = some.starts()
+            assert (int(starts[0]), int(starts[-1]) + some.length) == (some.begin, some.end)
+            covered |= {byte for start in starts.tolist() for byte in range(start, start + some.length)}
+        assert covered == addresses(*part)

@@ -27,7 +27,7 @@ NPUS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-512", "ethos-u85-256", "etho
 DEEPEST = {"u55": 3, "u65": 3, "u85": 7}  # the largest BLOCKDEP
 
 
-def network() -> bytes:
+def network(bias: int = 0) -> bytes:
     """Return a graph with weights large enough to come by DMA, two tables, a concatenation, an addition."""
     rng = np.random.default_rng(0)
     graph = Graph()
@@ -35,7 +35,7 @@ def network() -> bytes:
     def convolution(source: Value, depth: int, out: int, size: int = 1) -> Value:
         weights = rng.integers(-127, 128, (out, size, size, depth))
         pad = size // 2
-        sums = graph.conv(source, weights, np.zeros(out), pad=(pad, pad, pad, pad))
+        sums = graph.conv(source, weights, np.full(out, bias), pad=(pad, pad, pad, pad))
         return graph.rescale(sums, [multiplier_shift(0.4 / depth / size)] * out)
 
     source = graph.input((1, 16, 16, 32))

@@ -15,33 +15,18 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.compute.convolution import single_thread
 from ethos_hil.harness.npu.isa.operations import Dma
+from ethos_hil.harness.npu.tests.test_hazards import network
 from ethos_hil.harness.npu.weights import decompress, weight_coding
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
-from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import reference
 
 U55_128 = EthosU.parse("ethos-u55-128")
 
 
-def network(bias: int = 0) -> Graph:
-    """Return a graph with weights that come by DMA, a table, bricks, an addition."""
-    rng = np.random.default_rng(0)
-    graph = Graph()
-    source = graph.input((1, 8, 8, 16))
-    scales = [multiplier_shift(0.004)] * 24
-    first = graph.rescale(graph.conv(source, rng.integers(-127, 128, (24, 3, 3, 16)), np.full(24, bias)), scales)
-    first = graph.table(first, rng.integers(-128, 128, 256))
-    second = graph.rescale(
-        graph.conv(first, rng.integers(-127, 128, (24, 3, 3, 24)), np.zeros(24), pad=(1, 1, 1, 1)), scales
-    )
-    wide = [graph.rescale(value, 2.0**20 * s, dtype="int32") for value, s in ((first, 1.0), (second, 0.5))]
-    return graph.output(graph.rescale(graph.binary("ADD", *wide), 0.7 / 2**20))
-
-
 @pytest.fixture(scope="module")
 def tosa() -> bytes:
-    return network().serialize()
+    return network()
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +36,12 @@ def compiled(tosa: bytes) -> CompiledGraph:
 
 @pytest.fixture
 def values() -> np.ndarray:
-    return np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 16)).astype(np.int8)
+    return np.random.default_rng(1).integers(-128, 128, (1, 16, 16, 32)).astype(np.int8)
 
 
 def test_one_program_serves_changing_constants(tosa: bytes, compiled: CompiledGraph, values: np.ndarray) -> None:
     """Prepared weights and scales are not used after their bytes have changed."""
-    other_tosa = network(bias=30000).serialize()
+    other_tosa = network(bias=30000)
     other = compile_graph(other_tosa, "ethos-u55-128")
     assert other.program() is compiled.program()
     for _ in range(2):

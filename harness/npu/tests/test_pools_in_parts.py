@@ -1,4 +1,9 @@
-"""Pools and convolutions with padding and a stride above 3, which several operations compute together (Ethos-U85)."""
+"""Protects what several pools do together: parts of one pool with large strides, and the slices of a transposition.
+
+Pools and convolutions with padding and a stride above 3 are computed by several operations on Ethos-U85. Pools that
+differ only in their addresses are not decoded each: the shortcut gives the same as decoding. Those that look alike but
+differ in anything else are decoded.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,10 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.compute import pooling
+from ethos_hil.harness.npu.decode.decoder import PoolRepeater, decode
 from ethos_hil.harness.npu.isa.operations import Pool
+from ethos_hil.harness.npu.isa.registers_u55 import SHORT
+from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
 from ethos_hil.lowering.repairs.checks import scan_padding
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
@@ -39,8 +47,7 @@ def program(name: str, kind: str) -> tuple[bytes, np.ndarray]:
 def check(tosa: bytes, values: np.ndarray) -> CompiledGraph:
     """Compare a program's answer with the reference's."""
     compiled = compile_graph(tosa, NPU, mode=modes_of(NPU)[0])
-    outputs, _ = compiled.run([values])
-    assert [bytes(output) for output in outputs] == reference(tosa, [values])
+    assert compiled.run([values])[0] == reference(tosa, [values])
     return compiled
 
 
@@ -71,8 +78,7 @@ def test_what_the_accumulators_hold_counts(kind: str, monkeypatch: pytest.Monkey
     tosa, values = program("all around", kind)
     compiled = compile_graph(tosa, NPU, mode=modes_of(NPU)[0])
     monkeypatch.setattr(pooling, "_COMBINED", {mode: lambda new, held: new for mode in pooling._COMBINED})
-    outputs, _ = compiled.run([values])
-    assert [bytes(output) for output in outputs] != reference(tosa, [values])
+    assert compiled.run([values])[0] != reference(tosa, [values])
 
 
 def test_other_pools_do_not_go_on() -> None:
@@ -93,3 +99,95 @@ def test_outputs_that_no_input_reaches_are_exact() -> None:
     tosa = graph.output(graph.rescale(sums, [multiplier_shift(0.01)] * 8)).serialize()
     values = rng.integers(-128, 128, (2, 6, 5, 9)).astype(np.int8)
     assert scan_padding(check(tosa, values).stream)
+
+
+# --- Slices of a transposition.
+
+
+U55 = EthosU.parse("ethos-u55-128")
+
+
+def transposed(shape: tuple[int, ...], axes: tuple[int, ...]) -> CompiledGraph:
+    """Return a graph of one transposition, which Ethos-U55 does slice by slice."""
+    graph = Graph()
+    graph.output(graph.transpose(graph.input(shape), axes))
+    return compile_graph(graph.serialize(), U55.name)
+
+
+@pytest.fixture(name="decoded")
+def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that collects the codes of operations that are decoded."""
+    codes: list[int] = []
+    remember = PoolRepeater.remember
+
+    def noted(self: PoolRepeater, code: int, parameter: int, op: Pool) -> None:
+        codes.append(code)
+        remember(self, code, parameter, op)
+
+    monkeypatch.setattr(PoolRepeater, "remember", noted)
+    return codes
+
+
+def test_repeated_slices_equal_decoded_ones(decoded: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture's channels are put first: of hundreds of pools only a few need decoding."""
+    stream = transposed((1, 3, 224, 224), (0, 3, 1, 2)).stream
+    ops = decode(stream, U55)
+    assert len(ops) > 400
+    assert len(decoded) < 8
+    monkeypatch.setattr(PoolRepeater, "repeat", lambda self, code, parameter: self.forget())
+    assert decode(stream, U55) == ops
+    assert len(decoded) > 400
+
+
+@pytest.mark.parametrize(
+    ("register", "value"), [("OFM_WIDTH_M1", 3), ("IFM_ZERO_POINT", 5), ("ACTIVATION_MIN", 1), ("IFM_REGION", 0)]
+)
+def test_a_change_of_any_register_that_matters_is_decoded(
+    register: str, value: int, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = transposed((1, 48, 40, 24), (0, 1, 3, 2)).stream
+    changed = written_late(stream, register, value)
+    ops, short = decode(changed, U55), len(decoded)
+    assert ops != decode(stream, U55)
+    monkeypatch.setattr(PoolRepeater, "repeat", lambda self, code, parameter: self.forget())
+    assert decode(changed, U55) == ops
+    assert short < 8
+
+
+def test_registers_that_pools_ignore_change_nothing(decoded: list[int]) -> None:
+    stream = transposed((1, 48, 40, 24), (0, 1, 3, 2)).stream
+    decode(stream, U55)
+    ways = len(decoded)
+    decode(written_late(stream, "BLOCKDEP", 1), U55)
+    assert len(decoded) == 2 * ways
+
+
+def written_late(stream: bytes, register: str, value: int) -> bytes:
+    """Return the stream with one more register write, after its tenth pool."""
+    code = next(code for code, entry in SHORT.items() if entry.name == register)
+    ends = [offset + 4 for offset, command, _, payload in commands(stream) if payload is None and command == 5]
+    return stream[: ends[9]] + (value << 16 | code).to_bytes(4, "little") + stream[ends[9] :]
+
+
+def test_slices_beyond_their_region_fault_where_they_are() -> None:
+    """The check covers the access of each slice, not only that of the decoded one."""
+    compiled = transposed((1, 48, 40, 24), (0, 1, 3, 2))
+    ops = compiled.program().ops
+    memory = compiled.memory([np.zeros((1, 48, 40, 24), np.int8)])
+    last = max((access for op in ops for access in op.accesses if access.region == 1), key=lambda access: access.end)
+    memory[1] = memory[1][: last.end - 1].copy()
+    with pytest.raises(Fault, match=last.register) as caught:
+        Npu(U55).run(compiled.program(), memory)
+    assert caught.value.offset == next(op.offset for op in ops if last in op.accesses)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_thousands_of_slices_are_a_real_program(dtype: str) -> None:
+    """A permutation of six axes stays within the bounds on work and decoding, and is exact."""
+    graph = Graph()
+    shape = (3, 7, 8, 9, 5, 4)
+    tosa = graph.output(graph.transpose(graph.input(shape, dtype), (5, 3, 1, 0, 4, 2))).serialize()
+    compiled = compile_graph(tosa, U55.name)
+    assert len(compiled.program().ops) > 5000
+    values = np.random.default_rng(0).integers(-99, 99, shape).astype(dtype)
+    assert compiled.run([values])[0] == reference(tosa, [values])

@@ -142,25 +142,3 @@ REFUSED = {
 def test_a_malformed_stream_is_refused(stream: bytes, count: int, message: str) -> None:
     with pytest.raises(CorruptStream, match=message):
         weight_coding.decode_fwd(stream, count)
-
-
-def test_damaged_streams_end_in_weights_or_an_error() -> None:
-    generator = random.Random(1)
-    good = encoded([generator.choice((-3, 0, 5, 9, 70)) for _ in range(100)], table=[-3, 0, 5, 9, 70])
-    outcomes = set()
-    for _ in range(2000):
-        stream = bytearray(good)
-        for _ in range(generator.randint(1, 4)):
-            at = generator.randrange(len(stream) * 8)
-            stream[at // 8] ^= 1 << at % 8
-        if generator.random() < 0.2:
-            del stream[generator.randrange(len(stream)) :]
-        try:
-            decoded = weight_coding.decode_fwd(bytes(stream), 100)
-        except CorruptStream:
-            outcomes.add("error")
-        else:
-            assert decoded.shape == (100,)
-            assert np.abs(decoded.astype(np.int32)).max() <= 255
-            outcomes.add("weights")
-    assert outcomes == {"error", "weights"}

@@ -179,13 +179,6 @@ def test_scale_buffer(layout: ScaleLayout) -> None:
     assert {array.dtype for array in decoded} == {np.dtype(np.int64)}
 
 
-def test_the_scale_buffers_of_two_cores_take_turns() -> None:
-    rows = [(number, 10 + number, number % 64) for number in range(5)]
-    buffers = [records(rows[core::2], ScaleLayout.I40) for core in (0, 1)]
-    decoded = decompress.decode_scales(buffers, 5, ScaleLayout.I40)
-    assert [tuple(int(v) for v in row) for row in zip(*decoded, strict=True)] == rows
-
-
 def test_a_scale_buffer_that_is_too_short_is_refused() -> None:
     buffer = records([(1, 2, 3)] * 3, ScaleLayout.I40)
     with pytest.raises(WeightError, match="29 bytes of scales for 3 channels"):

@@ -62,24 +62,19 @@ def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     import torch
     from torch import nn
 
-    class Add(nn.Module):
-        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return x + y
+    from ethos_hil.lowering.testing.function_module import keeping, module_of
 
-    class Convolutions(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
-            self.last = nn.Linear(8, 4)
-
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            y = torch.nn.functional.max_pool2d(torch.sigmoid(self.first(x)), 3, 2, 1)
-            return self.last(y.mean((2, 3))), y
+    def convolutions(net: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.nn.functional.max_pool2d(torch.sigmoid(net.first(x)), 3, 2, 1)
+        return net.last(y.mean((2, 3))), y
 
     torch.manual_seed(0)
     return {
-        "add": (Add(), (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))),
-        "convolutions": (Convolutions(), (torch.randn(1, 3, 16, 16),)),
+        "add": (module_of(lambda x, y: x + y), (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))),
+        "convolutions": (
+            keeping(convolutions, first=nn.Conv2d(3, 8, 3, stride=2, padding=1), last=nn.Linear(8, 4)),
+            (torch.randn(1, 3, 16, 16),),
+        ),
     }
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.testing.processes import left_of, wait_for_full_pipe, wait_for_work, wait_until
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.guest_files import Semihosting
 from ethos_hil.harness.virtual.qemu import Qemu, _available, find_qemu
@@ -92,15 +93,6 @@ def test_a_forgotten_qemu_ends_when_it_is_collected(assemble: Callable[[str], by
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_wrong_executable_is_not_available(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    text = tmp_path / "qemu"
-    text.write_text("not a program")
-    text.chmod(0o755)
-    monkeypatch.setenv("ETHOS_HIL_QEMU", str(text))
-    with pytest.raises(TargetNotAvailable, match="Exec format error"):
-        Qemu(b"")
-
-
 def wrapper(folder: Path, text: str) -> str:
     """A script in place of QEMU, in which `$QEMU` is the real one."""
     path = folder / "wrapper"
@@ -122,13 +114,26 @@ def test_what_a_script_starts_ends_too(
     assert left_of(inner) == []
 
 
+QEMUS = {
+    "absent": None,
+    "a text": "not a program",
+    "one that ends": '#!/bin/sh\necho "qemu: -x: invalid option" >&2; exit 1\n',
+}
+
+
 @pytest.mark.parametrize("semihosting", [None, Semihosting("", Path())], ids=["firmware", "runner"])
-def test_what_a_qemu_that_does_not_start_says_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, semihosting: Semihosting | None
+def test_a_qemu_that_does_not_start_is_told(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, semihosting: Semihosting | None
 ) -> None:
-    monkeypatch.setenv("ETHOS_HIL_QEMU", wrapper(tmp_path, 'echo "qemu: -x: invalid option" >&2; exit 1'))
-    with pytest.raises(TargetNotAvailable, match="it exited with status 1: qemu: -x: invalid option"):
+    def start(name: str) -> None:
+        path, text = tmp_path / name, QEMUS[name]
+        if text is not None:
+            path.write_text(text)
+            path.chmod(0o755)
+        monkeypatch.setenv("ETHOS_HIL_QEMU", str(path))
         QemuBoard(CORSTONE_300, Qemu(b"", semihosting=semihosting))
+
+    recorded.check_refusals(QEMUS, start, TargetNotAvailable, folders=[tmp_path])
 
 
 def test_qemu_is_looked_up_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -76,13 +76,10 @@ def test_a_delegates_output_that_is_the_methods_goes_over_the_line_once() -> Non
     from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model.torch_model import from_module
-
-    class Two(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            return x + x, torch.relu(x)
+    from ethos_hil.lowering.testing.function_module import module_of
 
     example = (torch.randn(1, 4, 4, 3),)
-    artifact = lower(from_module(Two(), example), EthosU.parse(NPU), whole=True)
+    artifact = lower(from_module(module_of(lambda x: (x + x, torch.relu(x))), example), EthosU.parse(NPU), whole=True)
     (tensor,) = artifact.plan.input_tensors
     outcome, sent = exchange(artifact.pte, [tensor.to_bytes(artifact.example_inputs[0])])
     same = [(TensorRole.DELEGATE_OUTPUT, 1), (TensorRole.DELEGATE_OUTPUT, 2)]

@@ -29,16 +29,6 @@ def test_accesses_reach_the_devices_or_stop_with_their_name_and_place(
     recorded.check(f"{body}\n-> {outcome(assemble(body, find_soc(soc)), find_soc(soc))}")
 
 
-def test_the_guests_place_is_function_and_line(assemble: Assemble) -> None:
-    with machine(assemble("park\n"), seconds=0.3) as board:
-        with pytest.raises(TimeoutError):
-            board.output()
-        where = board.where()
-    assert where is not None
-    assert where.startswith("reset at 0x")
-    assert "guest.s:" in where
-
-
 def job(soc: Soc, more: str = "") -> str:
     """Return a program that runs a job, sends how often its interrupt came, and does more."""
     return f"job {soc.npu_irq}\n send\n {more}park\n handle_job {soc.npu_registers.base}"

@@ -34,17 +34,11 @@ def calls(*code: bytes, address: int = 0x10000000, executable: bool = True) -> l
     return sorted(at - address for at in SEMIHOSTING.find_calls(io.BytesIO(data), [segment]).heapinfo)
 
 
-def test_a_call_is_recognised_by_its_number() -> None:
+def test_calls_are_recognised_by_their_number_or_all_are_taken() -> None:
     assert calls(MOVS_WRITE, CALL, MOVS_HEAPINFO, NOP, CALL) == [8]
     assert calls(MOVW_HEAPINFO, NOP * 6, CALL, MOVS_WRITE, NOP * 8, CALL) == [16]
-
-
-def test_all_calls_are_taken_where_none_can_be_recognised() -> None:
-    assert calls(CALL, MOVS_WRITE, CALL) == [0, 4]
-
-
-def test_bytes_that_are_no_instruction_are_not_taken() -> None:
-    assert calls(b"\x00" + CALL + b"\x00", CALL) == [4]
+    assert calls(CALL, MOVS_WRITE, CALL) == [0, 4], "none can be recognised"
+    assert calls(b"\x00" + CALL + b"\x00", CALL) == [4], "bytes that are no instruction"
     assert calls(CALL, executable=False) == []
 
 

@@ -33,6 +33,7 @@ from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SYSTEMS = [
@@ -52,26 +53,18 @@ def one_in_three(systems: Sequence[tuple[str, str]]) -> list[Any]:
     return [pytest.param(*system, marks=[pytest.mark.proof] if at % 3 else []) for at, system in enumerate(systems)]
 
 
-class Net(nn.Module):
-    """Two convolutions around a pool, and their sum with a second input."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 16, 3, stride=2, padding=1)
-        self.last = nn.Conv2d(16, 24, 1)
-
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """[1, 3, 16, 16], [1, 24, 4, 4] -> [1, 24, 4, 4] twice."""
-        middle = torch.nn.functional.max_pool2d(torch.sigmoid(self.first(x)), 3, 2, 1)
-        last = self.last(middle)
-        return last + y, last * y
+def two_convolutions(net: Any, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute two convolutions around a pool, and their sum and product with a second input."""
+    last = net.last(torch.nn.functional.max_pool2d(torch.sigmoid(net.first(x)), 3, 2, 1))
+    return last + y, last * y
 
 
 @functools.cache
 def lowered(npu: str, mode: str) -> Artifact:
     torch.manual_seed(3)
+    net = keeping(two_convolutions, first=nn.Conv2d(3, 16, 3, stride=2, padding=1), last=nn.Conv2d(16, 24, 1))
     example = (torch.randn(1, 3, 16, 16), torch.randn(1, 24, 4, 4))
-    return lower(from_module(Net().eval(), example, [example]), EthosU.parse(npu), memory_mode=MemoryMode.parse(mode))
+    return lower(from_module(net.eval(), example, [example]), EthosU.parse(npu), memory_mode=MemoryMode.parse(mode))
 
 
 class Counting(VirtualTarget):

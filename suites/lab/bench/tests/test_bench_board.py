@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
@@ -37,14 +38,9 @@ class TestBenchBoard(TargetContract):
             yield
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "fire", "to-moon.drop", "to-host.npu-dead", "drop:x", "drop:-1", "drop:0", "drop:1:2", "stuck", "npu-dead:1"],
-)
-def test_what_is_no_fault_is_refused(text: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        FaultSpec.parse(text)
-    assert caught.value.hint
+def test_what_is_no_fault_is_refused(recorded: Recorded) -> None:
+    wrong = ("", "fire", "to-moon.drop", "to-host.npu-dead", "drop:x", "drop:-1", "drop:0", "drop:1:2", "stuck")
+    recorded.check_refusals([*wrong, "npu-dead:1"], FaultSpec.parse, UsageError)
 
 
 @pytest.mark.parametrize("kind", ON_THE_LINE)

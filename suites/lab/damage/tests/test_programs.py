@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from elftools.elf.elffile import ELFFile
 
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.virtual.tests.programs import DATA, NPU
+from ethos_hil.harness.virtual.tests.programs import DATA, NPU, planted
 from ethos_hil.suites.lab.damage import programs
 from ethos_hil.suites.lab.damage.mutant import WEIGHTS, Mutant, Original, make
 from ethos_hil.suites.lab.damage.programs import Programs
@@ -37,15 +35,9 @@ def test_the_same_seed_makes_the_same_mutants(originals: tuple[Original, ...]) -
 def test_what_ends_badly_is_a_finding(originals: tuple[Original, ...], tmp_path: Path) -> None:
     """A firmware whose reader of programs is an undefined instruction, and one where it never returns."""
     firmware = find_firmware()
-    file = ELFFile(io.BytesIO(firmware))
-    (symbol,) = [
-        symbol for symbol in file.get_section_by_name(".symtab").iter_symbols() if "7ProgramC1E" in symbol.name
-    ]
-    text = file.get_section_by_name(".text")
-    at = (symbol["st_value"] & ~1) - text["sh_addr"] + text["sh_offset"]
 
     def broken(instruction: bytes) -> dict[str, bytes]:
-        return {SOC: firmware[:at] + instruction + firmware[at + 2 :]}
+        return {SOC: planted(firmware, "7ProgramC1E", instruction)[1]}
 
     mutant = Mutant(0, "flip", originals[0], originals[0].pte)
     assert programs.examine(mutant, {SOC: firmware}).outcome == programs.RESULT
