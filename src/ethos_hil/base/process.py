@@ -231,13 +231,18 @@ def end_on_signals() -> Callable[[], None]:
         if not again:
             raise KeyboardInterrupt
 
-    def send_again(dropped: sys.UnraisableHookArgs) -> None:
+    def send_again(ready: threading.Event) -> None:
+        ready.wait()
+        time.sleep(_AGAIN_SECONDS)
+        os.kill(os.getpid(), struck)
+
+    def hear(dropped: sys.UnraisableHookArgs) -> None:
         nonlocal last
         if issubclass(dropped.exc_type, KeyboardInterrupt):
-            last = float("-inf")
-            timer = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), struck))
-            timer.daemon = True
-            timer.start()
+            # Not before this function has ended, where Python would drop it once more.
+            last, ready = float("-inf"), threading.Event()
+            threading.Thread(target=send_again, args=(ready,), daemon=True).start()
+            ready.set()
         else:
             tell(dropped)
 
@@ -245,7 +250,7 @@ def end_on_signals() -> Callable[[], None]:
     for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             before.callback(signal.signal, number, signal.signal(number, interrupt))
-    tell, sys.unraisablehook = sys.unraisablehook, send_again
+    tell, sys.unraisablehook = sys.unraisablehook, hear
     before.callback(setattr, sys, "unraisablehook", tell)
     return before.close
 

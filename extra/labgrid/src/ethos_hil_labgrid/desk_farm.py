@@ -1,8 +1,4 @@
-"""A farm on one machine: labgrid's coordinator and exporter, ser2net, a power socket, and the bench boards.
-
-`PYTHONPATH=extra/labgrid/src python -m ethos_hil_labgrid.desk_farm` runs one to try things on, until Ctrl-C, and
-says how it is reached.
-"""
+"""A farm on one machine: labgrid's coordinator and exporter, ser2net, and a power socket, for boards that are given."""
 
 from __future__ import annotations
 
@@ -10,24 +6,20 @@ import contextlib
 import http.server
 import os
 import re
-import shlex
 import shutil
-import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.process import dies_with, end_marked, wait_for_end
 from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
-from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil_labgrid.place import BOARD_TAG
 from ethos_hil_labgrid.side_process import COORDINATOR_VARIABLE, PYTHON_VARIABLE
 
@@ -61,6 +53,27 @@ def labgrid_environment() -> Path:
     return path if path.is_dir() else path.parent.parent
 
 
+class FarmBoard(Protocol):
+    """A board that a farm has at a place of its.
+
+    Attributes:
+        serial: the device of its serial line.
+        gdb: "host:port" of its GDB server.
+    """
+
+    serial: str
+    gdb: str
+
+    def tell(self, line: str, /) -> str:
+        """Have it do something, such as "power off"."""
+
+    def write_board_file(self, folder: Path, name: str, /) -> Path:
+        """Write the file of boards of its kind."""
+
+    def close(self) -> None:
+        """Have it end."""
+
+
 @dataclass
 class DeskFarm:
     """A farm that runs.
@@ -75,7 +88,7 @@ class DeskFarm:
 
     environment: Path
     coordinator: str
-    boards: Sequence[BenchBoard]
+    boards: Sequence[FarmBoard]
     folder: Path
     switched: list[tuple[int, str]] = field(default_factory=list)
     _running: dict[str, contextlib.ExitStack] = field(default_factory=dict)
@@ -144,7 +157,7 @@ class DeskFarm:
 
 
 @contextlib.contextmanager
-def desk_farm(environment: Path, folder: Path, boards: Sequence[BenchBoard]) -> Iterator[DeskFarm]:
+def desk_farm(environment: Path, folder: Path, boards: Sequence[FarmBoard]) -> Iterator[DeskFarm]:
     """Run a farm. Nothing of it is left afterwards but its files.
 
     Args:
@@ -169,7 +182,7 @@ def desk_farm(environment: Path, folder: Path, boards: Sequence[BenchBoard]) -> 
         yield farm
 
 
-def _export(number: int, board: BenchBoard, switch: str) -> str:
+def _export(number: int, board: FarmBoard, switch: str) -> str:
     host, _, port = board.gdb.rpartition(":")
     return f"""board{number}:
   RawSerialPort: {{port: {board.serial}, speed: 115200}}
@@ -227,21 +240,3 @@ def _wait_for_port(address: str) -> None:
             return
         time.sleep(0.05)
     raise ToolError(f"nothing listens at {address} after {_START_SECONDS:g} s")
-
-
-def main() -> None:
-    """Run a farm of two places, with lines as slow as real ones, until Ctrl-C."""
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ethos-hil-farm-")))
-        boards = [stack.enter_context(BenchBoard()) for _ in range(2)]
-        farm = stack.enter_context(desk_farm(labgrid_environment(), folder, boards))
-        lines = [f"export {name}={shlex.quote(value)}" for name, value in farm.variables.items()]
-        lines.append(f"# --target labgrid:board1, --target labgrid:board={BOARD}; Ctrl-C ends the farm")
-        sys.stdout.write("\n".join(lines) + "\n")
-        sys.stdout.flush()
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.pause()
-
-
-if __name__ == "__main__":
-    main()
