@@ -7,6 +7,7 @@ descriptors), 70 a defect in ethos-hil itself or in a plug-in, 130 interrupted: 
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 import traceback
@@ -283,8 +284,7 @@ def npu(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="What Vela wrote: the .npz of --output-format raw, a .tflite with ethos-u operators, or what `lower "
-            "--to vela` writes.",
+            help="What Vela wrote: a .tflite with ethos-u operators, or a blob, as `lower --to vela` writes.",
         ),
     ],
     inputs: Annotated[
@@ -313,7 +313,7 @@ def npu(
 
     Exit status: 0 it ran (nothing says whether its outputs are right), 1 the NPU faulted, 2 unusable arguments or file.
 
-    Example: ethos-hil npu output/net_vela.npz --inputs x.npz --outputs y.npz
+    Example: ethos-hil npu output/net_vela.tflite --inputs x.npz --outputs y.npz
     """
     from ethos_hil.harness.cli import npu as command
 
@@ -332,9 +332,15 @@ def fvp_launchers(
         sys.stdout.write(f"{escape(str(path))}\n")
 
 
+@functools.cache
+def _commands() -> Callable[..., object]:
+    """All commands. Typer would read their signatures again at each call, which takes longer than many a command."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Entry point of `ethos-hil`."""
-    guard(lambda: app(standalone_mode=False))
+    guard(lambda: _commands()(standalone_mode=False))
 
 
 def guard(body: Callable[[], object]) -> NoReturn:
