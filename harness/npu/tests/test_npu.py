@@ -19,6 +19,7 @@ from ethos_hil.harness.npu.tests.test_hazards import network
 from ethos_hil.harness.npu.weights import decompress, weight_coding
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.programs.catalogue import OPERATORS
+from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.testing.tosa_program import reference
 
 U55_128 = EthosU.parse("ethos-u55-128")
@@ -37,6 +38,16 @@ def compiled(tosa: bytes) -> CompiledGraph:
 @pytest.fixture
 def values() -> np.ndarray:
     return np.random.default_rng(1).integers(-128, 128, (1, 16, 16, 32)).astype(np.int8)
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
+def test_a_table_of_int16_has_signed_indices(name: str) -> None:
+    rng = np.random.default_rng(3)
+    graph = Graph()
+    looked_up = graph.table(graph.input((1, 4, 5, 8), "int16"), np.linspace(-20000, 9000, 513).astype(int))
+    tosa = graph.output(graph.rescale(looked_up, 1 / 128, dtype="int16")).serialize()
+    array = rng.integers(-32768, 32768, (1, 4, 5, 8)).astype(np.int16)
+    assert compile_graph(tosa, name).run([array])[0] == reference(tosa, [array])
 
 
 def test_one_program_serves_changing_constants(tosa: bytes, compiled: CompiledGraph, values: np.ndarray) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import struct
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.compute.pooling import keeps_values
 from ethos_hil.harness.npu.isa.scaling import (
     INT64_MAX,
@@ -21,8 +24,13 @@ from ethos_hil.harness.npu.isa.scaling import (
     scale,
     scale_channels,
 )
+from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_program import reference
 
 VECTORS = Path(__file__).parent / "data" / "rounding_vectors.csv"
+OFM_PRECISION = 0x114
 COLUMNS = {Rounding.NATURAL: "natural", Rounding.DOUBLE: "dbl", Rounding.TRUNCATE: "truncate"}
 
 
@@ -99,6 +107,76 @@ def test_scaling_is_exact(rounding: Rounding, early_bits: int) -> None:
 def test_mean_rounds_ties_away_from_zero() -> None:
     sums, counts = np.array([7, -7, 6, -6, 5, -5, 0, 1, -1, 2, -2]), np.array([2, 2, 4, 4, 4, 4, 9, 3, 3, 3, 3])
     assert divide_half_away(sums, counts).tolist() == [4, -4, 2, -2, 1, -1, 0, 0, 0, 1, -1]
+
+
+# --- whole programs at half-way values, and the proof that they reveal a wrong mode
+
+
+Program = tuple[bytes, CompiledGraph, np.ndarray]
+EVERY = np.arange(-128, 128, dtype=np.int8).reshape(1, 4, 64, 1)
+
+
+def half_way_conv(npu: str) -> Program:
+    """Return a 1x1 convolution whose sums scale to k + 1/2, of both signs, with shifts above 31."""
+    graph = Graph()
+    scales = [(1 << 30, 33), (1 << 30, 34), (1 << 30, 35), (3 << 29, 36), (1185020362, 33), (1638001653, 39)]
+    weights = np.array([1, 2, 3, 5, 3, 127]).reshape(6, 1, 1, 1)
+    sums = graph.conv(graph.input((1, 4, 64, 1)), weights, np.array([0, 1, -1, 2, 0, -5]))
+    return finished(graph, graph.rescale(sums, scales, zero_out=3), npu)
+
+
+def half_way_pool(npu: str) -> Program:
+    """Return a mean of two with every pair of neighbouring values."""
+    graph = Graph()
+    pool = graph.average_pool(graph.input((1, 2, 255, 1)), (2, 1), zeros=(5, 5))
+    return finished(graph, pool, npu, np.stack([EVERY.ravel()[:-1], EVERY.ravel()[1:]]).reshape(1, 2, 255, 1))
+
+
+def half_way_rescale(npu: str) -> Program:
+    """Return a rescale of all int8 values, times 1/4 by a shift above 31."""
+    graph = Graph()
+    wide = graph.rescale(graph.input((1, 4, 64, 1)), 1.0, dtype="int32")
+    return finished(graph, graph.rescale(wide, [(1 << 30, 33)]), npu)
+
+
+def half_way_add(npu: str) -> Program:
+    """Return a sum of every int8 value with itself, scaled by 1/4 at the end."""
+    graph = Graph()
+    source = graph.input((1, 4, 64, 1))
+    wide = [graph.rescale(source, 2.0**20 * factor, dtype="int32") for factor in (0.5, 0.25)]
+    return finished(graph, graph.rescale(graph.binary("ADD", *wide), 2 / 3 / 2**20), npu)
+
+
+def finished(graph: Graph, result: Value, npu: str, values: np.ndarray = EVERY) -> Program:
+    tosa = graph.output(result).serialize()
+    return tosa, compile_graph(tosa, npu), values
+
+
+PROGRAMS = {"conv": half_way_conv, "pool": half_way_pool, "rescale": half_way_rescale, "add": half_way_add}
+
+
+@pytest.mark.parametrize("npu", EthosU.names())
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_half_way_values_equal_the_reference(name: str, npu: str) -> None:
+    tosa, compiled, values = PROGRAMS[name](npu)
+    assert compiled.run([values])[0] == reference(tosa, [values])
+
+
+# A pool's sums cannot tell DOUBLE from NATURAL: the reciprocals that Vela emits leave no tie.
+SABOTAGES = [(name, wrong) for name in PROGRAMS for wrong in (Rounding.DOUBLE, Rounding.TRUNCATE)]
+SABOTAGES.remove(("pool", Rounding.DOUBLE))
+
+
+@pytest.mark.parametrize(("name", "wrong"), SABOTAGES)
+def test_half_way_values_reveal_another_rounding_mode(name: str, wrong: Rounding) -> None:
+    """Sabotage: with another mode in place of NATURAL, the comparison above fails."""
+    tosa, compiled, values = PROGRAMS[name]("ethos-u55-128")
+    stream = bytearray(compiled.stream)
+    for offset, code, parameter, payload in commands(compiled.stream):
+        if payload is None and code == OFM_PRECISION:
+            assert parameter >> 14 in (Rounding.NATURAL, Rounding.DOUBLE)
+            struct.pack_into("<H", stream, offset + 2, parameter & 0x3FFF | wrong << 14)
+    assert replace(compiled, stream=bytes(stream)).run([values])[0] != reference(tosa, [values])
 
 
 # --- scaling in floating point: it is used only where it equals scaling in integers, and there it does
