@@ -334,7 +334,7 @@ def fvp_launchers(
 
 @functools.cache
 def _commands() -> Callable[..., object]:
-    """All commands. Typer would read their signatures again at each call, which takes longer than many a command."""
+    """Return all commands. Typer itself reads their signatures at each call, which takes longer than many a command."""
     return typer.main.get_command(app)
 
 

@@ -38,7 +38,7 @@ def test_calls_are_recognised_by_their_number_or_all_are_taken() -> None:
     assert calls(MOVS_WRITE, CALL, MOVS_HEAPINFO, NOP, CALL) == [8]
     assert calls(MOVW_HEAPINFO, NOP * 6, CALL, MOVS_WRITE, NOP * 8, CALL) == [16]
     assert calls(CALL, MOVS_WRITE, CALL) == [0, 4], "none can be recognised"
-    assert calls(b"\x00" + CALL + b"\x00", CALL) == [4], "bytes that are no instruction"
+    assert calls(b"\x00" + CALL + b"\x00", CALL) == [4], "bytes that are not an instruction"
     assert calls(CALL, executable=False) == []
 
 

@@ -192,6 +192,7 @@ _SAME_SECONDS = 1.0
 """A closed terminal sends SIGHUP twice: the kernel does, and the shell. The second one must not end the cleaning, and
 no more must Ctrl-C from a hand that presses it several times."""
 _AGAIN_SECONDS = 0.01
+"""Between the end of Python's hook, which drops a signal, and the signal that is sent again."""
 
 
 def undo_inherited() -> Callable[[], object]:

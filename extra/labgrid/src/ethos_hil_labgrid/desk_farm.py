@@ -54,7 +54,7 @@ def labgrid_environment() -> Path:
 
 
 class FarmBoard(Protocol):
-    """A board that a farm has at a place of its.
+    """A board at a place of a farm.
 
     Attributes:
         serial: the device of its serial line.
