@@ -381,8 +381,6 @@ class HostModules:
 def _call_module(module: torch.nn.Module, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     import torch
 
-    from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
-
     try:
         leaves = outputs_of(module, [torch.from_numpy(np.array(array)) for array in inputs])
     except Exception as error:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import weakref
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from ctypes import c_float
 from dataclasses import dataclass
 from operator import getitem
 from typing import TYPE_CHECKING, Any
@@ -282,3 +284,36 @@ def searched_where_there_may_be(fold: _Fold) -> _Fold:
         return module
 
     return fold_if_any
+
+
+# torchao's search for the range of a histogram, with Python's numbers.
+#
+# torchao 0.18 (quantization/pt2e/observer.py, `HistogramObserver`) compares tensors of one number, 100,000 times two
+# for a small histogram. Such a tensor compares with a number as a float, so the numbers are rounded to floats.
+
+
+def searched_by_numbers(_: object) -> Callable[[Any], tuple[torch.Tensor, torch.Tensor]]:
+    """A method of HistogramObserver that returns the range with the least error, as torchao's own does."""
+    step = 1e-5
+
+    def search(self: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        total = self.histogram.sum().item()
+        below = self.histogram.cumsum(0).tolist()
+        first, last, least = 0, self.bins - 1, float("inf")
+        low, high = 0.0, 1.0
+        while low < high:
+            left = bisect_left(below, c_float((low + step) * total).value, first, last)
+            right = max(bisect_right(below, c_float((high - step) * total).value, first, last + 1) - 1, first)
+            if left - first > last - right:
+                low, right = low + step, last
+            else:
+                high, left = high - step, first
+            if (left, right) != (first, last):
+                error = self._compute_quantization_error(left, right)
+                if error > least:
+                    break
+                first, last, least = left, right, error
+        width = (self.max_val - self.min_val) / self.bins
+        return self.min_val + width * first, self.min_val + width * (last + 1)
+
+    return search

@@ -24,7 +24,7 @@ from torch._subclasses.fake_impls import op_implementations_dict as rules
 from torch.export import decomp_utils, exported_program
 from torch.export.exported_program import ExportedProgram
 from torch.fx import GraphModule, symbolic_trace
-from torchao.quantization.pt2e import move_exported_model_to_eval, qat_utils
+from torchao.quantization.pt2e import HistogramObserver, move_exported_model_to_eval, qat_utils
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
 from ethos_hil.lowering import lower as lowering
@@ -508,3 +508,18 @@ def test_the_program_is_torchaos(trained: bool) -> None:
     assert ours.code == theirs.code
     weights = [{name: tensor.tolist() for name, tensor in module.state_dict().items()} for module in (ours, theirs)]
     assert weights[0] == weights[1]
+
+
+# --- The range of a histogram is the one that torchao finds.
+
+
+@pytest.mark.parametrize(("count", "seed"), [(20, 4), (60, 0), (300, 3), (100_000, 3)])
+def test_the_same_range_is_found(count: int, seed: int) -> None:
+    """Where 100,000 values were seen, a hundred-thousandth of them is a whole number: it counts how that is rounded."""
+    values = torch.randn(count, generator=torch.Generator().manual_seed(seed))
+    search = in_torch.searched_by_numbers(None)
+    for seen in ([values], [values.relu()], [-(values.exp() ** 3)], [values, 2 * values]):
+        observer = HistogramObserver(dtype=torch.int8)
+        for part in seen:
+            observer(part)
+        assert search(observer) == observer._non_linear_param_search()
