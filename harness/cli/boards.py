@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.harness.cli.asking import AS_JSON, DEBUG, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
 if TYPE_CHECKING:
-    from ethos_hil.base.errors import EthosHilError
     from ethos_hil.harness.boards.board import Board
     from ethos_hil.harness.boards.bring_up_report import BringUpStep
 
@@ -155,7 +154,6 @@ def check(
 
     Example: ethos-hil boards check my-e8.toml
     """
-    from ethos_hil.base.errors import UsageError
     from ethos_hil.harness.boards.catalogue import board_files, find_board
 
     right: list[Board] = []

@@ -15,7 +15,7 @@ from ethos_hil.harness.cli.asking import DEBUG, option_of
 from ethos_hil.harness.cli.compare import POLICY
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
 from ethos_hil.results.latency import asked_clock
-from ethos_hil.results.store import DEFAULT_HISTORY
+from ethos_hil.results.store import DEFAULT_HISTORY, LISTED
 
 CLOCK = Annotated[str | None, option_of("clock")]
 
@@ -69,7 +69,6 @@ def report(
     from ethos_hil.results.history import History
     from ethos_hil.results.report.report import report as made_of
     from ethos_hil.results.run_results import find_results
-    from ethos_hil.results.store import LISTED
 
     if policy is not None and against is None:
         raise UsageError("--policy is about a comparison, and there is none", hint="give --against")

@@ -23,34 +23,24 @@ _EVENT = tuple(field.name for field in dataclasses.fields(OpEvent))
 
 def outcome_to_json(outcome: Outcome, arrays: Arrays) -> dict[str, Any]:
     """Return an outcome as JSON; its arrays are added to `arrays` under the names in the JSON."""
-    document: dict[str, Any] = _document(outcome, "outcome", arrays)
+
+    def keep(array: np.ndarray) -> str:
+        arrays[name := f"outcome.{len(arrays)}"] = array
+        return name
+
+    converter = new_converter()
+    converter.register_unstructure_hook(np.ndarray, keep)
+    converter.register_unstructure_hook(bytes, bytes.hex)
+    converter.register_unstructure_hook(OpEvent, dataclasses.astuple)
+    document: dict[str, Any] = converter.unstructure(outcome)
     return document
 
 
 def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
-    """Return the outcome of `outcome_to_json`'s output. Raises ValueError where it has another form.
-
-    Recordings of older releases lack some fields, which have a default.
-    """
+    """Return the outcome of `outcome_to_json`'s output. Raises ValueError where it has another form."""
     converter = new_converter(bounded=True)
     event = make_dict_structure_fn(OpEvent, converter)
     converter.register_structure_hook(np.ndarray, lambda name, _: arrays[name])
     converter.register_structure_hook(bytes, lambda digits, _: bytes.fromhex(digits))
     converter.register_structure_hook(OpEvent, lambda values, _: event(dict(zip(_EVENT, values, strict=True))))
     return from_json(Outcome, data, converter=converter)
-
-
-def _document(value: Any, name: str, arrays: Arrays) -> Any:
-    if isinstance(value, np.ndarray):
-        arrays[name] = value
-        return name
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, OpEvent):
-        return list(dataclasses.astuple(value))
-    if isinstance(value, tuple):
-        return [_document(part, f"{name}.{index}", arrays) for index, part in enumerate(value)]
-    if dataclasses.is_dataclass(value):
-        names = (field.name for field in dataclasses.fields(value))
-        return {field: _document(getattr(value, field), f"{name}.{field}", arrays) for field in names}
-    return value

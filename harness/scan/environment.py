@@ -41,7 +41,7 @@ from ethos_hil.base.files import read_text, write_whole
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.process import run_module
 from ethos_hil.harness.terminal.progress import Reporter
-from ethos_hil.lowering.cache.contents import discard
+from ethos_hil.lowering.cache.contents import cache_folder, discard
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -231,8 +231,6 @@ class KeptEnvironments:
     def __init__(self, root: Path | None = None) -> None:
         """Use a folder, which is made when something is kept; by default one in the user's cache."""
         if root is None:
-            from ethos_hil.lowering.cache.contents import cache_folder
-
             root = cache_folder() / "scan"
         self.root = root.absolute()
 

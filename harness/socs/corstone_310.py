@@ -37,10 +37,10 @@ SOC = Soc(
     cpu_hz=32_000_000,
     peripheral_hz=25_000_000,
     memories=(
-        Memory(0x10000000, 32 * KIB, 0x00000000, name="ITCM", tcm=True),
+        Memory(0x10000000, 32 * KIB, 0x00000000, name="ITCM"),
         # Whether the NPU reaches it is not established.
         Memory(0x11000000, 2 * MIB, 0x01000000, name="BRAM"),
-        Memory(0x30000000, 32 * KIB, 0x20000000, name="DTCM", tcm=True),
+        Memory(0x30000000, 32 * KIB, 0x20000000, name="DTCM"),
         Memory(0x31000000, 4 * MIB, 0x21000000, name="SRAM", npu=True),
         Memory(0x60000000, 2048 * MIB, name="DDR", npu=True),
     ),

@@ -53,15 +53,12 @@ class Memory(Window):
         name: its name in messages and linker scripts.
         npu: whether the NPU reaches it too.
         read_only: whether the processor cannot write it; a debugger or a board's loader does.
-        tcm: whether it is a memory within the processor. If such a one has ECC, a store of less than a word reads the
-            word first, and faults where nothing was written before.
         most: bytes that it has on boards with more of it than others; 0 where all have `size`.
     """
 
     name: str = field(kw_only=True)
     npu: bool = field(default=False, kw_only=True)
     read_only: bool = field(default=False, kw_only=True)
-    tcm: bool = field(default=False, kw_only=True)
     most: int = field(default=0, kw_only=True)
 
 

@@ -30,8 +30,8 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.export import model_explorer, parquet, perfetto
 from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
-from ethos_hil.results.export.operations_csv import COLUMNS
 from ethos_hil.results.export.perfetto import Levels, _counter
+from ethos_hil.results.export.plain import COLUMNS
 from ethos_hil.results.tests import profiled
 from ethos_hil.results.tests.profiled import large, record, with_profile
 

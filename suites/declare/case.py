@@ -10,17 +10,14 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.question import Scheme
 from ethos_hil.base.suffix import SUFFIXES
-from ethos_hil.base.verdict import FailureKind
-
-if TYPE_CHECKING:
-    from ethos_hil.base.verdict import Failure
+from ethos_hil.base.verdict import Failure, FailureKind
 
 
 def check_profiles(owner: str, attribute: str, names: Iterable[object]) -> None:

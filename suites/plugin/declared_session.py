@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ethos_hil.base.plain_text import cut, one_line
-from ethos_hil.base.process import end_on_signals
+from ethos_hil.base.process import dies_with, end_on_signals
 from ethos_hil.lowering.cache.contents import prepare_torch
 from ethos_hil.suites.plugin.options import CONTROLLER, CRASHED, RECORDED, TALLY, Options, not_on_command_line
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem, run_folder
@@ -170,7 +170,6 @@ def enter_shared_run(config: pytest.Config) -> None:
         pytest.UsageError: the run folder cannot be written, or another session writes it that is to be resumed.
     """
     from ethos_hil.base.file_lock import Writing
-    from ethos_hil.base.process import dies_with
 
     options = Options.of(config)
     controller = getattr(config, "workerinput", {}).get(CONTROLLER)

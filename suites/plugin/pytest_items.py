@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.base.verdict import FailureKind, Standing, Verdict
+from ethos_hil.base.verdict import Failure, FailureKind, Standing, Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.plugin.options import Options
@@ -151,7 +151,6 @@ class DeclaredItem(pytest.Item):
             REFERENCE_MODEL.start()  # it is imported while this process imports the rest
         from ethos_hil.base.judge import ending_of
         from ethos_hil.base.record import SuiteTest
-        from ethos_hil.base.verdict import Failure
         from ethos_hil.suites.trial.run_trial import Trial
 
         about = SuiteTest(self.nodeid, *self.labels, self.profile_name, self.source)

@@ -12,7 +12,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.results.compaction.run_file import compact
-from ethos_hil.results.export import record_json
+from ethos_hil.results.export.plain import write_json
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_changes import CHANGES
@@ -98,8 +98,8 @@ def test_runs_of_a_history_have_names(ethos_hil: Run, recorded: Recorded) -> Non
 
 def test_two_records_are_compared_operation_by_operation_or_as_runs(ethos_hil: Run, recorded: Recorded) -> None:
     ops = tuple(replace(op, cycles=(op.cycles or 0) + 5) for op in NIGHT[0].ops)
-    Path("a.json").write_text(record_json.write(NIGHT[0]))
-    Path("b.json").write_text(record_json.write(replace(NIGHT[0], ops=ops)))
+    Path("a.json").write_text(write_json(NIGHT[0]))
+    Path("b.json").write_text(write_json(replace(NIGHT[0], ops=ops)))
     check_session(recorded, ethos_hil, ["compare a.json b.json", "compare a.json b.json --partial"])
 
 

@@ -17,7 +17,7 @@ from ethos_hil.base.testing.distribution import distribution
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session
-from ethos_hil.results.export import operations_csv, record_json
+from ethos_hil.results.export import plain
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import export_run
 from ethos_hil.results.run_results import find_results
@@ -32,14 +32,14 @@ RECORD = Record(
 @pytest.fixture
 def ethos_hil(ethos_hil: Run) -> Run:
     """Runs the command line in a folder with a record in a file and one in a store."""
-    Path("record.json").write_text(record_json.write(RECORD))
+    Path("record.json").write_text(plain.write_json(RECORD))
     RunFolder(Path("runs")).append(RECORD)
     return ethos_hil
 
 
 @pytest.mark.parametrize("source", ["record.json", "runs"])
 def test_a_record_is_written_to_stdout_or_to_a_file(ethos_hil: Run, source: str) -> None:
-    assert ethos_hil("export", source, "--to", "csv") == (0, operations_csv.write(RECORD), "")
+    assert ethos_hil("export", source, "--to", "csv") == (0, plain.write_csv(RECORD), "")
     assert ethos_hil("export", source, "--to", "json", "-o", "copy.json") == (0, "", "")
     expected = json.loads(Path("record.json").read_text())
     if source == "runs":  # a record that is kept names its run

@@ -1,9 +1,13 @@
-"""The NPU operations of a record as CSV: a row for each, with its place in the model and its cycles."""
+"""A record as JSON, as `ethos-hil run --json` writes it (docs/formats.md), and its NPU operations as CSV.
+
+CSV has a row for each operation, with its place in the model and its cycles.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping
 
 from ethos_hil.base.inference_profile import OpCost
@@ -21,7 +25,12 @@ COLUMNS = (*_OF_OP, *_OF_COST)
 are shown as escapes."""
 
 
-def write(record: Record) -> str:
+def write_json(record: Record) -> str:
+    """Return the record as indented JSON."""
+    return json.dumps(record.to_json(), indent=2, allow_nan=False) + "\n"
+
+
+def write_csv(record: Record) -> str:
     """Return a header and a row for each operation. Lines end in a line feed."""
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\n")
@@ -44,4 +53,5 @@ def _word(value: object) -> str:
     return "" if value is None else str(value)
 
 
-EXPORTER = Exporter("csv", ".csv", "the table of NPU operations", write)
+JSON = Exporter("json", ".json", "the whole record, as `ethos-hil run --json` writes it", write_json)
+CSV = Exporter("csv", ".csv", "the table of NPU operations", write_csv)
