@@ -12,6 +12,8 @@ import torch
 import torch.ao.quantization.fx._decomposed  # registers torch.ops.quantized_decomposed
 
 from ethos_hil.lowering.testing.function_module import module_of
+from ethos_hil.lowering.upstream.patches.patch import apply
+from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.toolchain import import_executorch
 from ethos_hil.suites.lab.damage.seed_programs import delegated
 
@@ -48,15 +50,16 @@ def export(
     from executorch.exir import EdgeCompileConfig, to_edge
 
     importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants
-    program = torch.export.export(module_of(module), inputs)
-    operators = [
-        node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and preserve
-    ]
-    config = EdgeCompileConfig(
-        _check_ir_validity=False, _skip_dim_order=not dim_orders, preserve_ops=list(dict.fromkeys(operators))
-    )
-    edge = to_edge(program, compile_config=config)
-    pte = bytes(edge.to_executorch().buffer)
+    with apply(SPEED):
+        program = torch.export.export(module_of(module), inputs)
+        operators = [
+            node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and preserve
+        ]
+        config = EdgeCompileConfig(
+            _check_ir_validity=False, _skip_dim_order=not dim_orders, preserve_ops=list(dict.fromkeys(operators))
+        )
+        edge = to_edge(program, compile_config=config)
+        pte = bytes(edge.to_executorch().buffer)
     outputs: tuple[Any, ...] = ()
     if run:
         from executorch.runtime import Runtime
