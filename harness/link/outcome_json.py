@@ -32,8 +32,7 @@ def outcome_to_json(outcome: Outcome, arrays: Arrays) -> dict[str, Any]:
     converter.register_unstructure_hook(np.ndarray, keep)
     converter.register_unstructure_hook(bytes, bytes.hex)
     converter.register_unstructure_hook(OpEvent, dataclasses.astuple)
-    document: dict[str, Any] = converter.unstructure(outcome)
-    return document
+    return dict(converter.unstructure(outcome))
 
 
 def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
