@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from ctypes import c_float
 from dataclasses import dataclass
+from itertools import accumulate, repeat
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
@@ -292,27 +293,35 @@ def searched_where_there_may_be(fold: _Fold) -> _Fold:
 # for a small histogram. Such a tensor compares with a number as a float, so the numbers are rounded to floats.
 
 
+@functools.cache
 def searched_by_numbers(_: object) -> Callable[[Any], tuple[torch.Tensor, torch.Tensor]]:
     """A method of HistogramObserver that returns the range with the least error, as torchao's own does."""
-    step = 1e-5
+    lows = tuple(accumulate(repeat(1e-5, 100_002), initial=0.0))
+    highs = tuple(accumulate(repeat(-1e-5, 100_002), initial=1.0))
 
     def search(self: Any) -> tuple[torch.Tensor, torch.Tensor]:
         total = self.histogram.sum().item()
         below = self.histogram.cumsum(0).tolist()
         first, last, least = 0, self.bins - 1, float("inf")
-        low, high = 0.0, 1.0
-        while low < high:
-            left = bisect_left(below, c_float((low + step) * total).value, first, last)
-            right = max(bisect_right(below, c_float((high - step) * total).value, first, last + 1) - 1, first)
+        low = high = 0  # steps from either side
+
+        def ends(high: int) -> bool:
+            return lows[low] >= highs[high] or below[last] > c_float(highs[high + 1] * total).value
+
+        while first < last and lows[low] < highs[high]:
+            left = bisect_left(below, c_float(lows[low + 1] * total).value, first, last)
+            right = max(bisect_right(below, c_float(highs[high + 1] * total).value, first, last + 1) - 1, first)
             if left - first > last - right:
-                low, right = low + step, last
+                low, right = low + 1, last
             else:
-                high, left = high - step, first
-            if (left, right) != (first, last):
-                error = self._compute_quantization_error(left, right)
-                if error > least:
-                    break
-                first, last, least = left, right, error
+                high, left = high + 1, first
+            if (left, right) == (first, last):  # and so it stays, until the last bin is left out
+                high = bisect_left(range(len(highs) - 1), True, high, key=ends)
+                continue
+            error = self._compute_quantization_error(left, right)
+            if error > least:
+                break
+            first, last, least = left, right, error
         width = (self.max_val - self.min_val) / self.bins
         return self.min_val + width * first, self.min_val + width * (last + 1)
 
