@@ -59,8 +59,7 @@ def _row(
     """A row of the table, for the versions above: `target` and `others` are dotted, each with its fingerprint."""
     owner, _, attribute = target.rpartition(".")
     covered = (*([(target, fingerprint)] if fingerprint else []), *others)
-    versions = _VERSIONS[package]
-    return Patch(name, package, versions, owner, attribute, make, covered, why, gain, changes_result, adds)
+    return Patch(name, package, _VERSIONS[package], owner, attribute, make, covered, why, gain, changes_result, adds)
 
 
 SPEED = (
