@@ -17,7 +17,6 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.harness.ask.place import npu_of
-from ethos_hil.results.latency import asked_clock
 
 Word = TypeVar("Word", bound=StrEnum)
 DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -146,6 +145,8 @@ def _type(how: FieldOption) -> Any:
 
 def _question(asking: Asking, values: Mapping[str, Any]) -> Question | None:
     """Return the checked question of the values on a command's line; None without a model."""
+    from ethos_hil.results.latency import asked_clock
+
     if values["model"] is None:
         return None
     fields = {**asking.defaults}

@@ -12,7 +12,6 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import DEBUG, RUNS, asks, file_option, word_of
 from ethos_hil.harness.cli.destinations import write_json
-from ethos_hil.results.latency import asked_clock, with_latency
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +73,7 @@ def profile(
     """
     from ethos_hil.harness.cli import commands
     from ethos_hil.harness.cli.export import kept_record
+    from ethos_hil.results.latency import asked_clock, with_latency
     from ethos_hil.results.profile_view import By, Sort
 
     groups, stated = word_of("--by", by, By), asked_clock(context.params["clock"])

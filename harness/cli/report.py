@@ -14,7 +14,6 @@ from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.harness.cli.asking import DEBUG, option_of
 from ethos_hil.harness.cli.compare import POLICY
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
-from ethos_hil.results.latency import asked_clock
 from ethos_hil.results.store import DEFAULT_HISTORY, LISTED
 
 CLOCK = Annotated[str | None, option_of("clock")]
@@ -67,6 +66,7 @@ def report(
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.results.gate.gate import gate, side, side_of
     from ethos_hil.results.history import History
+    from ethos_hil.results.latency import asked_clock
     from ethos_hil.results.report.report import report as made_of
     from ethos_hil.results.run_results import find_results
 
