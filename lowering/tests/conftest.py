@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -16,6 +15,9 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
+
+if TYPE_CHECKING:
+    import torch
 
 MODELS = Path(__file__).resolve().parent / "known_model.py"
 DATA = Path(__file__).resolve().parent / "data"
@@ -62,6 +64,7 @@ def lowered(cache: Cache) -> Lowered:
 
 def quantised_by_upstream(model: str, npu: EthosU) -> tuple[Any, torch.export.ExportedProgram]:
     """The EthosUCompileSpec for `npu`, and the program of a MODEL calibrated and quantised for it."""
+    import torch
     from executorch.backends.arm.ethosu import EthosUCompileSpec
     from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e

@@ -18,16 +18,13 @@ from filelock import FileLock
 
 from ethos_hil.base import byte_size
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import shown
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuOp
 from ethos_hil.lowering.cache.contents import DEFAULT_LIMIT, CacheContents, Removed, cache_limit, discard
 from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.tests.conftest import DATA, U55
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
-# Processes of these tests import this module, and conftest would import torch: 2.4 of their 3 CPU seconds.
-DATA = Path(__file__).parent / "data"
-U55 = EthosU.parse("ethos-u55-128")
 KEY = "ab" * 32
 
 
