@@ -293,7 +293,7 @@ def searched_where_there_may_be(fold: _Fold) -> _Fold:
 # for a small histogram. Such a tensor compares with a number as a float, so the numbers are rounded to floats.
 
 
-@functools.cache
+@functools.cache  # a patch is put in place for each lowering
 def searched_by_numbers(_: object) -> Callable[[Any], tuple[torch.Tensor, torch.Tensor]]:
     """A method of HistogramObserver that returns the range with the least error, as torchao's own does."""
     lows = tuple(accumulate(repeat(1e-5, 100_002), initial=0.0))
@@ -305,8 +305,8 @@ def searched_by_numbers(_: object) -> Callable[[Any], tuple[torch.Tensor, torch.
         first, last, least = 0, self.bins - 1, float("inf")
         low = high = 0  # steps from either side
 
-        def ends(high: int) -> bool:
-            return lows[low] >= highs[high] or below[last] > c_float(highs[high + 1] * total).value
+        def ends(steps: int) -> bool:
+            return lows[low] >= highs[steps] or below[last] > c_float(highs[steps + 1] * total).value
 
         while first < last and lows[low] < highs[high]:
             left = bisect_left(below, c_float(lows[low + 1] * total).value, first, last)

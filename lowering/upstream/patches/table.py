@@ -56,7 +56,7 @@ def _row(
     changes_result: bool = False,
     adds: bool = False,
 ) -> Patch:
-    """A row of the table, for the versions above: `target` and `others` are dotted, each with its fingerprint."""
+    """A row of the table, for the versions above: `target` and `others` are dotted, each with a fingerprint, or ""."""
     owner, _, attribute = target.rpartition(".")
     covered = (*([(target, fingerprint)] if fingerprint else []), *others)
     return Patch(name, package, _VERSIONS[package], owner, attribute, make, covered, why, gain, changes_result, adds)
@@ -132,7 +132,7 @@ SPEED = (
         "ranges of histograms", "torchao", searched_by_numbers,
         "torchao.quantization.pt2e.observer.HistogramObserver._non_linear_param_search", "6e4df4c38a62111a",
         why="torchao compares tensors of one number, up to 200,000 of them for each range of a small tensor",
-        gain="without it a small network takes 1.3 to 2.2 times as long (DS-CNN, tests); MobileNetV2 no longer",
+        gain="without it a small network takes 1.3 to 2.2 times as long (DS-CNN, tests), MobileNetV2 as long",
     ),
 )  # fmt: skip
 """What torch, torchao and ExecuTorch do many times in a lowering and need not do."""
