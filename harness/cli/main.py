@@ -12,7 +12,6 @@ import io
 import sys
 import traceback
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -80,7 +79,7 @@ app.command()(bundle)
 
 
 def _formats(group: str) -> str:
-    return ", ".join(sorted(entry.name for entry in entry_points(group=group)))
+    return ", ".join(plugins.PluginGroup(group, object, "format").names())
 
 
 @app.callback()

@@ -87,26 +87,21 @@ class PluginGroup(Generic[T]):
                 f"the {self.noun} {name!r} is registered by {self.owner(name)}", hint="uninstall all of them but one"
             )
         (entry,) = entries
-        owner = self.owner(name)
         try:
             plugin: object = entry.load()
         except (Exception, SystemExit) as error:
-            raise PluginError(
-                f"the {self.noun} {name!r} of {owner} cannot be imported: {type(error).__name__}: {error}",
-                hint=f"repair or uninstall {owner}",
-            ) from error
+            raise self._unusable(name, f"cannot be imported: {type(error).__name__}: {error}") from error
         if not isinstance(plugin, self.kind):
-            raise PluginError(
-                f"the {self.noun} {name!r} of {owner} is not of the type {self.kind.__name__}: {entry.value} is a "
-                f"{type(plugin).__name__}",
-                hint=f"repair or uninstall {owner}",
-            )
+            made = type(plugin).__name__
+            raise self._unusable(name, f"is not of the type {self.kind.__name__}: {entry.value} is a {made}")
         called: object = getattr(plugin, "name", None)
         if called != name:
-            raise PluginError(
-                f"{owner} registers the {self.noun} {called!r} as {name!r}", hint=f"repair or uninstall {owner}"
-            )
+            raise self._unusable(name, f"calls itself {called!r}")
         return plugin
+
+    def _unusable(self, name: str, why: str) -> PluginError:
+        owner = self.owner(name)  # asked only here: it parses the metadata of the distribution
+        return PluginError(f"the {self.noun} {name!r} of {owner} {why}", hint=f"repair or uninstall {owner}")
 
     def all(self) -> Iterator[tuple[str, T | PluginError]]:
         """Yield every name with its plug-in, or with the error of one that cannot be used."""
@@ -117,7 +112,7 @@ class PluginGroup(Generic[T]):
                 yield name, error
 
     def _entries(self) -> dict[str, tuple[EntryPoint, ...]]:
-        return _find_entries(self.group, tuple(sys.path))
+        return _find_entries(self.group)
 
 
 def owners(error: BaseException) -> tuple[str, ...]:
@@ -127,7 +122,7 @@ def owners(error: BaseException) -> tuple[str, ...]:
     """
     packages: dict[str, str] = {}
     for group in GROUPS:
-        for entries in _find_entries(group, tuple(sys.path)).values():
+        for entries in _find_entries(group).values():
             packages |= {entry.module.partition(".")[0]: _distribution(entry) for entry in entries}
     frames = traceback.walk_tb(error.__traceback__)
     passed = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames)
@@ -139,10 +134,14 @@ def _distribution(entry: EntryPoint) -> str:
     return "an unnamed distribution" if distribution is None else str(distribution.name)
 
 
-@functools.lru_cache(maxsize=8)
-def _find_entries(group: str, _path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
-    """Return the entry points by name. A search of all distributions takes 15 ms, and a suite asks for every test."""
+def _find_entries(group: str) -> dict[str, tuple[EntryPoint, ...]]:
     entries: dict[str, tuple[EntryPoint, ...]] = {}
-    for entry in entry_points(group=group):
+    for entry in _installed(tuple(sys.path)).select(group=group):
         entries[entry.name] = (*entries.get(entry.name, ()), entry)
     return entries
+
+
+@functools.lru_cache(maxsize=2)
+def _installed(_path: tuple[str, ...]) -> Any:
+    """Return all entry points. A search of all distributions takes 15 ms."""
+    return entry_points()
