@@ -20,6 +20,7 @@ either the whole entry (every file is checked against the entry's digests) or no
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import shutil
@@ -32,6 +33,7 @@ from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import lock
 from ethos_hil.base.files import DIGESTS, read_text, write_whole
 from ethos_hil.base.verdict import FailureKind
+from ethos_hil.lowering.conditions.process import SELDOM
 
 _BLOCK = 4096
 """Smallest block that file systems allocate, bytes."""
@@ -291,7 +293,9 @@ def cache_limit() -> int:
 
 
 def prepare_torch() -> None:
-    """Set what torch reads from the environment when it is imported, unless the user did. Call it before that.
+    """Prepare a process of ours that may import torch. Call it before that.
+
+    The collector runs seldom. And what torch reads from the environment is set, unless the user did:
 
     Its threads wait asleep. GNU's OpenMP lets them spin, for milliseconds after each operator; where other processes
     want the processors, lowering a network then takes twice the CPU time.
@@ -299,6 +303,7 @@ def prepare_torch() -> None:
     Its compiled code is kept in the cache. torch 2.13 makes that folder when torch.export is imported
     (torch/_inductor/runtime/cache_dir_utils.py), by default in TMPDIR, and leaves it there.
     """
+    gc.set_threshold(*SELDOM)
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     folder = cache_folder() / "torchinductor"
     try:

@@ -152,12 +152,13 @@ def _flush() -> None:
 # So does every lowering, because it makes and drops thousands of graphs. No collection finds garbage in what was
 # imported.
 #
-# Measured in CPU seconds: importing all that a lowering for Ethos-U needs, 5.9 without and 5.2 with this (median of 3);
-# lowering an addition 1.44 and 1.08, a convolution 1.56 and 1.33, a softmax 2.85 and 2.65 (median of 6, alternating in
-# one process).
+# Measured in CPU seconds: importing all that a lowering for Ethos-U needs, 6.0 with Python's own numbers and 4.6 with
+# these (mean of 3); lowering an addition 1.44 and 1.08, a convolution 1.56 and 1.33, a softmax 2.85 and 2.65 (median of
+# 6, alternating in one process).
 
-_YOUNG = 50_000
-"""Objects that are made, less those that are dropped, before the youngest are examined; 700 is Python's own number."""
+SELDOM = 50_000, 20, 100
+"""Objects that are made, less those that are dropped, before the youngest are examined; then how many times, before the
+next older ones are, too. Python's own numbers are 700, 10 and 10."""
 
 
 @contextmanager
@@ -169,7 +170,7 @@ def collecting_seldom() -> Iterator[None]:
     turn).
     """
     before = gc.get_threshold()
-    gc.set_threshold(_YOUNG, *before[1:])
+    gc.set_threshold(*SELDOM)
     try:
         yield
     finally:
