@@ -27,7 +27,6 @@ from ethos_hil.harness.campaign.run_folder import SESSIONS
 from ethos_hil.harness.targets.registry import kind_of
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import failed_findings
-from ethos_hil.results.gate.account import attempt_of
 from ethos_hil.results.store import RunFolder
 
 if TYPE_CHECKING:
@@ -272,7 +271,7 @@ def may_repeat(record: Record | None, kind: str) -> bool:
     """
     if record is None or kind == "virtual":
         return False
-    return record.kind in NOT_ATTEMPTED and attempt_of(record) == 1
+    return record.kind in NOT_ATTEMPTED and record.within.attempt == 1
 
 
 def set_aside(folder: Path, is_settled: Callable[[Record], bool]) -> None:

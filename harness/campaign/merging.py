@@ -9,11 +9,10 @@ from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import readable
-from ethos_hil.harness.campaign.recorded import planned_of, records_of
+from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.harness.campaign.run_folder import EARLIER, NIGHTLY, STATE, CampaignState, CampaignSubject, read_state
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.verdict.tool_state import difference
-from ethos_hil.results.gate.account import part_of
 
 _SHOWN = 20
 """How many missing shards are named."""
@@ -131,7 +130,7 @@ def _twice(folders: Sequence[Path], everywhere: str) -> list[str]:
     seen: dict[tuple[str, str, str], Path] = {}
     for folder in folders:
         for record in records_of(folder):
-            other = seen.setdefault((part_of(record), record.name, planned_of(record)), folder)
-            if other != folder and not (everywhere and part_of(record).startswith(everywhere)):
+            other = seen.setdefault((record.within.part, record.name, record.within.planned), folder)
+            if other != folder and not (everywhere and record.within.part.startswith(everywhere)):
                 return [f"{record.name} ran in {other} and in {folder}"]
     return []

@@ -14,7 +14,6 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.harness.campaign.merging import put_together
 from ethos_hil.harness.campaign.planned import Planned, selections
-from ethos_hil.harness.campaign.recorded import planned_of
 from ethos_hil.harness.campaign.run_folder import CampaignSubject, OpenCampaign, opened_by_name
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.results.gate.account import Account, take_account
@@ -71,7 +70,7 @@ class OpenRun:
         """
         results = read_results(self.folders, may_be_empty=True)
         account = take_account(replace(results, selections=selections(plan)))
-        answered = {planned_of(test.record): test.record for test in account.tests
+        answered = {test.record.within.planned: test.record for test in account.tests
                     if test.standing is not Standing.MISSING}  # fmt: skip
         by_digest = {planned.digest: answered[planned.digest] for planned in plan if planned.digest in answered}
         lost = tuple(planned for planned in plan if planned.digest not in answered)

@@ -11,7 +11,6 @@ from ethos_hil.base.judge import is_settled
 from ethos_hil.base.record import Record
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.verdict.tool_state import firmware_id, lowering_id
-from ethos_hil.results.gate.account import attempt_of
 from ethos_hil.results.selection import read_end
 from ethos_hil.results.store import StoredRecord, read_run
 
@@ -25,18 +24,15 @@ def records_of(folder: Path) -> Iterator[Record]:
     return (item.record for item in read_run(folder) if isinstance(item, StoredRecord))
 
 
-def planned_of(record: Record) -> str:
-    """Return the digest of the planned question that a record answers, or ""."""
-    return record.run.planned if record.run is not None else ""
-
-
 def final_answers(folder: Path) -> dict[str, Record]:
     """Return the last record of each planned question that a run folder has one of, by the question's digest.
 
     Raises:
         OSError: a file cannot be read.
     """
-    return last_records((record for record in records_of(folder) if planned_of(record)), planned_of)
+    return last_records(
+        (record for record in records_of(folder) if record.within.planned), lambda record: record.within.planned
+    )
 
 
 def last_records(
@@ -45,7 +41,7 @@ def last_records(
     """Return the last record of each key: by attempt, then by time; of two in one second the one that is not done."""
     last: dict[str, tuple[tuple[int, str, bool], Record]] = {}
     for record in records:
-        entry = (attempt_of(record), record.created, not is_done(record)), record
+        entry = (record.within.attempt, record.created, not is_done(record)), record
         name = key(record)
         if name not in last or entry[0] >= last[name][0]:
             last[name] = entry

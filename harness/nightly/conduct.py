@@ -33,7 +33,7 @@ from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, npu_for
 from ethos_hil.harness.targets.registry import find_plugin, kind_of
 from ethos_hil.harness.terminal.progress import Reporter
-from ethos_hil.results.gate.account import AUDIT, attempt_of
+from ethos_hil.results.gate.account import AUDIT
 from ethos_hil.results.selection import Selected, Selection, forget_end, read_end, read_selection
 
 _USAGE = 4
@@ -96,7 +96,7 @@ class Conductor:
                 continue
             before = list(of_part(records_of(self._night.folder), part.name))
             if not any(record.verdict == Verdict.VERIFIED for record in of_today(before)):
-                attempt = 1 + max(map(attempt_of, before), default=0)
+                attempt = 1 + max((record.within.attempt for record in before), default=0)
                 jobs += question_jobs(part.planned_of(None, self._config.timeout), attempt)
         if jobs:
             progress = AnswerProgress("Verifying the known model", 0, len(jobs), self._reporter)

@@ -11,7 +11,7 @@ from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, Part, SuitePart, SweepPart
 from ethos_hil.harness.targets.registry import name_in_records
-from ethos_hil.results.gate.account import AUDIT, Account, Problem, part_of, take_account
+from ethos_hil.results.gate.account import AUDIT, Account, Problem, take_account
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selection, SessionEnd
 
@@ -116,7 +116,7 @@ def _of_selection(
 def _not_chosen(part: Part, chosen: Sequence[Selection], results: RunResults) -> Iterator[Problem]:
     """Yield records of tests that were not chosen: then not even the selection is what it was."""
     names = {test.id for selection in chosen for test in selection.tests}
-    strange = dict.fromkeys(record.name for record in results.records if part_of(record) == part.name)
+    strange = dict.fromkeys(record.name for record in results.records if record.within.part == part.name)
     for name in strange if chosen else ():
         if name not in names:
             yield Problem(f"{part.name}: {name} has a record, and was not chosen")
@@ -126,7 +126,9 @@ def _not_of_the_plan(plan: NightlyPlan, results: RunResults) -> Iterator[Problem
     """Yield records that say that no part of the plan asked for them: no account has them."""
     parts = {part.name for part in plan.parts}
     strange = dict.fromkeys(
-        (part_of(record), record.name) for record in results.records if part_of(record).removesuffix(AUDIT) not in parts
+        (record.within.part, record.name)
+        for record in results.records
+        if record.within.part.removesuffix(AUDIT) not in parts
     )
     for part, name in strange:
         yield Problem(f"{name} has a record of {part or 'no part'}, which the plan does not have")

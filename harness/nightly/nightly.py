@@ -36,7 +36,7 @@ from ethos_hil.harness.nightly.preparation import (
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.tool_state import tool_state
 from ethos_hil.results.compaction.run_file import NightFacts, compact_records
-from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, is_audit, part_of
+from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, is_audit
 from ethos_hil.results.run_results import RunResults, branch_of, read_results
 from ethos_hil.results.store import StoredRecord
 
@@ -113,7 +113,9 @@ def _keep(config: NightlyConfig, results: RunResults, account: Account) -> Path:
     assert config.history is not None
     counting = {id(test.record) for test in account.tests}
     # Each shard ran the known model: in the history it is there once.
-    records = [record for record in results.records if id(record) in counting or not part_of(record).startswith(KNOWN)]
+    records = [
+        record for record in results.records if id(record) in counting or not record.within.part.startswith(KNOWN)
+    ]
     stored = [StoredRecord(results.name, results.created, record) for record in records]
     counts = [id(record) in counting for record in records]
     facts = NightFacts(config.path.name, branch_of(results), account.whole)

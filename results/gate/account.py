@@ -44,7 +44,7 @@ class Accounted(Ending):
     @property
     def part(self) -> str:
         """The part of a nightly's plan, or ""."""
-        return part_of(self.record)
+        return self.record.within.part
 
     @cached_property
     def subject(self) -> Subject:
@@ -232,7 +232,9 @@ def take_account(
         problems: what else is red.
         down: targets that could not be used, and why.
     """
-    own = [record for record in results.records if not is_audit(record) and (parts is None or part_of(record) in parts)]
+    own = [
+        record for record in results.records if not is_audit(record) and (parts is None or record.within.part in parts)
+    ]
     missing = [
         _lost_record(test, selection, (parts or {}).get(selection.part, ""), _how(results, test))
         for selection, test in _without_record(results, parts)
@@ -249,19 +251,9 @@ def take_account(
     return Account(tuple(tests), tuple(red), tuple(notes), down or {}, functions=len(functions))
 
 
-def part_of(record: Record) -> str:
-    """Return the part of a nightly's plan that asked for a record, or ""."""
-    return record.run.part if record.run is not None else ""
-
-
-def attempt_of(record: Record) -> int:
-    """Return which attempt at its question a record is of."""
-    return record.run.attempt if record.run is not None else 1
-
-
 def is_audit(record: Record) -> bool:
     """Return whether a record is of a test's second run."""
-    return part_of(record).endswith(AUDIT)
+    return record.within.part.endswith(AUDIT)
 
 
 def _attempts(records: Iterable[Record]) -> list[list[Record]]:
@@ -273,9 +265,9 @@ def _attempts(records: Iterable[Record]) -> list[list[Record]]:
     by_place: dict[tuple[str, ...], list[Record]] = {}
     places: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for record in records:
-        name = part_of(record), record.name, record.label, record.npu
-        planned = record.run.planned if record.run is not None else ""
-        place = () if part_of(record) else (planned,) if planned else _place_of(record)
+        name = record.within.part, record.name, record.label, record.npu
+        planned = record.within.planned
+        place = () if record.within.part else (planned,) if planned else _place_of(record)
         by_place.setdefault((*name, *place), []).append(record)
         if (record.memory_mode or record.verdict == Verdict.VERIFIED) and not planned:
             places.setdefault(name, set()).add(place)
@@ -297,7 +289,7 @@ def _account_for(
     records: Sequence[Record], parts: Mapping[str, str] | None, quarantine: Sequence[Quarantined], today: date
 ) -> Accounted:
     """Return a test by all of its records. An attempt that could not be made counts only where there is no other."""
-    in_time = sorted(records, key=lambda record: (attempt_of(record), record.created))
+    in_time = sorted(records, key=lambda record: (record.within.attempt, record.created))
     attempts = [record for record in in_time if record.kind not in NOT_ATTEMPTED]
     counting = attempts or in_time[-1:]
     judged = [_judge(record, parts, quarantine, today) for record in reversed(counting)]
@@ -323,14 +315,14 @@ def _place(record: Record, parts: Mapping[str, str] | None) -> tuple[tuple[str, 
     """Return the names, NPU and target of a record. One that stopped early knows its target by its part."""
     target = record.target.name
     if target == "none" and parts is not None:
-        target = parts.get(part_of(record), target)
+        target = parts.get(record.within.part, target)
     return (record.name, record.label), record.npu, target
 
 
 def _without_record(results: RunResults, parts: Mapping[str, str] | None) -> Iterator[tuple[Selection, Selected]]:
     """Yield what was chosen and has no record, with its part."""
-    there = {(part_of(record), record.name) for record in results.records}
-    answered = {record.run.planned for record in results.records if record.run is not None}
+    there = {(record.within.part, record.name) for record in results.records}
+    answered = {record.within.planned for record in results.records}
     for selection in results.selections:
         if parts is None or selection.part.removesuffix(AUDIT) in parts:
             for test in selection.tests:
@@ -369,7 +361,11 @@ def _unreadable(results: RunResults) -> Iterator[Problem]:
 
 def _of_sessions(results: RunResults, tests: Sequence[Accounted]) -> Iterator[Problem]:
     """Yield what pytest called failed, and is not red by a verdict of its own."""
-    red = {(part_of(record), attempt_of(record), record.name) for record in results.records if standing_of(record).red}
+    red = {
+        (record.within.part, record.within.attempt, record.name)
+        for record in results.records
+        if standing_of(record).red
+    }
     lost = {(test.part, test.name) for test in tests if test.standing is Standing.MISSING}
     for end in results.sessions:
         for complaint in end.complaints:
@@ -385,7 +381,7 @@ def _of_sessions(results: RunResults, tests: Sequence[Accounted]) -> Iterator[Pr
                 yield Problem(f"{_where(selection.part, selection.shard)}{name} was chosen and did not run")
     audits: dict[tuple[str, str], list[Record]] = {}
     for record in filter(is_audit, results.records):
-        audits.setdefault((part_of(record), record.name), []).append(record)
+        audits.setdefault((record.within.part, record.name), []).append(record)
     for selection in results.selections:
         for test in selection.tests if selection.part.endswith(AUDIT) else ():
             why = _not_audited(audits.get((selection.part, test.id), []))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.results.gate.account import Account, attempt_of
+from ethos_hil.results.gate.account import Account
 from ethos_hil.results.gate.change import RunComparison, Word
 
 
@@ -25,9 +25,9 @@ def lines_of_account(account: Account) -> str:
     """Return all that an account says: its sentence, a line for each test, and what is red, noted and beside."""
     lines = [f"{account.sentence}{'' if account.whole else ', with gaps'}"]
     for test in account.tests:
-        spoilt = [f"{attempt_of(record)} {record.failure and record.failure.kind}" for record in test.spoilt]
+        spoilt = [f"{record.within.attempt} {record.failure and record.failure.kind}" for record in test.spoilt]
         model = f"{test.record.model} on {test.record.target.name}"
-        place = f"{test.name} ({model}), attempt {attempt_of(test.record)} of {test.attempts}"
+        place = f"{test.name} ({model}), attempt {test.record.within.attempt} of {test.attempts}"
         lines.append(f"{test.standing}: {place}, spoilt {spoilt}, for {test.reason!r}, red {test.red!r}")
     lines += [f"red: {text}" for text in account.red] + [f"note: {text}" for text in account.notes]
     return "\n".join([*lines, *(f"beside: {text}" for text in account.beside)])

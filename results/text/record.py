@@ -16,7 +16,6 @@ from ethos_hil.base.console import add_row, plain
 from ethos_hil.base.plain_text import duration, escape, per_second, share
 from ethos_hil.base.record import Accuracy, ArtifactInfo, BoardRun, Check, CpuOp, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.gate.account import attempt_of, part_of
 from ethos_hil.results.latency import DERIVED, Latency, latency_of
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.table import INTEGER, Fit, ResultTable, TableColumn
@@ -44,8 +43,8 @@ COLUMNS: Sequence[TableColumn[_Numbered]] = (
     TableColumn("scheme", lambda row: row[0].record.artifact.scheme if row[0].record.artifact is not None else ""),
     TableColumn("target", lambda row: row[0].record.target.name),
     TableColumn("soc", lambda row: row[0].record.target.soc),
-    TableColumn("part", lambda row: part_of(row[0].record)),
-    TableColumn("attempt", lambda row: attempt_of(row[0].record), INTEGER, Fit.NUMBER),
+    TableColumn("part", lambda row: row[0].record.within.part),
+    TableColumn("attempt", lambda row: row[0].record.within.attempt, INTEGER, Fit.NUMBER),
     TableColumn("verdict", lambda row: row[0].record.verdict),
     TableColumn("failure", lambda row: row[0].record.kind or ""),
     TableColumn("executions", lambda row: row[0].record.executions, INTEGER, Fit.NUMBER),

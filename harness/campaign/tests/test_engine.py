@@ -23,7 +23,7 @@ from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.campaign.engine import ASKED_AGAIN, CampaignCrew, may_repeat, read_more
 from ethos_hil.harness.campaign.place import CampaignAnswers, OpenRun, RunPlace
 from ethos_hil.harness.campaign.planned import Planned, share_of
-from ethos_hil.harness.campaign.recorded import planned_of, records_of
+from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.harness.campaign.run_folder import BENCH, EVALUATE, NIGHTLY, STATE, read_state
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.campaign.tests.cheap import CREW, HERE, KILLING, answer_to, ask, jobs_of, plan_of, subject_of
@@ -37,7 +37,7 @@ NAMES = tuple(f"question {number}" for number in range(40))
 
 
 def facts(folder: Path) -> Counter[tuple[str, str, str]]:
-    return Counter((record.name, planned_of(record), str(record.verdict)) for record in records_of(folder))
+    return Counter((record.name, record.within.planned, str(record.verdict)) for record in records_of(folder))
 
 
 def start(root: Path, how: str) -> subprocess.Popen[bytes]:
@@ -116,7 +116,7 @@ def test_of_seeded_regressions_each_is_red_once(tmp_path: Path, seed: int, sourc
     account = answered(tmp_path, plan, plan).account
     assert len(account.tests) == len(NAMES)
     wanted = {planned.digest for planned, name in zip(plan, NAMES, strict=True) if name in bad}
-    assert {planned_of(test.record) for test in account.tests if test.red} == wanted
+    assert {test.record.within.planned for test in account.tests if test.red} == wanted
     assert len(account.red) == len(bad)
 
 

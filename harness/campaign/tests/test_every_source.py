@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from ethos_hil.base.file_lock import wait_for_writers
-from ethos_hil.harness.campaign.recorded import planned_of, records_of
+from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.harness.campaign.run_folder import STATE, read_state
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 from ethos_hil.harness.testing.small_grid import LINEAR, RELU, grid
@@ -109,7 +109,7 @@ def the_run(root: str) -> Path:
 
 def facts(root: str) -> Counter[tuple[str, str, str, str]]:
     rows = records_of(the_run(root))
-    return Counter((record.name, record.npu, planned_of(record), str(record.verdict)) for record in rows)
+    return Counter((record.name, record.npu, record.within.planned, str(record.verdict)) for record in rows)
 
 
 def test_it_is_killed_at_random_moments_and_is_an_undisturbed_one_in_the_end(source: Source) -> None:

@@ -16,7 +16,7 @@ from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Star
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.nightly.nightly import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
-from ethos_hil.results.gate.account import Account, part_of
+from ethos_hil.results.gate.account import Account
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
 from ethos_hil.results.testing.in_lines import lines_of_account
@@ -117,7 +117,7 @@ def write_shard(into: Path, plan: NightlyPlan, shard: Shard, *records: Record) -
     subject = CampaignSubject(NIGHTLY, plan.digest, {"commit": "a"}, "nightly.toml", str(shard))
     with opened(into, subject, Start.FRESH) as run:
         for row in results.records:
-            run.run_folder.append(row, part=part_of(row))
+            run.run_folder.append(row, part=row.within.part)
         for chosen in results.selections:
             chosen.write(run.folder)
         for end in results.sessions:

@@ -19,7 +19,6 @@ from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.harness.campaign.run_folder import nights
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.nightly.tests.plans import TESTS, nightly, write
-from ethos_hil.results.gate.account import attempt_of
 from ethos_hil.results.history import History
 
 ONE = '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["U55_BI"]\nexpression = "itself or fatal or function"\n'
@@ -83,7 +82,7 @@ def test_where_the_known_model_is_not_verified_nothing_else_runs(tmp_path: Path)
     assert report["down"] == {"virtual": why}
     (night,) = nights(tmp_path / "results/runs")
     (record,) = records_of(night)
-    assert (record.model, record.verdict, attempt_of(record)) == ("net.py:killed", "failed", 1)
+    assert (record.model, record.verdict, record.within.attempt) == ("net.py:killed", "failed", 1)
     assert f"not available: virtual: {why}" in report["stderr"]
 
 

@@ -15,7 +15,6 @@ from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.base.plugins import PluginGroup
 from ethos_hil.base.record import Record
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter, NotExportable
-from ethos_hil.results.gate.account import part_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import subject_of
@@ -142,7 +141,7 @@ def parts_of(record: Record) -> _Parts:
         "npu": subject.npu, "memory_mode": subject.memory_mode, "target": subject.target, "soc": subject.soc,
         "system_config": subject.system_config, "method": subject.method, "runner": subject.runner[:_DIGITS],
         "bench_case": subject.case, "scheme": subject.scheme, "inputs": record.inputs_sha256[:_DIGITS],
-        "part": part_of(record),
+        "part": record.within.part,
     }  # fmt: skip
 
 

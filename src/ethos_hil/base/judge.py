@@ -236,8 +236,7 @@ def ending_of(
 
 def _not_of_the_point(record: Record) -> bool:
     """Return whether a night's point was refused for something that is not news of the point: a tool, a wrong name."""
-    of_night = record.run is not None and bool(record.run.part)
-    return of_night and record.kind in {*OF_THIS_PLACE, FailureKind.USAGE}
+    return bool(record.within.part) and record.kind in {*OF_THIS_PLACE, FailureKind.USAGE}
 
 
 def is_refusal(record: Record) -> bool:

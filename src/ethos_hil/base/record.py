@@ -491,6 +491,11 @@ class RunFacts:
         """What the part of a plan that asked for it calls it: the label, or the case of a benchmark."""
         return self.bench.case if self.bench is not None else self.label
 
+    @property
+    def within(self) -> RunInfo:
+        """The run that it belongs to, or one without a name."""
+        return self.run or RunInfo("")
+
     def metric(self, name: str) -> Metric | None:
         """Return the metric called `name`, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)
@@ -561,13 +566,12 @@ def _converter() -> cattrs.Converter:
     from ethos_hil.base.typed_json import new_converter, require
 
     converter = new_converter()
+    for kind, names in ((OpCost, ("traffic",)), (InferenceProfile, _OF_PROFILE)):
+        made: Any = make_dict_structure_fn(kind, converter)
+        converter.register_structure_hook(kind, lambda data, _, made=made, names=names: made(require(data, names)))
     failure = make_dict_structure_fn(Failure, converter)
     metric = make_dict_structure_fn(Metric, converter)
     clock = make_dict_structure_fn(StatedClock, converter)
-    cost = make_dict_structure_fn(OpCost, converter)
-    converter.register_structure_hook(OpCost, lambda data, _: cost(require(data, ("traffic",))))
-    profile = make_dict_structure_fn(InferenceProfile, converter)
-    converter.register_structure_hook(InferenceProfile, lambda data, _: profile(require(data, _OF_PROFILE)))
     converter.register_structure_hook(Failure, lambda data, _: failure(_with_known_kind(data)))
     converter.register_structure_hook(Metric, lambda data, _: _check_metric(metric(data)))
     converter.register_structure_hook(StatedClock, lambda data, _: _check_clock(clock(data)))
