@@ -172,7 +172,7 @@ def test_an_evaluation_is_resumed_divided_and_put_together(
     monkeypatch.setattr("ethos_hil.harness.evaluate.evaluation._CHUNK_ITEMS", 2)
 
     def facts(*more: object, status: int = 0) -> dict[str, Any]:
-        report = evaluated(ethos_hil, data, "interrupted", "-j", 2, *more, status=status)
+        report = evaluated(ethos_hil, data, "interrupted", "-j", 1, *more, status=status)
         return {name: report[name] for name in FACTS}
 
     assert facts("--run-name", "one", status=2)["items"] == 9
