@@ -112,7 +112,7 @@ class PluginGroup(Generic[T]):
                 yield name, error
 
     def _entries(self) -> dict[str, tuple[EntryPoint, ...]]:
-        return _find_entries(self.group)
+        return _find_entries(self.group, tuple(sys.path))
 
 
 def owners(error: BaseException) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def owners(error: BaseException) -> tuple[str, ...]:
     """
     packages: dict[str, str] = {}
     for group in GROUPS:
-        for entries in _find_entries(group).values():
+        for entries in _find_entries(group, tuple(sys.path)).values():
             packages |= {entry.module.partition(".")[0]: _distribution(entry) for entry in entries}
     frames = traceback.walk_tb(error.__traceback__)
     passed = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames)
@@ -134,9 +134,11 @@ def _distribution(entry: EntryPoint) -> str:
     return "an unnamed distribution" if distribution is None else str(distribution.name)
 
 
-def _find_entries(group: str) -> dict[str, tuple[EntryPoint, ...]]:
+@functools.lru_cache(maxsize=8)
+def _find_entries(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the entry points by name. A suite asks for every test."""
     entries: dict[str, tuple[EntryPoint, ...]] = {}
-    for entry in _installed(tuple(sys.path)).select(group=group):
+    for entry in _installed(path).select(group=group):
         entries[entry.name] = (*entries.get(entry.name, ()), entry)
     return entries
 
