@@ -265,11 +265,11 @@ def _attempts(records: Iterable[Record]) -> list[list[Record]]:
     by_place: dict[tuple[str, ...], list[Record]] = {}
     places: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for record in records:
-        name = record.within.part, record.name, record.label, record.npu
-        planned = record.within.planned
-        place = () if record.within.part else (planned,) if planned else _place_of(record)
+        run = record.within
+        name = run.part, record.name, record.label, record.npu
+        place = () if run.part else (run.planned,) if run.planned else _place_of(record)
         by_place.setdefault((*name, *place), []).append(record)
-        if (record.memory_mode or record.verdict == Verdict.VERIFIED) and not planned:
+        if (record.memory_mode or record.verdict == Verdict.VERIFIED) and not run.planned:
             places.setdefault(name, set()).add(place)
     for key in list(by_place):
         known = places.get(key[:4], set())
