@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.npu.ethos_u import EthosU

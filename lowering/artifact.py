@@ -11,13 +11,13 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import asdict, dataclass, field, fields, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import DIGESTS, read_bytes, read_text
 from ethos_hil.base.npu.ethos_u import EthosU

@@ -8,12 +8,12 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import LoweringOptions

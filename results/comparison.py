@@ -8,9 +8,9 @@ or fused stands against its parts. Rows of both sides add up to the totals, so t
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import KERNEL, WAIT, CpuRow
 from ethos_hil.base.record import JOB, Op, Record

@@ -13,10 +13,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ethos_hil.base.clock import LEAST_HZ, MOST_HZ, StatedClock, frequency, of_system
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.record import Metric, RunFacts

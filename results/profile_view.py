@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.inference_profile import Buffer
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import JOB, Op, Record

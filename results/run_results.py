@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import read_bytes, read_text
 from ethos_hil.base.record import Record

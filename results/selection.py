@@ -12,10 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ethos_hil.base.dataclasses import asdict, dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import append_line, read_text, write_whole
 from ethos_hil.base.typed_json import from_json

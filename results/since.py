@@ -7,11 +7,11 @@ the same plan and branch count, where the history knows these.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ethos_hil.base.dataclasses import astuple, dataclass, field
 from ethos_hil.base.verdict import NOT_ATTEMPTED, RED
 from ethos_hil.results.compaction.columns import moment_of
 from ethos_hil.results.history import History

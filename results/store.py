@@ -16,12 +16,12 @@ import re
 import secrets
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.base import environment
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import append_line, read_bytes, read_text, reason, write_whole
 from ethos_hil.base.record import Record, RunInfo

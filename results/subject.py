@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 
+from ethos_hil.base.dataclasses import dataclass, fields
 from ethos_hil.base.record import Record
 from ethos_hil.results.compaction.columns import DIGITS, IS_MODEL
 

@@ -13,12 +13,12 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.plain_text import amount, escape, valid
 from ethos_hil.results.compaction.database import literal
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base import judge
+from ethos_hil.base.dataclasses import asdict, dataclass
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import read_text
 from ethos_hil.base.judge import OF_THIS_PLACE, is_refusal

@@ -6,10 +6,10 @@ A case says what is computed, and how it is quantised. It is data only: torch is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU

@@ -6,10 +6,10 @@ write one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.socs.soc import Soc
 

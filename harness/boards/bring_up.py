@@ -16,12 +16,12 @@ import hashlib
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, LinkError, TargetError, TargetNotAvailable, ToolError
 from ethos_hil.base.verdict import FailureKind, Verdict

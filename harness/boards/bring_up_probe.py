@@ -17,8 +17,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import family_of
 from ethos_hil.base.verdict import FailureKind

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from ethos_hil.base import environment
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.verdict import FailureKind

@@ -11,9 +11,9 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError
 from ethos_hil.base.file_lock import LIMIT, Holder, lock
 from ethos_hil.base.files import read_text

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import io
 import zlib
-from dataclasses import dataclass
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.boards.monitor import mailbox
 from ethos_hil.harness.image.pack import Clocks, PackageSlot

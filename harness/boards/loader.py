@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind

@@ -15,11 +15,11 @@ import secrets
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from cobs import cobs
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import LinkError, TargetError
 from ethos_hil.base.verdict import FailureKind

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base.asking import again
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.files import readable
 from ethos_hil.base.judge import Findings

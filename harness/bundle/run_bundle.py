@@ -12,12 +12,12 @@ import io
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.base import environment
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.base.question import GROUPS, MOST_EXECUTIONS, OPTIONS, Question

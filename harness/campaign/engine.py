@@ -12,11 +12,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from ethos_hil.base.crew import WorkerCrew, error_of_line
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import EthosHilError, unforeseen
 from ethos_hil.base.files import append_line, read_bytes, write_whole
 from ethos_hil.base.record import Record

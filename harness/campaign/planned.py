@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.files import digest_of_file
 from ethos_hil.base.question import Question
 from ethos_hil.harness.campaign.shard import Shard

@@ -13,13 +13,13 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.base import environment
+from ethos_hil.base.dataclasses import asdict, dataclass, field, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_lock import wait_for_writers
 from ethos_hil.base.files import read_text, unreadable, write_whole

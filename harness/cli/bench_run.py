@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.console import console
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import unwritable
 from ethos_hil.base.judge import OF_THIS_PLACE, standing_of

@@ -6,13 +6,13 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from ethos_hil.base.dataclasses import asdict, dataclass
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of_exit
 from ethos_hil.base.files import writable, write_whole
 from ethos_hil.base.judge import ending_of

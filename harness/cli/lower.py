@@ -5,10 +5,10 @@ Paths are checked before the model is lowered, as far as possible. Every file is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import unwritable, writable, write_all, write_into
 from ethos_hil.base.plain_text import did_you_mean

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.console import add_row, console, plain
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import opened, read_bytes, unreadable
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, write_out

@@ -18,13 +18,13 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 
 from ethos_hil.base import byte_size
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.process import start_child

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check, TargetInfo

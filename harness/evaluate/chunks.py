@@ -9,12 +9,12 @@ import hashlib
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, unforeseen
 from ethos_hil.base.judge import is_settled
 from ethos_hil.base.question import Question

@@ -7,7 +7,6 @@ import os
 import statistics
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.console import add_row, right, table_of
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import Question

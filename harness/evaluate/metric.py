@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import asdict, dataclass, field
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.record import json_number
 from ethos_hil.harness.evaluate.dataset import Item

@@ -10,8 +10,8 @@ import difflib
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.socs.registry import FvpModel
 
 MAX_COMMAND_LINE = 255

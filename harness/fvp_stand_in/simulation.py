@@ -8,10 +8,10 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, ToolError
 from ethos_hil.base.plain_text import cut, one_line

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from ethos_hil.base.dataclasses import dataclass
 
 
 @dataclass(frozen=True)

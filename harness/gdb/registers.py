@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from ethos_hil.base.dataclasses import dataclass
 
 _MOST_FILES = 64
 _MOST_REGISTERS = 4096

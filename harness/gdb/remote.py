@@ -23,9 +23,9 @@ import contextlib
 import re
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import StateError, TargetError
 from ethos_hil.base.verdict import FailureKind

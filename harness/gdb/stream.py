@@ -16,10 +16,10 @@ import re
 import select
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.deadline import Deadline
 
 MOST_BYTES = 1 << 18

@@ -10,13 +10,13 @@ import functools
 import io
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.harness.image.firmware_manifest import firmware_doubt, firmware_path, remedy

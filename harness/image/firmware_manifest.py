@@ -22,9 +22,9 @@ import functools
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ethos_hil.base.dataclasses import asdict, dataclass
 from ethos_hil.base.files import read_text
 
 SCHEMA_VERSION = 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.lowering.artifact import Artifact

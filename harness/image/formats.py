@@ -14,9 +14,9 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import FAMILIES
 
 _CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q"}

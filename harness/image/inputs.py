@@ -9,12 +9,12 @@ import difflib
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import opened
 from ethos_hil.lowering.formats.array_archive import ArrayHeader, BadArchive, array_archive

@@ -13,8 +13,8 @@ import secrets
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetError, ToolError, UsageError
 from ethos_hil.base.question import MOST_EXECUTIONS
 from ethos_hil.base.verdict import FailureKind

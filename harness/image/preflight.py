@@ -8,8 +8,8 @@ Memory is laid out as in the firmware (firmware/runtime/method.cc), except for i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import JudgeOptions

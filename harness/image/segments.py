@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import BinaryIO
+
+from ethos_hil.base.dataclasses import dataclass
 
 # Layouts of ELF32 little-endian (System V ABI, chapters 4 and 5).
 _EHDR = struct.Struct("<16sHHIIIIIHHHHHH")

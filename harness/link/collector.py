@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import LinkError, TargetError
 from ethos_hil.base.npu.ethos_u import family_of
 from ethos_hil.base.verdict import FailureKind

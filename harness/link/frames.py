@@ -11,10 +11,10 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from cobs import cobs
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import LinkError
 from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, PRINTABLE_MARK, FrameHeader, FrameType
 

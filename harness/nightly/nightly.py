@@ -8,11 +8,11 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base import environment
+from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import readable, reason, writable, write_whole
 from ethos_hil.base.plain_text import one_line

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.base.verdict import FailureKind

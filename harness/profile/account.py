@@ -14,12 +14,12 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.inference_profile import INSTRUCTIONS, KERNEL, WAIT, Buffer, CpuRow, Edge, InferenceProfile, Slice
 from ethos_hil.base.npu.ethos_u import EthosU

@@ -7,8 +7,8 @@ test_advice.py` has a model for each, and shows that the remedy helps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.inference_profile import KERNEL, InferenceProfile, OpCost
 from ethos_hil.base.plain_text import count_of, list_of, one_line
 from ethos_hil.base.record import CpuOp, Op, Record

@@ -19,8 +19,8 @@ import dataclasses
 import itertools
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import JOB, Op

@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import CompileError, OracleError, UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import Question

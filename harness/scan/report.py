@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.console import plain
+from ethos_hil.base.dataclasses import asdict, dataclass, fields
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanAnswer
 from ethos_hil.harness.scan.environment import VELA
 from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from ethos_hil.base import environment
+from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.question import DEFAULT_NPU, Question

@@ -13,9 +13,9 @@ import os
 import pkgutil
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.plugins import PluginError, PluginGroup
 from ethos_hil.harness.socs.soc import Fvp, NpuChoice, Soc

@@ -8,8 +8,7 @@ relate, so neither is computed from the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.npu.family import Family
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -13,11 +13,11 @@ import re
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.files import NotAFile, opened

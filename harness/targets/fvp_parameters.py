@@ -28,8 +28,8 @@ import difflib
 import enum
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.harness.socs.soc import Fvp
 

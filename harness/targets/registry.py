@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plugins import PluginError, PluginGroup

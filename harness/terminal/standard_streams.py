@@ -11,9 +11,9 @@ import io
 import os
 import select
 import sys
-from dataclasses import dataclass
 from typing import TextIO, cast
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 
 _NAMES = ("stdin", "stdout", "stderr")

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.record import Accuracy
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.lowering.artifact import Artifact

@@ -9,12 +9,12 @@ computes a delegate right, the target is at fault, and nothing inside it can be 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ethos_hil.base import environment
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import OracleError, raise_if_interrupted
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.npu.ethos_u import EthosU

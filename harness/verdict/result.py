@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import escape

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.inputs import InputFile, InputSet, describe
 from ethos_hil.harness.link.outcome import Outcome

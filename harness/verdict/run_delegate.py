@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.npu import Observer
 from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.record import Output
 from ethos_hil.base.verdict import Failure, FailureKind

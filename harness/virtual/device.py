@@ -17,9 +17,9 @@ The performance counters count modelled cycles of jobs only: no time passes betw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
 from ethos_hil.harness.npu import Execution, Fault

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.socs.soc import Memory, Soc, Window
 from ethos_hil.harness.virtual.mps3_an547 import TIMING_ADAPTERS, UART0, UNIMPLEMENTED, changed_map
 from ethos_hil.harness.virtual.plugin import DWT, Plugin

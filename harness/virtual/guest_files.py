@@ -32,10 +32,10 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.segments import Segment, code_of
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import enum
 import functools
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.virtual.qemu_control import PC, XPSR
 
 _MASK = 0xFFFFFFFF

@@ -13,11 +13,11 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.mps3_an547 import DDR

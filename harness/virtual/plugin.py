@@ -10,9 +10,9 @@ import mmap
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.harness.socs.soc import Window
 

@@ -6,10 +6,10 @@ Both sides map one file: this one says which addresses are what, the plug-in wri
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.mps3_an547 import RAMS, UART0

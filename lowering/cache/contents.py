@@ -25,10 +25,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base import byte_size
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import lock
 from ethos_hil.base.files import DIGESTS, read_text, write_whole

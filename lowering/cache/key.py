@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.model.torch_model import TorchModel

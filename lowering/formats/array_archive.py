@@ -9,11 +9,12 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from typing import BinaryIO
 
 import numpy as np
+
+from ethos_hil.base.dataclasses import dataclass
 
 _MOST_MEMBERS = 65_536
 _MOST_RATIO = 100

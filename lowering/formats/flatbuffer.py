@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from typing import Any
+
+from ethos_hil.base.dataclasses import dataclass
 
 _SCALARS = {
     "bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "long": "q",

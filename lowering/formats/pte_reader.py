@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.formats.flatbuffer import FlatbufferError, Record, Schema
 from ethos_hil.lowering.formats.pte_model import (

@@ -15,7 +15,6 @@ import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -25,6 +24,7 @@ from tosa.DType import DType
 from tosa.Op import Op
 from tosa.TosaGraph import TosaGraph as Buffer
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 
 CONSTANTS = ("CONST", "CONST_SHAPE")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from tosa.Attribute import Attribute
 from tosa.Op import Op
 from tosa.TosaGraph import TosaGraph as Buffer
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.lowering.formats.tosa import CONSTANTS, DTYPES, TosaGraph, attribute_of
 
 # New tables in front of an old flatbuffer, which they may refer to.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 
 TosaProfile = Literal["FP", "INT"]

@@ -20,11 +20,11 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.files import opened, read_text, write_whole
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.contents import touch

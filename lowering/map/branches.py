@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.formats.command_stream import BRANCH, WIDE, commands, operations
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 

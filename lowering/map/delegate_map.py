@@ -16,8 +16,8 @@ import csv
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
 
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.formats.command_stream import COMPUTE, DMA_START, commands, indexed_copies

@@ -13,10 +13,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.process import start_child
 from ethos_hil.lowering.native import serve

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import OracleError, UndefinedAnswer, UsageError
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor

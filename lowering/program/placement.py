@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall
 
 CallKind = Literal["operator", "conversion", "state"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.command_stream import DMA_START, WIDE, operations
 from ethos_hil.lowering.formats.tosa import TosaGraph

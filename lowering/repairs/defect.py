@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u55 import U55

@@ -9,11 +9,11 @@ input0_dtype (a ScalarType), output0_scale, and so on. In a program of several m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import CompileError, raise_if_interrupted
 from ethos_hil.lowering.upstream.explain import without_schemas
 from ethos_hil.lowering.upstream.export import graphs, operator_calls

@@ -16,11 +16,11 @@ import operator
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import ToolError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Delegate

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.upstream.ethosu import collect_calls, identifier
 from ethos_hil.lowering.user_code.user_function import Sources
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.upstream.export import export, graphs
 from ethos_hil.lowering.upstream.names.operators import writes
 

@@ -16,12 +16,12 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.base.files import check_regular, read_bytes
 from ethos_hil.lowering.program.program_file import FORMS, no_file

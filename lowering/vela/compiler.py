@@ -12,12 +12,12 @@ import errno
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import CompileError, ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.tosa import TosaOperator

@@ -10,12 +10,12 @@ import configparser
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.npu.ethos_u import EthosU

@@ -7,8 +7,8 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions

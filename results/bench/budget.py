@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from ethos_hil.base.clock import MOST_HZ
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import family_named
 from ethos_hil.base.npu.family import ModelError

@@ -6,11 +6,11 @@ A benchmark in long form has a row for each point, with a column for each figure
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain, starmap
 from operator import attrgetter
 
 from ethos_hil.base.clock import frequency
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.judge import is_refusal
 from ethos_hil.base.record import BenchInfo, Metric, Record

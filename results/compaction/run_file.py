@@ -10,11 +10,11 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 from ethos_hil.base import environment
+from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import valid
 from ethos_hil.results.compaction.columns import ADDED, moment_of, row_of

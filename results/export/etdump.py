@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.inference_profile import KERNEL, CpuRow, InferenceProfile
 from ethos_hil.base.plain_text import valid
 from ethos_hil.base.record import JOB, Op, Record

@@ -11,8 +11,8 @@ import functools
 import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.inference_profile import KERNEL, InferenceProfile, Slice
 from ethos_hil.base.plain_text import valid
 from ethos_hil.base.record import JOB, Record

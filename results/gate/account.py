@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cached_property
 
+from ethos_hil.base.dataclasses import dataclass, field, fields, replace
 from ethos_hil.base.judge import Ending, Evidence, Findings, Quarantined, ending_of, standing_of
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record, RunFacts, RunInfo, SuiteTest, TargetInfo

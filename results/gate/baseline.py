@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import read_text
 from ethos_hil.base.verdict import rank

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ethos_hil.base.dataclasses import asdict, dataclass, field
 from ethos_hil.base.record import json_number
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.comparison import RowDifference

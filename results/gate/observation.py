@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED, RED, Verdict
 from ethos_hil.results.compaction.columns import COMPUTED, DIGITS, NOISY, digest_of, metrics_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.observation import Observation
 from ethos_hil.results.subject import ALWAYS, EARLY, FIELDS, UNKNOWN, Subject

@@ -22,7 +22,6 @@ import difflib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from importlib import resources
@@ -32,6 +31,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ethos_hil.base.checked_toml import read_checked
+from ethos_hil.base.dataclasses import dataclass, field, fields, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.results.compaction.columns import NOISY
 from ethos_hil.results.gate.change import VERDICT, Effect, Word

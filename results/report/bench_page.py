@@ -6,10 +6,10 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.plain_text import amount, count_of, list_of, memory_size
 from ethos_hil.base.record import Record

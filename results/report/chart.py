@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from markupsafe import Markup
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.plain_text import amount, cut, escape
 
 MOST_TEXT = 300

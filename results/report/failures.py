@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.plain_text import count_of
 from ethos_hil.base.record import Divergence, Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED, Standing

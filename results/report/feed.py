@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.judge import standing_of
 from ethos_hil.base.plain_text import amount, count_of
 from ethos_hil.base.plain_text import change as change_text

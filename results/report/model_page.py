@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from markupsafe import Markup
 
 from ethos_hil.base.clock import frequency, of_system
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.inference_profile import KERNEL, CpuRow, OpCost, Slice
 from ethos_hil.base.plain_text import TIMES, amount, duration, memory_size, share, short_operator
 from ethos_hil.base.record import JOB, CpuOp, Op, Record

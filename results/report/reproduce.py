@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from urllib.parse import quote
 
 from ethos_hil.base.asking import BENCH, again, words
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.plain_text import portable
 from ethos_hil.base.record import Record
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.plain_text import amount, count_of, list_of
 from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Account, Accounted

@@ -7,13 +7,13 @@ import json
 import math
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain, pairwise
 from typing import Any
 
 from markupsafe import Markup
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.plain_text import amount, change, count_of, day
 from ethos_hil.results.history import History, NumberChange
 from ethos_hil.results.report.chart import Axis, PlotFrame, element, line, number, text

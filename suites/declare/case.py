@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.u55 import U55

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.suffix import SUFFIXES, marker_of, parse_suffix
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec

@@ -13,12 +13,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb, format_exception_only
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from ethos_hil.base.crew import DONE, NO_END, WorkerCrew, serve
+from ethos_hil.base.dataclasses import dataclass
 
 Result = TypeVar("Result")
 Made = TypeVar("Made", covariant=True)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from ethos_hil.base.console import console, right, table_of
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab.shared import CORES, ROOT, Jobs
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ethos_hil.base.asking import TESTING
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, OPTIONS, Question

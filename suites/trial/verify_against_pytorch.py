@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ethos_hil.base import environment
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.record import Output, RunFacts, TargetInfo

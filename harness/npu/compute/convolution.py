@@ -21,13 +21,13 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute import output, windows
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory

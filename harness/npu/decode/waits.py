@@ -8,8 +8,8 @@ Codes are the same in all generations (ethosu/vela/ethos_u55_regs; for Ethos-U85
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.npu.isa.operations import Op
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands

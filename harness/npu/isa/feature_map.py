@@ -7,12 +7,13 @@ NHWC: base + y*stride_y + x*stride_x + c*size. Bricks (NHCWB16): base + y*stride
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ethos_hil.base.dataclasses import dataclass
 
 Array = npt.NDArray[Any]
 

@@ -6,9 +6,9 @@ in bytes unless the name says otherwise; an address is an offset into a region.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Scale

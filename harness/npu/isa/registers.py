@@ -10,8 +10,9 @@ Vela (ethosu/vela/ethos_u55_regs), and for Ethos-U85 those of Vela's disassembly
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+from ethos_hil.base.dataclasses import dataclass
 
 PAYLOAD_SHIFT = 14
 FIRST_REGISTER = 0x100  # short codes below are operations

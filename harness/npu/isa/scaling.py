@@ -7,12 +7,13 @@ arithmetic is exact; products beyond 63 bits take a slower path, in two halves.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ethos_hil.base.dataclasses import dataclass
 
 Int64s = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]

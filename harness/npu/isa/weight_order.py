@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
+
+from ethos_hil.base.dataclasses import dataclass
 
 Array = npt.NDArray[Any]
 

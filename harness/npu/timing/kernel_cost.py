@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import MemorySystem, Port
 from ethos_hil.harness.npu.isa.operations import Block, Convolution, Dma, Op, Pool

@@ -7,12 +7,12 @@ no byte belongs to both.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout
 
 Array = npt.NDArray[Any]

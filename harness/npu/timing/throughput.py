@@ -9,8 +9,7 @@ wheel, those with one input are slower than those with two).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import OutputRatesU85
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, Layout

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import (

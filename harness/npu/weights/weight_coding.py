@@ -32,12 +32,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.native.worker import NativeCrash, NativeTool, ToolRaised
 

@@ -11,12 +11,12 @@ of the OFM block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.npu.isa.weight_order import WeightOrder, pieces, round_up
 
 Array = npt.NDArray[Any]

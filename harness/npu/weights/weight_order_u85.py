@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.npu.isa.weight_order import WeightOrder, pieces, round_up
 from ethos_hil.harness.npu.weights.weight_order_u55 import WORD, as_words
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from tosa.RoundingMode import RoundingMode
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.oracle.bounds.value import (
     FLOAT32_UNIT,
     FRACTION_BITS,

@@ -19,10 +19,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall
 from ethos_hil.lowering.oracle.bounds.kernels import DEQUANTISE

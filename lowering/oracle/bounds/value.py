@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.lowering.formats.tosa import TosaTensor

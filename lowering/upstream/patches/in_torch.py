@@ -8,10 +8,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from ctypes import c_float
-from dataclasses import dataclass
 from itertools import accumulate, repeat
 from operator import getitem
 from typing import TYPE_CHECKING, Any
+
+from ethos_hil.base.dataclasses import dataclass
 
 if TYPE_CHECKING:
     import torch

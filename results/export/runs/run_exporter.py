@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.base.plugins import PluginGroup

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.plain_text import portable
 from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET, DEFAULTS, GROUPS, NOWHERE, OPTIONS, Question

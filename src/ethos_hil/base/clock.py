@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ethos_hil.base.dataclasses import dataclass
 
 MOST_HZ, LEAST_HZ = 10e9, 1e3
 """Clocks beyond these are taken for a slip: no part with an Ethos-U is near them."""

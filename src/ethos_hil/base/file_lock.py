@@ -15,11 +15,11 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.dataclasses import asdict, dataclass
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.files import read_text
 from ethos_hil.base.plain_text import one_line

@@ -8,7 +8,8 @@ instructions are counted and not its cycles, each counts as one cycle.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from ethos_hil.base.dataclasses import dataclass, field
 
 KERNEL, WAIT = "kernel", "wait"
 """Parts of what the CPU does: an operator, and the wait for the end of a delegate's job."""

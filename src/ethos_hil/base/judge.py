@@ -8,12 +8,12 @@ show results ask here what is green, and what someone has to look at.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Self
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.record import Decision, Record, RunFacts
 from ethos_hil.base.verdict import RED, Failure, FailureKind, Standing, Verdict
 

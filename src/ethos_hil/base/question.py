@@ -15,11 +15,11 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ethos_hil.base import byte_size
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.field_option import OPTION, FieldOption, digest_in_memory, digest_of_readable, option
 from ethos_hil.base.npu.ethos_u import EthosU

@@ -11,10 +11,10 @@ import json
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.dataclasses import asdict, dataclass, field, replace
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import DEFAULT_TARGET, Question

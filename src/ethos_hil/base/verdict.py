@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from ethos_hil.base.dataclasses import dataclass
 
 
 class Verdict(enum.StrEnum):

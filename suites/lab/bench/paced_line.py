@@ -16,8 +16,8 @@ import threading
 import time
 import tty
 from collections import deque
-from dataclasses import dataclass
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec, LineFaults, Way
 from ethos_hil.suites.lab.bench.line_uart import LineUart

@@ -14,7 +14,6 @@ import struct
 import subprocess
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.console import console
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.formats import (
     Counters,

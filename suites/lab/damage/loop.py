@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Protocol
@@ -19,6 +18,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.dataclasses import asdict, dataclass
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.shared import show, write_json

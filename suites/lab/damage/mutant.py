@@ -9,11 +9,11 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.upstream.names.schemas import schema_folder

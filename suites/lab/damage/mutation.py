@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, MutableSequence, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+from ethos_hil.base.dataclasses import dataclass
 
 BOUNDARIES = (
     *(0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 64, 127, 128, 255, 256),

@@ -10,7 +10,6 @@ import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.upstream.delegation import edge_config
 from ethos_hil.lowering.upstream.names.operators import map_rows
 from ethos_hil.lowering.upstream.toolchain import import_executorch

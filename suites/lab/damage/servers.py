@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 from traceback import extract_tb
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind

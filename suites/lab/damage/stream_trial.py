@@ -11,13 +11,13 @@ import traceback
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Fault, Npu, NpuProgram, forget

@@ -13,7 +13,6 @@ import random
 import resource
 import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +20,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, NpuProgram
 from ethos_hil.harness.npu.isa.operations import Access

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.family import Family, Size
 from ethos_hil.base.plain_text import did_you_mean

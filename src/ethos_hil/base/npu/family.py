@@ -6,8 +6,9 @@ They are data, and no code asks for a family or a size by its name: where code d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from ethos_hil.base.dataclasses import dataclass, field
 
 AdapterSettings = tuple[int, int, int, int, int, int, int]
 """What the firmware sets a timing adapter to, in the order of `TimingAdapter` (firmware/npu/timing_adapter.h)."""

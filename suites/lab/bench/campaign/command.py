@@ -10,12 +10,12 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.suites.lab.bench.campaign.scenario import KILLED, NO_END, SEEDS_A_CAMPAIGN, VERIFIED, Scenario, draw

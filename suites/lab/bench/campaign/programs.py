@@ -7,11 +7,11 @@ Every run gets other inputs than the runs before it, so that an answer which is 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import find_firmware

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun
 from ethos_hil.suites.lab.bench.faults import ON_THE_LINE, BenchFault, FaultSpec, Way

@@ -8,7 +8,6 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import ClassVar
 
 from filelock import FileLock, Timeout
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.process import dies_with

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.terminal.progress import Live
 
 SHORT = "falls short"

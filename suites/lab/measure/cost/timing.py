@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.table import Table
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.terminal.progress import Live

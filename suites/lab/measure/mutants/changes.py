@@ -6,10 +6,11 @@ import ast
 import random
 import tomllib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType, MappingProxyType
+
+from ethos_hil.base.dataclasses import dataclass
 
 _OTHER_COMPARISONS = MappingProxyType(
     {

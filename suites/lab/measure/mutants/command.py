@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated
@@ -23,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.console import console
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab.measure.mutants import firmware, session
 from ethos_hil.suites.lab.measure.mutants.changes import EQUIVALENT, CodeChange, draw, why_equivalent

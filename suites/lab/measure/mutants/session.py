@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
@@ -24,6 +23,7 @@ from typing import Generic, TypeVar
 
 import pytest
 
+from ethos_hil.base.dataclasses import asdict, dataclass
 from ethos_hil.suites.lab.measure.mutants import hook
 from ethos_hil.suites.lab.measure.mutants.changes import CodeChange
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -15,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.console import table_of
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import UndefinedAnswer
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph

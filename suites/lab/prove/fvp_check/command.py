@@ -16,7 +16,6 @@ import xml.etree.ElementTree as ET
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -27,6 +26,7 @@ from rich.table import Table
 
 from ethos_hil.base import environment
 from ethos_hil.base.console import add_row, console, right, table_of
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU

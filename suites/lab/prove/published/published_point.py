@@ -12,11 +12,11 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+from ethos_hil.base.dataclasses import dataclass, fields
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Npu, NpuProgram
 

@@ -7,13 +7,13 @@ operator whose other inputs are earlier values, the last value combined with an 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.harness.declared.modules import Function, random_inputs
 from ethos_hil.suites.declare.case import Case
 from ethos_hil.suites.lab.coverage import declared

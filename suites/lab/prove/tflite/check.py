@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import CompileError, ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.lowering.testing.tflite_graph import Array, TfliteGraph, TfliteTensor
 from ethos_hil.suites.lab.prove.tflite.layers import NONE, RELU, RELU6, RELU_N1_TO_1, SAME, VALID, Layers
 

@@ -13,11 +13,11 @@ import random
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, Literal, get_args
 
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.suites.lab.prove.upstream.records import Known, Outcome, TestResult, diagnosis_of, stale
 from ethos_hil.suites.lab.shared import markdown_table
 

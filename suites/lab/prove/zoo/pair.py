@@ -9,11 +9,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
+from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.process import end_child, start_child, wait_for_end
 from ethos_hil.suites.lab.prove.upstream.setting import REPOSITORY, build_digest, firmware
 
