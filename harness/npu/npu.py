@@ -61,7 +61,7 @@ class Step(Protocol):
         """Execute it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Extent:
     """Bytes of a region that a program touches: reads lie in [0, read_end), writes in [write_begin, write_end)."""
 

@@ -3,19 +3,19 @@
 QEMU's gdbstub stops before the access and has no way to say "done, go on". So the host does what the instruction would
 have done: it moves the data, updates the base register, advances the program counter and, inside an IT block, the
 execution state. It knows only what compilers emit for device registers: LDR and STR of words, halfwords and bytes,
-signed or not, and LDRD and STRD, in all their addressing modes. It refuses anything else by name.
+signed or not, and LDRD and STRD, in all their addressing modes. It refuses anything else.
 
-Instruction semantics: Armv8-M Architecture Reference Manual, C2.4.
+Instruction semantics: Armv8-M Architecture Reference Manual, C2.4 (the encodings T1 to T5).
 """
 
 from __future__ import annotations
 
 import enum
 import functools
-from typing import Any, Protocol
+from typing import Protocol
 
 from ethos_hil.base.dataclasses import dataclass
-from ethos_hil.harness.virtual.qemu_control import PC, XPSR
+from ethos_hil.harness.virtual.qemu_control import PC, SP, XPSR
 
 _MASK = 0xFFFFFFFF
 
@@ -49,7 +49,6 @@ class InterceptedAccess:
     """A decoded load or store.
 
     Attributes:
-        mnemonic: for messages.
         length: bytes of the instruction.
         load: true for a load, false for a store.
         size: bytes of each element: 1, 2 or 4.
@@ -62,17 +61,16 @@ class InterceptedAccess:
         writeback: how the base register changes.
     """
 
-    mnemonic: str
     length: int
     load: bool
     size: int
     signed: bool
     registers: tuple[int, ...]
     base: int
-    index: int | None
-    shift: int
-    displacement: int
-    writeback: Writeback
+    index: int | None = None
+    shift: int = 0
+    displacement: int = 0
+    writeback: Writeback = Writeback.NONE
 
     def address(self, registers: list[int]) -> int:
         """Return the address of the first byte accessed."""
@@ -116,93 +114,73 @@ def advance_it(xpsr: int) -> int:
     return (xpsr & ~(3 << 25 | 0x3F << 10)) | (state & 3) << 25 | (state >> 2) << 10
 
 
-_KINDS = {
-    "ldr": (True, 4, False),
-    "ldrh": (True, 2, False),
-    "ldrb": (True, 1, False),
-    "ldrsh": (True, 2, True),
-    "ldrsb": (True, 1, True),
-    "ldrd": (True, 4, False),
-    "str": (False, 4, False),
-    "strh": (False, 2, False),
-    "strb": (False, 1, False),
-    "strd": (False, 4, False),
-}
-_DOUBLES = ("ldrd", "strd")
-
-_NUMBERS = {f"r{number}": number for number in range(16)} | {
-    "sb": 9, "sl": 10, "fp": 11, "ip": 12, "sp": 13, "lr": 14, "pc": PC,
-}  # fmt: skip
-
-
-def prepare() -> None:
-    """Load the disassembler now (50 ms), before it delays a run."""
-    _capstone()
-
-
-@functools.cache
-def _capstone() -> tuple[Any, Any]:
-    import capstone
-
-    mode = capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS | capstone.CS_MODE_V8
-    disassembler = capstone.Cs(capstone.CS_ARCH_ARM, mode)
-    disassembler.detail = True
-    return capstone, disassembler
+_SIZES = (4, 2, 1, 1, 4, 2, 1, 2)
+"""Bytes, by the opcode of a 16-bit encoding with an index register: STR, STRH, STRB, LDRSB, LDR, LDRH, LDRB, LDRSH."""
 
 
 @functools.lru_cache(maxsize=1000)
-def decode(code: bytes, pc: int) -> InterceptedAccess:
-    """Return the load or store at the start of `code` (4 bytes from `pc`, or 2 when that is its length).
+def decode(code: bytes) -> InterceptedAccess:
+    """Return the load or store at the start of `code`, which is 4 bytes, or 2 where no more can be read.
 
     Raises:
-        UnsupportedAccess: it is another instruction, or none that is known.
+        UnsupportedAccess: it is another instruction, or one that uses the program counter.
     """
-    capstone, disassembler = _capstone()
-    arm = capstone.arm
-    first = int.from_bytes(code[:2], "little")
-    code = code if first >> 11 >= 0b11101 else code[:2]  # such a first halfword is one of a 32-bit instruction
-    insn = next(disassembler.disasm(code, pc, 1), None)
-    if insn is None or insn.size != len(code):
-        halfwords = [f"{int.from_bytes(code[at : at + 2], 'little'):04x}" for at in range(0, len(code), 2)]
-        kind = "vector or coprocessor " if first & 0xEC00 == 0xEC00 else ""  # Capstone knows no MVE
-        raise UnsupportedAccess(f"the {kind}instruction {' '.join(halfwords)}")
-    text = f"{insn.mnemonic} {insn.op_str}".strip()
-    access = _KINDS.get(insn.insn_name())
-    of_type = {form: [part for part in insn.operands if part.type == form] for form in (arm.ARM_OP_REG, arm.ARM_OP_MEM)}
-    numbers = [_number(insn, part.reg) for part in of_type[arm.ARM_OP_REG]]
-    registers = tuple(number for number in numbers if number is not None)
-    places = of_type[arm.ARM_OP_MEM]
-    extra = [part.imm for part in insn.operands if part.type == arm.ARM_OP_IMM]
-    counted = len(registers) + len(places) + len(extra) == len(insn.operands)
-    expected = 2 if insn.insn_name() in _DOUBLES else 1
-    refused = UnsupportedAccess(text)
-    if access is None or not counted or len(places) != 1 or len(registers) != expected or len(extra) > 1:
-        raise refused
-    place = places[0].mem
-    displacement, writeback = place.disp, Writeback.PRE if insn.writeback else Writeback.NONE
-    if extra:
-        if displacement:
-            raise refused
-        displacement, writeback = extra[0], Writeback.POST
-    base, index = _number(insn, place.base), _number(insn, place.index)
-    if base is None or base == PC or PC in registers:
-        raise refused
-    load, size, signed = access
+    first, second = (int.from_bytes(code[at : at + 2], "little") for at in (0, 2))
+    wide = first >> 11 >= 0b11101
+    access = (_double(first, second) or _single(first, second)) if wide else _short(first)
+    if access is None or PC in (*access.registers, access.base, access.index) or access.length > len(code):
+        kind = "vector or coprocessor " if wide and first & 0xEC00 == 0xEC00 else ""
+        raise UnsupportedAccess(f"the {kind}instruction {first:04x}" + f" {second:04x}" * wide)
+    return access
+
+
+def _short(code: int) -> InterceptedAccess | None:
+    """Decode a 16-bit encoding."""
+    load, number, base, data = bool(code & 1 << 11), code >> 6 & 31, code >> 3 & 7, code & 7
+    match code >> 12:
+        case 0b0101:
+            opcode = code >> 9 & 7
+            return InterceptedAccess(2, opcode >= 3, _SIZES[opcode], opcode in (3, 7), (data,), base, index=number & 7)
+        case 0b0110:
+            return InterceptedAccess(2, load, 4, False, (data,), base, displacement=4 * number)
+        case 0b0111:
+            return InterceptedAccess(2, load, 1, False, (data,), base, displacement=number)
+        case 0b1000:
+            return InterceptedAccess(2, load, 2, False, (data,), base, displacement=2 * number)
+        case 0b1001:
+            return InterceptedAccess(2, load, 4, False, (code >> 8 & 7,), SP, displacement=4 * (code & 0xFF))
+    return None
+
+
+def _single(first: int, second: int) -> InterceptedAccess | None:
+    """Decode a 32-bit encoding with one data register."""
+    size, signed, load = 1 << (first >> 5 & 3), bool(first & 1 << 8), bool(first & 1 << 4)
+    base, data = first & 15, second >> 12
+    if first >> 9 != 0b1111100 or size > 4 or (signed and (size == 4 or not load)):
+        return None
+    if first & 1 << 7:
+        return InterceptedAccess(4, load, size, signed, (data,), base, displacement=second & 0xFFF)
+    if second & 0xFC0 == 0:
+        return InterceptedAccess(4, load, size, signed, (data,), base, index=second & 15, shift=second >> 4 & 3)
+    before, up, write = (bool(second & 1 << bit) for bit in (10, 9, 8))
+    if not second & 1 << 11 or not (before or write) or (before and up and not write):  # the last: LDRT and its like
+        return None
+    displacement = second & 0xFF if up else -(second & 0xFF)
     return InterceptedAccess(
-        mnemonic=text,
-        length=insn.size,
-        load=load,
-        size=size,
-        signed=signed,
-        registers=registers,
-        base=base,
-        index=index,
-        shift=places[0].shift.value if places[0].shift.type else 0,
-        displacement=displacement,
-        writeback=writeback,
+        4, load, size, signed, (data,), base, displacement=displacement, writeback=_writeback(before, write)
     )
 
 
-def _number(insn: Any, register: int) -> int | None:
-    """Return the number of one of the core's registers; None for no register, or another one."""
-    return _NUMBERS.get(insn.reg_name(register)) if register else None
+def _double(first: int, second: int) -> InterceptedAccess | None:
+    """Decode LDRD or STRD."""
+    before, up, write, load = (bool(first & 1 << bit) for bit in (8, 7, 5, 4))
+    if first >> 9 != 0b1110100 or not first & 1 << 6 or not (before or write):
+        return None
+    displacement, registers = 4 * (second & 0xFF) * (1 if up else -1), (second >> 12, second >> 8 & 15)
+    return InterceptedAccess(
+        4, load, 4, False, registers, first & 15, displacement=displacement, writeback=_writeback(before, write)
+    )
+
+
+def _writeback(before: bool, write: bool) -> Writeback:
+    return Writeback.NONE if not write else Writeback.PRE if before else Writeback.POST

@@ -144,7 +144,6 @@ class Machine:
         self._uart = Uart(board.fittings.full_polls)
         self._qemu, self._gdb = board.qemu, board.gdb
         try:
-            intercepted_access.prepare()
             try:
                 self._start(Deadline(_START_SECONDS))
             except (QemuError, TimeoutError) as error:
@@ -455,7 +454,7 @@ class Machine:
         before = self._gdb.read_registers(self._deadline)
         pc = before[PC]
         try:
-            decoded = intercepted_access.decode(self._code(pc), pc)
+            decoded = intercepted_access.decode(self._code(pc))
             self.accesses += 1
             after = decoded.perform(before, self._bus)
         except UnsupportedAccess as error:

@@ -32,7 +32,7 @@ from ethos_hil.harness.npu.isa.stream import Fault, RegisterFile
 from ethos_hil.harness.npu.isa.weight_order import WeightOrder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Precision:
     """The contents of a feature map's precision register: element type, format, and changes on the way to memory.
 
@@ -47,7 +47,7 @@ class Precision:
     absent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ElementwiseScales:
     """The scales of the operands, in operand order, of the result, and of LRELU's negative operand."""
 
@@ -56,7 +56,7 @@ class ElementwiseScales:
     negative: Scale
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ElementwiseInputs:
     """The inputs of ELEMENTWISE.
 
@@ -71,7 +71,7 @@ class ElementwiseInputs:
     maps: tuple[tuple[str, FeatureMap], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PoolScaling:
     """How a pool scales, as in `Pool`.
 

@@ -17,7 +17,7 @@ from ethos_hil.harness.npu.isa.stream import commands
 BLOCKDEP = 0x12F
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Waits:
     """The waits before one operation is issued.
 

@@ -52,7 +52,7 @@ DTYPES: dict[tuple[int, bool], np.dtype[Any]] = {
 ACCUMULATORS = -1  # number of the chain for sums that one operation leaves in the accumulators for the next
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tile:
     """Rows [y, y_end) and columns [x, x_end) of a feature map, stored from `base` on."""
 
@@ -63,7 +63,7 @@ class Tile:
     base: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FeatureMap:
     """A tensor of `height` x `width` x `depth` elements of `bits` in a region; the module has the address formulas.
 

@@ -34,7 +34,7 @@ class Upscale(IntEnum):
     ZEROS = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Access:
     """Bytes [begin, end) of a region that an operation may read or write, and the register that holds the address."""
 
@@ -46,7 +46,7 @@ class Access:
     size: int  # bytes moved, at most end - start for a feature map without reuse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kernel:
     """Size, stride, dilation and padding of a convolution or pool, in IFM elements (after upscaling)."""
 
@@ -79,7 +79,7 @@ class Curve(IntEnum):
     SIGMOID = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Activation:
     """The step between scaling and storing: clamp to [minimum, maximum], then an optional look-up.
 
@@ -105,7 +105,7 @@ class Activation:
     curve: Curve | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """The OFM block that the NPU works on at a time, and its micro-block (height, width, depth)."""
 
@@ -115,7 +115,7 @@ class Block:
     ublock: tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ByteRange:
     """Bytes [base, base + length) of a region; length 0 where a core or stream is unused."""
 
@@ -124,7 +124,7 @@ class ByteRange:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Weights:
     """Where compressed weights and scales are, one stream per core or weight decoder, and how they are ordered."""
 
@@ -134,7 +134,7 @@ class Weights:
     layout: ScaleLayout
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChannelScales:
     """Where an operation without weights finds each channel's bias, multiplier and shift."""
 
@@ -142,7 +142,7 @@ class ChannelScales:
     layout: ScaleLayout
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Convolution:
     """CONV or DEPTHWISE. `scale` applies to all channels when `per_channel` is false.
 
@@ -171,7 +171,7 @@ class Convolution:
         return self.weights.order.depthwise
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pool:
     """POOL. `hardware_divide` asks for the mean over the valid taps before scaling.
 
@@ -214,7 +214,7 @@ class Pool:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operand:
     """An input of ELEMENTWISE: a feature map or one number, and the scale to apply after its zero point is subtracted.
 
@@ -225,7 +225,7 @@ class Operand:
     scale: Scale = ONE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Elementwise:
     """ELEMENTWISE. `operands` are in operand order (first minus second); unary modes have one.
 
@@ -250,7 +250,7 @@ class Elementwise:
         return tuple(operand.source for operand in self.operands if isinstance(operand.source, FeatureMap))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MatMul:
     """CONV with weights from a feature map: OFM (y, x, o) is the sum over c of IFM (y, x, c) * IFM2 (0, o, c).
 
@@ -278,7 +278,7 @@ class ResizeMode(IntEnum):
     NEAREST = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ResizeAxis:
     """The mapping along one axis: OFM position p is IFM position (p * step + offset) / scale."""
 
@@ -287,7 +287,7 @@ class ResizeAxis:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resize:
     """RESIZE; `y` and `x` map OFM positions to IFM positions."""
 
@@ -304,7 +304,7 @@ class Resize:
     accesses: tuple[Access, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DmaSide:
     """One side of a DMA: sizes[0] * sizes[1] rows, `strides[0]` and `strides[1]` bytes apart."""
 
@@ -313,7 +313,7 @@ class DmaSide:
     strides: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DmaIndex:
     """A list of 32-bit row numbers, 0 to `maximum`, for one side of a DMA; `skip` bytes follow each inner list."""
 
@@ -324,7 +324,7 @@ class DmaIndex:
     of_source: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dma:
     """A copy between regions, one of which may be INTERNAL: sizes[1] times sizes[0] rows of `length` bytes each.
 
@@ -341,7 +341,7 @@ class Dma:
     index: DmaIndex | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Branch:
     """BRANCH to instruction number `target` of the program, always or only if the flag is set.
 

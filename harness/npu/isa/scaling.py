@@ -34,7 +34,7 @@ class Rounding(IntEnum):
     FLOOR = 4  # down
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scale:
     """value * multiplier / 2**shift, rounded.
 

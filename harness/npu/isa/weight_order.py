@@ -17,7 +17,7 @@ SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
 ORDERS_KEPT = 1024  # whose lengths are remembered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WeightOrder(ABC):
     """Shape, coding and order of the weight streams of an operation; immutable and hashable.
 

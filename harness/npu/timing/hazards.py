@@ -42,7 +42,7 @@ from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.overlap import Box, Runs, common_byte, runs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Touch:
     """Bytes of a region that an operation reads or writes; `source` is the feature map they belong to, if any."""
 
@@ -53,7 +53,7 @@ class Touch:
     source: FeatureMap | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hazard:
     """Two operations that nothing keeps in order, though one writes what the other reads or writes.
 

@@ -17,7 +17,7 @@ from ethos_hil.harness.npu.timing.traffic import Flow, flows
 START_COPY = 20  # cycles from the command to the first request; assumed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fetch:
     """What is fetched, or written, for one purpose.
 
@@ -32,7 +32,7 @@ class Fetch:
     latency: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cost:
     """The needs of one operation.
 

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 MAX_RUNS = 1 << 21  # above it only extents are compared; operations of real networks stay far below
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Box:
     """Part of a feature map: rows [y, y_end), columns [x, x_end), channels [c, c_end), in the map's own axes."""
 
@@ -42,7 +42,7 @@ class Box:
         return cls(0, feature_map.height, 0, feature_map.width, 0, feature_map.depth)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Runs:
     """Equally long runs of bytes: base + any multiples, below their counts, of the strides + [0, length)."""
 

@@ -35,7 +35,7 @@ WORDS = 20  # of an operation that a branch has led back to
 OVERSHOOT = 0.22
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpSpan:
     """When an operation runs, in cycles since the start of the stream."""
 

@@ -33,7 +33,7 @@ SLICE, STEP = 31, 9  # cycles; fitted to runs without timing adapters, U55 and U
 BRICK_LANES = 16  # channels of elementwise operations, which take whole bricks
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MacTime:
     """Cycles of the MAC engine for some work.
 

@@ -39,7 +39,7 @@ AXI_READ_BEATS = (130, 386)
 AXI_WRITE_BEATS = (135, 391)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpRecord:
     """One operation of a program and its modelled timing.
 

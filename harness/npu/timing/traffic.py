@@ -36,7 +36,7 @@ from ethos_hil.harness.npu.timing.blocks import Kernel
 from ethos_hil.harness.npu.timing.throughput import SUBKERNEL
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Flow:
     """Bytes that go one way between a region and the NPU.
 

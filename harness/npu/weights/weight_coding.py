@@ -124,7 +124,7 @@ class _NotPlain(Exception):
     """The stream is not one that is decoded here."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Palette:
     """How numbers stand for weights.
 
@@ -156,7 +156,7 @@ class Palette:
         return (magnitude ^ minus) - minus
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WeightSlice:
     """Numbers of fixed width at a bit of the stream, or the `coded` ones, which were of variable width."""
 
@@ -166,7 +166,7 @@ class WeightSlice:
     coded: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlainStream:
     """A stream that is decoded here, taken apart."""
 

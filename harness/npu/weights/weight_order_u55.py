@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 WORD = 8  # weights along the IFM channels that always stay together (a micro-block)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WeightOrderU55(WeightOrder):
     """Shape and order of the weight streams of an operation.
 

@@ -31,7 +31,7 @@ GROUP = 4  # OFM channels a weight decoder serves at a time
 DEPTHWISE_STEP = 10  # elements after which a depthwise stream is padded
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SubKernel:
     """A part of the kernel whose elements follow one another in a stream.
 
@@ -46,7 +46,7 @@ class SubKernel:
     padded: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WeightOrderU85(WeightOrder):
     """Shape, coding and order of the weight streams of an operation; `ofm_ublock` is a multiple of GROUP * decoders.
 

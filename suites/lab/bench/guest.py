@@ -104,7 +104,6 @@ class BenchGuest:
         self._irq = False
         self._engine = _Jobs(self, configuration)
         self._device = Device(configuration, self._engine)
-        intercepted_access.prepare()
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -260,7 +259,7 @@ class BenchGuest:
         before = gdb.read_registers(deadline)
         pc = before[PC]
         try:
-            address = intercepted_access.decode(gdb.read(pc, 4, deadline), pc).address(before)
+            address = intercepted_access.decode(gdb.read(pc, 4, deadline)).address(before)
         except (UnsupportedAccess, QemuError):  # another instruction, or none at all
             return
         if any(window.offset_of(address) is not None for window in self.windows):
@@ -292,7 +291,7 @@ class BenchGuest:
         before = gdb.read_registers(deadline)
         pc = before[PC]
         try:
-            after = intercepted_access.decode(gdb.read(pc, 4, deadline), pc).perform(before, self._bus())
+            after = intercepted_access.decode(gdb.read(pc, 4, deadline)).perform(before, self._bus())
         except (UnsupportedAccess, Unmodelled) as error:
             self._stick(f"{error}, at 0x{pc:08x}")
             return

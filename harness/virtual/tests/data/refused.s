@@ -1,4 +1,4 @@
-@ Instructions that are refused by their names.
+@ Instructions that are refused.
 ldm r1, {r3, r4}
 ldmia r1!, {r3, r4}
 stm r1!, {r3, r4}

@@ -14,7 +14,7 @@ AdapterSettings = tuple[int, int, int, int, int, int, int]
 """What the firmware sets a timing adapter to, in the order of `TimingAdapter` (firmware/npu/timing_adapter.h)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Port:
     """A memory behind an AXI port.
 
@@ -42,7 +42,7 @@ class Port:
         return self.reads, self.writes, self.read_latency, self.write_latency, on, off, words
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MemorySystem:
     """The memories behind ports 0 and 1.
 
@@ -73,7 +73,7 @@ class CommandSet(Enum):
     U85 = "Ethos-U85"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OutputRatesU55:
     """Cycles per element of the output stage of an Ethos-U55 or U65."""
 
@@ -87,7 +87,7 @@ class OutputRatesU55:
     look_up: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OutputRatesU85:
     """Cycles per element of the output stage of an Ethos-U85."""
 
