@@ -13,8 +13,9 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import read_bytes, read_text
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.results.places import LISTED, MANIFEST
 from ethos_hil.results.selection import BadSelection, Selection, SessionEnd, read_sessions
-from ethos_hil.results.store import LISTED, MANIFEST, Skipped, StoredRecord, find_record, no_record, read_run
+from ethos_hil.results.store import Skipped, StoredRecord, find_record, no_record, read_run
 
 _WHOLE = "a run folder has to stay as it was written"
 

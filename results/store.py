@@ -25,13 +25,8 @@ from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import append_line, read_bytes, read_text, reason, write_whole
 from ethos_hil.base.record import Record, RunInfo
+from ethos_hil.results.places import MANIFEST
 
-MANIFEST = "manifest.json"
-"""The file of a run folder that says which run it is."""
-LISTED = "`ethos-hil runs` lists what run folders have, `ethos-hil history` runs"
-"""What to do about a run that is not there."""
-DEFAULT_ROOT = "results/runs"
-DEFAULT_HISTORY = "results/history"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,199}", re.ASCII)
 
 

@@ -16,7 +16,6 @@ from ethos_hil.base.question import ARRAYS, ModelOptions, Question
 from ethos_hil.harness.image.inputs import InputFile
 from ethos_hil.lowering.conditions.process import Progress, silent
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
-from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from.named_model import LoweredModel, ModelChange, Needed, lower_named, never_needed
 from ethos_hil.lowering.model.quantisation import chosen_modules, modules_in
 from ethos_hil.lowering.model.torch_model import TorchModel, calibrate, load_model
@@ -86,6 +85,8 @@ def lower_question(
             return lower_named(model, target, change=change, needed=needed, **settings)
         progress("loading the model")
         model = load_model(model, trust=question.trust_model)
+    from ethos_hil.lowering.lower import lower  # late: a model that is found does without
+
     assert isinstance(model, TorchModel | ProgramFile)
     model = quantise_as_asked(model, question)
     return LoweredModel.of(lower(model, target, **settings), model)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
 from ethos_hil.base.byte_size import show_size
 from ethos_hil.base.plain_text import escape
 from ethos_hil.harness.cli.asking import DEBUG
-from ethos_hil.lowering.cache.contents import CacheContents, Removed, cache_folder, cache_limit
+
+if TYPE_CHECKING:
+    from ethos_hil.lowering.cache.contents import Removed
 
 cache = typer.Typer(invoke_without_command=True)
 
@@ -27,11 +30,15 @@ def show(context: typer.Context, debug: DEBUG = False) -> None:
 @cache.command()
 def clear(debug: DEBUG = False) -> None:
     """Remove all of them. What is needed again is lowered again."""
+    from ethos_hil.lowering.cache.contents import CacheContents, cache_folder, cache_limit
+
     cache_limit()  # is shown afterwards; what is wrong with it is told before anything is removed
     _show(CacheContents(cache_folder()).clear())
 
 
 def _show(removed: Removed | None) -> None:
+    from ethos_hil.lowering.cache.contents import CacheContents, cache_folder, cache_limit
+
     folder, limit = cache_folder(), cache_limit()
     entries = CacheContents(folder).entries()
     lines = {"folder": escape(str(folder)), "models": str(len(entries)),

@@ -14,7 +14,7 @@ from ethos_hil.base.files import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.cli.asking import DEBUG, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
-from ethos_hil.results.store import DEFAULT_HISTORY, LISTED
+from ethos_hil.results.places import DEFAULT_HISTORY, LISTED
 
 if TYPE_CHECKING:
     from ethos_hil.base.record import Record

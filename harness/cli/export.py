@@ -13,8 +13,9 @@ from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.destinations import write_out
 from ethos_hil.results.export.runs.run_exporter import export_record, export_run, is_of_runs
 from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.places import DEFAULT_HISTORY, LISTED
 from ethos_hil.results.run_results import RunResults, find_results
-from ethos_hil.results.store import DEFAULT_HISTORY, LISTED, find_record
+from ethos_hil.results.store import find_record
 
 
 def export(

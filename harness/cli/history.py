@@ -16,9 +16,8 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import readable
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.record import json_number
 from ethos_hil.harness.cli.asking import DEBUG
-from ethos_hil.results.store import DEFAULT_HISTORY, DEFAULT_ROOT, MANIFEST
+from ethos_hil.results.places import DEFAULT_HISTORY, DEFAULT_ROOT, MANIFEST
 
 if TYPE_CHECKING:
     from ethos_hil.results.history import History, HistoryPoint, NumberChange
@@ -244,6 +243,8 @@ def _plain(value: Any) -> Any:
     """Return what a query answers as JSON has it."""
     if isinstance(value, Mapping):
         return {str(name): _plain(entry) for name, entry in value.items()}
+    from ethos_hil.base.record import json_number
+
     return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else json_number(value)
 
 

@@ -8,14 +8,20 @@ descriptors), 70 a defect in ethos-hil itself or in a plug-in, 130 interrupted: 
 from __future__ import annotations
 
 import functools
+import inspect
 import io
+import os
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
+import click
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command_name
+from typer.models import CommandInfo
 
 from ethos_hil.base import plugins
 from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
@@ -54,18 +60,36 @@ _DEVICE_LINES, _DEVICE_LINE = 10, 500
 _MESSAGE = 10_000
 """Characters of an error's message that are shown; some tools quote a whole program."""
 
-app = typer.Typer(
+
+class _Commands(TyperGroup):
+    """Reads the options of the command that is asked for: those of all commands take longer than many a command."""
+
+    def resolve_command(self, context: click.Context, words: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Put the command that can be called in place of the one in the list of --help, which has no options."""
+        name, _, rest = super().resolve_command(context, words)
+        one = typer.Typer(add_completion=False, rich_markup_mode=None)
+        one.registered_commands = [info for info in app.registered_commands if _name(info) == name]
+        one.registered_groups = [info for info in app.registered_groups if info.name == name]
+        whole = typer.main.get_command(one)
+        return name, whole.commands[name or ""] if isinstance(whole, click.Group) else whole, rest
+
+
+_root = typer.Typer(
+    cls=_Commands,
+    suggest_commands=False,  # click does
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Run PyTorch models on Arm Ethos-U NPUs, and know that the answer is right.",
     epilog="Exit status: 0 verified, 1 failed verification or fault on the target, 2 unusable arguments or model, "
     "3 target or tool not available.",
 )
+_root.callback()(lambda: None)
+app = typer.Typer(rich_markup_mode=None)
+"""All commands."""
 
-app.add_typer(boards, name="boards")
-app.add_typer(cache, name="cache")
-app.add_typer(history, name="history")
+_GROUPS = {"boards": boards, "cache": cache, "history": history}
+for _group, _typer in _GROUPS.items():
+    app.add_typer(_typer, name=_group)
 app.command()(evaluate)
 app.command()(profile)
 app.command()(bench)
@@ -80,11 +104,6 @@ app.command()(bundle)
 
 def _formats(group: str) -> str:
     return ", ".join(plugins.PluginGroup(group, object, "format").names())
-
-
-@app.callback()
-def _root() -> None:
-    """Keep `run` a subcommand: with a single command, typer would leave out its name."""
 
 
 @app.command()
@@ -332,13 +351,26 @@ def fvp_launchers(
 
 
 @functools.cache
-def _commands() -> Callable[..., object]:
-    """Return all commands. Typer itself reads their signatures at each call, which takes longer than many a command."""
-    return typer.main.get_command(app)
+def _commands() -> click.Group:
+    """Return all commands, without their options."""
+    texts = {_name(info): inspect.getdoc(info.callback) for info in app.registered_commands}
+    for name, group in _GROUPS.items():
+        texts[name] = inspect.getdoc(vars(group.registered_callback)["callback"])
+    root = typer.main.get_command(_root)
+    assert isinstance(root, click.Group)
+    root.commands = {name: click.Command(name, help=text) for name, text in texts.items()}
+    return root
+
+
+def _name(info: CommandInfo) -> str:
+    return info.name or get_command_name(vars(info)["callback"].__name__)
 
 
 def main() -> None:
     """Entry point of `ethos-hil`."""
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # NumPy's threads take 60 ms to start, and our matrices are small
     guard(lambda: _commands()(standalone_mode=False))
 
 

@@ -14,7 +14,7 @@ from ethos_hil.base.plain_text import escape, one_line
 from ethos_hil.harness.cli.asking import DEBUG, option_of
 from ethos_hil.harness.cli.compare import POLICY
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
-from ethos_hil.results.store import DEFAULT_HISTORY, LISTED
+from ethos_hil.results.places import DEFAULT_HISTORY, LISTED
 
 CLOCK = Annotated[str | None, option_of("clock")]
 

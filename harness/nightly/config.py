@@ -13,8 +13,8 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET
 from ethos_hil.harness.boards.family import locate
+from ethos_hil.results.places import DEFAULT_ROOT
 from ethos_hil.results.report.reproduce import NO_LINKS, Links
-from ethos_hil.results.store import DEFAULT_ROOT
 
 if TYPE_CHECKING:
     from ethos_hil.harness.bench.order import BenchOrder

@@ -21,7 +21,7 @@ from ethos_hil.base.judge import Quarantined
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.run_folder import nights, read_state
 from ethos_hil.harness.nightly.config import SEE, NightlyConfig
-from ethos_hil.results.store import MANIFEST
+from ethos_hil.results.places import MANIFEST
 
 if TYPE_CHECKING:
     from ethos_hil.results.gate.gate import Side

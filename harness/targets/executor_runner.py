@@ -28,26 +28,24 @@ from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Capability, Target
 from ethos_hil.lowering.formats.pte_model import Tensor
 
 # What upstream's tests take for a failure (runner_utils.py), and the places in it that say which kind it is.
-_FAILURES = re.compile(r"^[EF][: ].*$|^.*Hard fault.*$|^.*Assertion.*$", re.MULTILINE)
-_OWN_KIND = re.compile(r"^E \[executorch:(\w+)[\] ]")
+_FAILURES = r"^[EF][: ].*$|^.*Hard fault.*$|^.*Assertion.*$"
+_OWN_KIND = r"^E \[executorch:(\w+)[\] ]"
 # arm_perf_monitor.cpp and arm_executor_runner.cpp; the former's format puts a stray sign between colon and number.
 # A runner may write anything. So a number has at most 15 digits, and blanks are matched once (`*+`): else a line of
 # them would take minutes.
 _NUMBER = r"([0-9]{1,15})(?![0-9])"
-_CYCLES = re.compile(rf"\bethosu_pmu_cycle_cntr\s*+:\s*+%?\s*+{_NUMBER}")
-_INFERENCES = re.compile(rf"\bNPU Inferences\s*+:\s*+{_NUMBER}")
+_CYCLES = rf"\bethosu_pmu_cycle_cntr\s*+:\s*+%?\s*+{_NUMBER}"
+_INFERENCES = rf"\bNPU Inferences\s*+:\s*+{_NUMBER}"
 _MEMORY = {
-    "planned_bytes": re.compile(rf"\bmethod_allocator_planned:\s*+{_NUMBER} bytes"),
+    "planned_bytes": rf"\bmethod_allocator_planned:\s*+{_NUMBER} bytes",
     # Only our own firmware logs these.
-    "fast_scratch_bytes": re.compile(rf"\bfast_scratch:\s*+{_NUMBER}"),
-    "sram_used": re.compile(rf"\bsram_pool_used:\s*+{_NUMBER}"),
-    "ddr_used": re.compile(rf"\bddr_pool_used:\s*+{_NUMBER}"),
-    "stack_size": re.compile(rf"\bstack_used:\s*+[0-9]++ / {_NUMBER}"),
+    "fast_scratch_bytes": rf"\bfast_scratch:\s*+{_NUMBER}",
+    "sram_used": rf"\bsram_pool_used:\s*+{_NUMBER}",
+    "ddr_used": rf"\bddr_pool_used:\s*+{_NUMBER}",
+    "stack_size": rf"\bstack_used:\s*+[0-9]++ / {_NUMBER}",
 }
-_STACK = re.compile(rf"\bstack_used:\s*+{_NUMBER}")
-TELLING = re.compile(
-    "|".join(pattern.pattern for pattern in (_FAILURES, _CYCLES, _INFERENCES, *_MEMORY.values(), _STACK)), re.MULTILINE
-)
+_STACK = rf"\bstack_used:\s*+{_NUMBER}"
+TELLING = re.compile("|".join((_FAILURES, _CYCLES, _INFERENCES, *_MEMORY.values(), _STACK)), re.MULTILINE)
 """Found in every line of a runner's console that is read here. A target that shortens the console keeps them."""
 _QUOTED = 3
 _CLOCK_SLACK = 0.05
@@ -124,8 +122,8 @@ def run_program(
             console += ended.console
             notes |= dict.fromkeys(ended.notes)
             text = "\n".join(ended.console)
-            memory |= {name: int(match[1]) for name, where in _MEMORY.items() if (match := where.search(text))}
-            stack = _STACK.search(text)
+            memory |= {name: int(match[1]) for name, where in _MEMORY.items() if (match := re.search(where, text))}
+            stack = re.search(_STACK, text)
             used = 0 if stack is None else int(stack[1])
             counted = _cycles(text) if Capability.NPU_CYCLES in board.capabilities() else None
             runs.append(Run(number, repeat, outputs, (), stack_used=used, counted=counted))
@@ -156,10 +154,10 @@ def _execute(
 
 def _check(ended: Ended) -> None:
     """Check the console and the exit status. Raises TargetError when one of them reports a failure."""
-    failures = _FAILURES.findall("\n".join(ended.console))
+    failures = re.findall(_FAILURES, "\n".join(ended.console), re.MULTILINE)
     status = f" (exit status {ended.status})" if ended.status else ""
     if failures:
-        named = _OWN_KIND.match(failures[0])
+        named = re.match(_OWN_KIND, failures[0])
         kind = KINDS.get(named[1]) if named is not None else None
         more = f" (and {len(failures) - _QUOTED} more lines)" if len(failures) > _QUOTED else ""
         text = " | ".join(line.strip() for line in failures[:_QUOTED])
@@ -204,7 +202,7 @@ def _output(folder: Path, index: int, tensor: Tensor, before: float) -> np.ndarr
 
 def _cycles(console: str) -> int | None:
     """Return the NPU cycles of one inference, or None where the runner logs none."""
-    cycles, inferences = _CYCLES.search(console), _INFERENCES.search(console)
+    cycles, inferences = re.search(_CYCLES, console), re.search(_INFERENCES, console)
     if cycles is None:
         return None
     count = int(inferences[1]) if inferences is not None else 1

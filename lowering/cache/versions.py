@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
-import re
 from functools import cache
 from pathlib import Path
 
@@ -68,7 +67,8 @@ def _find_versions() -> dict[str, str]:
 def installed_digest(record: str) -> str:
     """Return the SHA-256 of an installed package's RECORD, apart from its lines about scripts; hexadecimal."""
     # Scripts are outside of site-packages, and contain the path of their environment.
-    return hashlib.sha256(re.sub(r"^\.\./.*\n?", "", record, flags=re.MULTILINE).encode()).hexdigest()
+    kept = (line for line in record.splitlines(keepends=True) if not line.startswith("../"))
+    return hashlib.sha256("".join(kept).encode()).hexdigest()
 
 
 def source_digest(*folders: Path) -> str:

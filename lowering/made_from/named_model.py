@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.process import Progress, silent, tell, telling
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
-from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from.file_watch import WATCH, loaded_files, of_project
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Fingerprint,
@@ -159,10 +157,15 @@ def lower_named(
     """
     cache = cache if cache is not None else Cache()
     options = options or LoweringOptions(text)
-    lower_loaded = partial(
-        lower, target=target, options=options, vela=vela, whole=whole, cache=cache, progress=progress, hosts=hosts,
-        etrecord=etrecord,
-    )  # fmt: skip
+
+    def lower_loaded(loaded: TorchModel | ProgramFile) -> Artifact:
+        from ethos_hil.lowering.lower import lower  # late: a model that is found does without
+
+        return lower(
+            loaded, target, options=options, vela=vela, whole=whole, cache=cache, progress=progress, hosts=hosts,
+            etrecord=etrecord,
+        )  # fmt: skip
+
     origin = None if options.trust_model else _Origin.of(text)  # what a file with code in it opens is not watched
     if origin is None:
         progress("loading the model")

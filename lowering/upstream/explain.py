@@ -383,7 +383,6 @@ _TEXTS = (
     (_UNMAPPED, Reason("ExecuTorch's Arm backend has no mapping to TOSA for it")),
 )  # fmt: skip
 """Patterns of upstream's reasons, the first that is found decides."""
-_EXACT_TEXTS = tuple((re.compile(pattern), reason) for pattern, reason in _TEXTS)
 
 
 def plain(reported: str | None, operator: str) -> Reason:
@@ -400,8 +399,8 @@ def plain(reported: str | None, operator: str) -> Reason:
         for part, reason in _OPERATORS.items():
             if part in operator:
                 return reason
-    for pattern, reason in _EXACT_TEXTS:
-        match = pattern.search(text)
+    for pattern, reason in _TEXTS:  # compiled here: most processes need none of the 42
+        match = re.search(pattern, text)
         if match is not None:
             return Reason(match.expand(reason.why), reason.remedy)
     return Reason(f"ExecuTorch's partitioner says: {text}")

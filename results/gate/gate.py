@@ -17,8 +17,9 @@ from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import Observation, merge, observations, of_row
 from ethos_hil.results.gate.policy import DEFAULT, read_policy
 from ethos_hil.results.history import History
+from ethos_hil.results.places import LISTED
 from ethos_hil.results.run_results import RunResults, find_results
-from ethos_hil.results.store import LISTED, Skipped
+from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import KEY
 
 LAST = "last"

@@ -7,7 +7,6 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 
 PACKAGES = ("ethos-hil", "torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "numpy")
@@ -20,6 +19,8 @@ def versions() -> dict[str, str]:
 
 @functools.cache  # reading them takes 15 ms, every test needs them, and none changes while a process lives
 def _versions() -> dict[str, str]:
+    from importlib import metadata  # late: it takes 15 ms, and --help needs none
+
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:

@@ -15,12 +15,14 @@ import functools
 import sys
 import traceback
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.plain_text import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 GROUPS = ("ethos_hil.targets", "ethos_hil.exporters", "ethos_hil.run_exporters", "ethos_hil.socs")
@@ -146,4 +148,6 @@ def _find_entries(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoi
 @functools.lru_cache(maxsize=2)
 def _installed(_path: tuple[str, ...]) -> Any:
     """Return all entry points. A search of all distributions takes 15 ms."""
+    from importlib.metadata import entry_points  # late: it takes 30 ms, and --help needs none
+
     return entry_points()
