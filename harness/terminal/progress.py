@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Protocol
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING, Protocol
 
 from ethos_hil.base.console import console
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.terminal.standard_streams import OutputFile, text_stream
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 _SILENCE = 2.0
 """Seconds after which a stage that goes on is named again."""
@@ -85,12 +86,14 @@ class Live:
         self._ended = threading.Event()
         self._beat: threading.Thread | None = None
         if stderr.is_terminal:
-            self._progress = Progress(
-                SpinnerColumn("dots" if stderr.encoding.startswith("utf") else "line"),
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=24),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
+            from rich import progress  # late: it takes 15 ms
+
+            self._progress = progress.Progress(
+                progress.SpinnerColumn("dots" if stderr.encoding.startswith("utf") else "line"),
+                progress.TextColumn("{task.description}", markup=False),
+                progress.BarColumn(bar_width=24),
+                progress.MofNCompleteColumn(),
+                progress.TimeElapsedColumn(),
                 console=stderr,
                 transient=True,
             )

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from ethos_hil.base import npu
+from ethos_hil.base.environment import version
 from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.upstream.patches.patch import patches_on
 
@@ -52,13 +53,10 @@ def _find_versions() -> dict[str, str]:
     versions = {"python": platform.python_version()}
     records = hashlib.sha256()
     for package in _PACKAGES:
-        try:
-            distribution = importlib.metadata.distribution(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = "missing"
-            continue
-        versions[package] = distribution.version
-        records.update(installed_digest(distribution.read_text("RECORD") or "").encode())
+        versions[package] = version(package) or "missing"
+        if version(package) is not None:
+            record = importlib.metadata.distribution(package).read_text("RECORD")
+            records.update(installed_digest(record or "").encode())
     versions["ethos-hil-installed"] = records.hexdigest()[:16]
     versions["ethos-hil-lowering"] = _SOURCE
     return versions

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
-import importlib.metadata
 import os
 import re
 import signal
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.dataclasses import dataclass
+from ethos_hil.base.environment import version
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.process import start_child
 from ethos_hil.lowering.native import serve
@@ -223,12 +223,7 @@ class NativeTool:
 
     @property
     def version(self) -> str:
-        if self._path:
-            return self._version
-        try:
-            return importlib.metadata.version(self._package)
-        except importlib.metadata.PackageNotFoundError:
-            return ""
+        return self._version if self._path else version(self._package) or ""
 
     def start(self) -> None:
         """Start the process if there is none, and have it import the tool meanwhile. Raises ToolError."""

@@ -104,7 +104,7 @@ def test_what_may_not_be_read_or_written_is_named(ethos_hil: Run) -> None:
     for mode, where, arguments, words in (
         (0o000, "h/night1.parquet", (), "h/night1.parquet cannot be read or written: Permission denied"),
         (0o555, "h", ("add",), "h/night2.parquet cannot be read or written: Permission denied"),
-        (0o000, "h", (), "path 'h' is not readable"),
+        (0o000, "h", (), "Path 'h' is not readable"),
     ):
         done = as_anybody(Path(where), mode, "--history", "h", *arguments)
         assert (done.returncode, done.stdout) == (2, "")

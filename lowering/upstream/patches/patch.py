@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import importlib.metadata
 import inspect
 import os
 import pkgutil
@@ -16,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ethos_hil.base.dataclasses import dataclass
+from ethos_hil.base.environment import version
 from ethos_hil.base.errors import ToolError, UsageError
 
 
@@ -60,10 +60,7 @@ class Patch:
     @property
     def installed(self) -> str:
         """The installed version of the package, "missing" if there is none."""
-        try:
-            return importlib.metadata.version(self.package)
-        except importlib.metadata.PackageNotFoundError:
-            return "missing"
+        return version(self.package) or "missing"
 
     def find(self) -> tuple[Any, Any]:
         """The owner, and what its attribute is now (None with `adds`). Imports the owner.
