@@ -22,6 +22,9 @@ Word = TypeVar("Word", bound=StrEnum)
 DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 _CAMPAIGN: dict[str, Any] = {"rich_help_panel": "How"}
+POLICY = Annotated[
+    Path | None, typer.Option("--policy", metavar="FILE", help="What is allowed, as TOML (docs/compare.md).")
+]
 RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
 
 SHARD = Annotated[

@@ -24,7 +24,7 @@ _BOARD = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A board's name
 _COLOURS = {"ok": "green", "failed": "red", "left out": "yellow"}
 _STATUS_WIDTH, _NAME_WIDTH, _SECONDS_WIDTH = 8, 17, 7
 
-boards = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+boards = typer.Typer(invoke_without_command=True, rich_markup_mode=None, add_completion=False)
 
 
 @boards.command("bring-up")

@@ -14,7 +14,7 @@ from ethos_hil.harness.cli.asking import DEBUG
 if TYPE_CHECKING:
     from ethos_hil.lowering.cache.contents import Removed
 
-cache = typer.Typer(invoke_without_command=True)
+cache = typer.Typer(invoke_without_command=True, rich_markup_mode=None, add_completion=False)
 
 
 @cache.callback()

@@ -12,7 +12,7 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import readable
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.cli.asking import DEBUG, file_option
+from ethos_hil.harness.cli.asking import DEBUG, POLICY, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 from ethos_hil.results.places import DEFAULT_HISTORY, LISTED
 
@@ -28,9 +28,6 @@ _SIDE = (
 )
 BASELINE = Annotated[
     Path | None, typer.Option("--baseline", metavar="FILE", help="What was accepted; without B, A is compared with it.")
-]
-POLICY = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="What is allowed, as TOML (docs/compare.md).")
 ]
 _HISTORY = Annotated[Path, typer.Option("--history", metavar="DIR", help="Where runs are looked up by their names.")]
 _ONLY = Annotated[

@@ -27,7 +27,7 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of
 _TEXT = "Only tests and models with this text in their name."
 _HERE = Path(DEFAULT_HISTORY)
 
-history = typer.Typer(invoke_without_command=True)
+history = typer.Typer(invoke_without_command=True, rich_markup_mode=None, add_completion=False)
 
 
 @history.callback()

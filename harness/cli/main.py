@@ -8,6 +8,7 @@ descriptors), 70 a defect in ethos-hil itself or in a plug-in, 130 interrupted: 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import io
 import os
@@ -20,8 +21,6 @@ from typing import Annotated, Any, NoReturn
 import click
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command_name
-from typer.models import CommandInfo
 
 from ethos_hil.base import plugins
 from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
@@ -31,25 +30,15 @@ from ethos_hil.base.process import end_on_signals, ignore_further
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import (
     DEBUG,
+    POLICY,
     RUNS,
     asks,
     file_option,
     given_parameters,
     option_of,
 )
-from ethos_hil.harness.cli.bench import bench
-from ethos_hil.harness.cli.boards import boards
-from ethos_hil.harness.cli.bundle import bundle, is_bundle, run_bundle
-from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.cli.compare import POLICY, accept, compare
+from ethos_hil.harness.cli.bundle import is_bundle, run_bundle
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
-from ethos_hil.harness.cli.evaluate import evaluate
-from ethos_hil.harness.cli.history import history
-from ethos_hil.harness.cli.image import image
-from ethos_hil.harness.cli.nightly import nightly
-from ethos_hil.harness.cli.profile import profile
-from ethos_hil.harness.cli.report import report
-from ethos_hil.harness.cli.scan import scan
 from ethos_hil.harness.terminal.standard_streams import StandardStreams
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
@@ -61,52 +50,10 @@ _MESSAGE = 10_000
 """Characters of an error's message that are shown; some tools quote a whole program."""
 
 
-class _Commands(TyperGroup):
-    """Reads the options of the command that is asked for: those of all commands take longer than many a command."""
-
-    def resolve_command(self, context: click.Context, words: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Put the command that can be called in place of the one in the list of --help, which has no options."""
-        name, _, rest = super().resolve_command(context, words)
-        one = typer.Typer(add_completion=False, rich_markup_mode=None)
-        one.registered_commands = [info for info in app.registered_commands if _name(info) == name]
-        one.registered_groups = [info for info in app.registered_groups if info.name == name]
-        whole = typer.main.get_command(one)
-        return name, whole.commands[name or ""] if isinstance(whole, click.Group) else whole, rest
-
-
-_root = typer.Typer(
-    cls=_Commands,
-    suggest_commands=False,  # click does
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Run PyTorch models on Arm Ethos-U NPUs, and know that the answer is right.",
-    epilog="Exit status: 0 verified, 1 failed verification or fault on the target, 2 unusable arguments or model, "
-    "3 target or tool not available.",
-)
-_root.callback()(lambda: None)
-app = typer.Typer(rich_markup_mode=None)
-"""All commands."""
-
-_GROUPS = {"boards": boards, "cache": cache, "history": history}
-for _group, _typer in _GROUPS.items():
-    app.add_typer(_typer, name=_group)
-app.command()(evaluate)
-app.command()(profile)
-app.command()(bench)
-app.command()(compare)
-app.command()(report)
-app.command()(scan)
-app.command()(nightly)
-app.command()(accept)
-app.command()(image)
-app.command()(bundle)
-
-
 def _formats(group: str) -> str:
     return ", ".join(plugins.PluginGroup(group, object, "format").names())
 
 
-@app.command()
 @asks(RUN)
 def run(
     question: Question,
@@ -142,7 +89,6 @@ def run(
     raise typer.Exit(commands.run(question, files))
 
 
-@app.command()
 @asks(LOWER)
 def lower(
     question: Question,
@@ -215,7 +161,6 @@ def lower(
         sys.stderr.write(f"{escape(line)}\n")
 
 
-@app.command()
 @asks(PREFLIGHT)
 def preflight(
     question: Question,
@@ -231,7 +176,6 @@ def preflight(
     raise typer.Exit(commands.preflight(question, json_file=json_file))
 
 
-@app.command("runs")
 def list_runs(
     runs: RUNS = Path("results/runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")] = False,
@@ -243,7 +187,6 @@ def list_runs(
     commands.list_runs(runs, as_json=as_json)
 
 
-@app.command()
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
     debug: DEBUG = False,
@@ -257,7 +200,6 @@ def doctor(
     raise typer.Exit(commands.doctor(as_json=as_json))
 
 
-@app.command()
 def export(
     paths: Annotated[
         list[Path],
@@ -296,7 +238,6 @@ def export(
     command.export(paths, to, output, against=against, policy=policy)
 
 
-@app.command()
 def npu(
     file: Annotated[
         Path,
@@ -338,7 +279,6 @@ def npu(
     command.npu(file, inputs=inputs, outputs=outputs, memory_mode=memory_mode, strict=strict, json_file=json_file)
 
 
-@app.command("fvp-launchers")
 def fvp_launchers(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write them to; put it on PATH.")],
     debug: DEBUG = False,
@@ -350,20 +290,68 @@ def fvp_launchers(
         sys.stdout.write(f"{escape(str(path))}\n")
 
 
+_HERE = {"run": run, "lower": lower, "preflight": preflight, "export": export, "runs": list_runs, "npu": npu,
+         "fvp-launchers": fvp_launchers, "doctor": doctor}  # fmt: skip
+COMMANDS = (
+    "run", "profile", "lower", "preflight", "bench", "evaluate", "scan", "nightly", "compare", "accept", "report",
+    "history", "export", "runs", "bundle", "image", "npu", "boards", "fvp-launchers", "cache", "doctor",
+)  # fmt: skip
+"""All commands, as --help lists them. One that is not here is in the module of its name, or in `_MODULES`."""
+_MODULES = {"accept": "compare"}
+
+
+def _function(name: str) -> Any:
+    """Return the function of a command, or its group of commands."""
+    if name in _HERE:
+        return _HERE[name]
+    return getattr(importlib.import_module(f"ethos_hil.harness.cli.{_MODULES.get(name, name)}"), name)
+
+
+def command(name: str) -> click.Command:
+    """Return a command with its options. Typer takes longer to read those of all than many a command takes."""
+    group = _function(name)
+    if not isinstance(group, typer.Typer):
+        group = typer.Typer(add_completion=False, rich_markup_mode=None)
+        group.command(name)(_function(name))
+    return typer.main.get_command(group)
+
+
+class _Listed(click.Command):
+    """A command in the list of --help, without options."""
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the first sentence of what the command does."""
+        function = _function(self.name or "")
+        if isinstance(function, typer.Typer) and function.registered_callback is not None:
+            function = function.registered_callback.callback
+        self.help = inspect.getdoc(function)
+        return super().get_short_help_str(limit)
+
+
+class _Root(TyperGroup):
+    def resolve_command(self, context: click.Context, words: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that words call, and read its options."""
+        name, _, rest = super().resolve_command(context, words)
+        return name, command(name or ""), rest
+
+
 @functools.cache
-def _commands() -> click.Group:
-    """Return all commands, without their options."""
-    texts = {_name(info): inspect.getdoc(info.callback) for info in app.registered_commands}
-    for name, group in _GROUPS.items():
-        texts[name] = inspect.getdoc(vars(group.registered_callback)["callback"])
-    root = typer.main.get_command(_root)
-    assert isinstance(root, click.Group)
-    root.commands = {name: click.Command(name, help=text) for name, text in texts.items()}
-    return root
-
-
-def _name(info: CommandInfo) -> str:
-    return info.name or get_command_name(vars(info)["callback"].__name__)
+def root() -> click.Group:
+    """Return `ethos-hil` itself."""
+    app = typer.Typer(
+        cls=_Root,
+        suggest_commands=False,  # click does
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="Run PyTorch models on Arm Ethos-U NPUs, and know that the answer is right.",
+        epilog="Exit status: 0 verified, 1 failed verification or fault on the target, 2 unusable arguments or model, "
+        "3 target or tool not available.",
+    )
+    app.callback()(lambda: None)
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group)
+    group.commands = {name: _Listed(name) for name in COMMANDS}
+    return group
 
 
 def main() -> None:
@@ -371,7 +359,7 @@ def main() -> None:
     os.environ.setdefault(
         "OPENBLAS_NUM_THREADS", "1"
     )  # NumPy's threads take 60 ms to start, and our matrices are small
-    guard(lambda: _commands()(standalone_mode=False))
+    guard(lambda: root()(standalone_mode=False))
 
 
 def guard(body: Callable[[], object]) -> NoReturn:

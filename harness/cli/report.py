@@ -11,8 +11,7 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import readable
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.harness.cli.asking import DEBUG, option_of
-from ethos_hil.harness.cli.compare import POLICY
+from ethos_hil.harness.cli.asking import DEBUG, POLICY, option_of
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
 from ethos_hil.results.places import DEFAULT_HISTORY, LISTED
 

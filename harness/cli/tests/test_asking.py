@@ -79,9 +79,9 @@ sys.modules[spec.name] = module
 exec(compile(source, spec.origin, "exec"), vars(module))
 
 import typer
-from ethos_hil.harness.cli.main import app
+from ethos_hil.harness.cli.main import COMMANDS, command
 from ethos_hil.base.asking import again
-commands = typer.main.get_command(app).commands
+commands = {name: command(name) for name in COMMANDS}
 there = [name for name, command in commands.items() if any("--pad-to" in each.opts for each in command.params)]
 asking = ("evaluate", "lower", "preflight", "profile", "run", "Question")
 functions = [name for name in asking if "pad_to" in inspect.signature(getattr(ethos_hil, name)).parameters]

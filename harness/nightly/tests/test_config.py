@@ -12,7 +12,7 @@ from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.merging import Conducted
-from ethos_hil.harness.cli.main import app
+from ethos_hil.harness.cli.main import root
 from ethos_hil.harness.nightly.config import NightlyConfig, read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, SweepPart, plan_of
@@ -145,7 +145,7 @@ def test_bad_input_is_refused_before_anything_is_made(
     lines = []
     for what, (text, *arguments) in BAD.items():
         words = ["nightly", str(write(tmp_path, text)), *arguments]
-        lines.append(f"{what}: {refusal(lambda words=words: app(words, standalone_mode=False), folder=tmp_path)}")
+        lines.append(f"{what}: {refusal(lambda words=words: root()(words, standalone_mode=False), folder=tmp_path)}")
         assert not (tmp_path / "results").exists()
     recorded.check("\n".join(lines))
 

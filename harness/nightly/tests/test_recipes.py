@@ -24,7 +24,7 @@ import yaml
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.cli.main import app
+from ethos_hil.harness.cli.main import root
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import read_quarantine
@@ -358,7 +358,7 @@ def test_the_units_for_systemd_are_whole_and_what_no_test_runs_has_options_that_
     monkeypatch.chdir(tmp_path)
     for call in (start, shard):
         assert "swoop is not known" in refusal(
-            partial(app, standalone_mode=False), shlex.split(call.split("ethos-hil ")[1])
+            partial(root(), standalone_mode=False), shlex.split(call.split("ethos-hil ")[1])
         )
 
 
