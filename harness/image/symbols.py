@@ -6,13 +6,13 @@ import bisect
 import functools
 import io
 from pathlib import PurePosixPath
-
-from elftools.common.exceptions import ELFError
-from elftools.dwarf.dwarfinfo import DWARFInfo
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+from typing import TYPE_CHECKING
 
 from ethos_hil.base.deadline import Deadline
+
+if TYPE_CHECKING:
+    from elftools.dwarf.dwarfinfo import DWARFInfo
+    from elftools.elf.elffile import ELFFile
 
 _SECONDS = 3.0
 """For a name or a line. The ELF may be anybody's; in our firmware a look-up takes a tenth of a second."""
@@ -75,6 +75,9 @@ class Symbols:
     @functools.cached_property
     def file(self) -> ELFFile | None:
         """The ELF as the parser has it; None where it is not an ELF, or its table of sections is not ordinary."""
+        from elftools.common.exceptions import ELFError  # late: it takes 30 ms, and most runs need no symbols
+        from elftools.elf.elffile import ELFFile
+
         try:
             file = ELFFile(io.BytesIO(self._elf))
         except ELFError:
@@ -97,7 +100,7 @@ class Symbols:
     def _functions(self) -> tuple[list[int], list[tuple[str, int]]]:
         table = self.file.get_section_by_name(".symtab") if self.file is not None else None
         functions: dict[int, tuple[str, int]] = {}
-        if isinstance(table, SymbolTableSection):
+        if table is not None and hasattr(table, "iter_symbols"):
             for number, symbol in enumerate(table.iter_symbols()):
                 if number % 1000 == 0 and self._deadline.passed:
                     break
