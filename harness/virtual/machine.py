@@ -19,6 +19,7 @@ from ethos_hil.base.npu.family import MemorySystem
 from ethos_hil.base.plain_text import ending
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb.stream import Stop, StopKind
+from ethos_hil.harness.image.symbols import Symbols
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
 from ethos_hil.harness.virtual import intercepted_access
@@ -503,8 +504,6 @@ class Machine:
         return TargetError(f"{message} (in {self._describe(pc)})", kind=FailureKind.UNSUPPORTED)
 
     def _describe(self, address: int) -> str:
-        from ethos_hil.harness.image.symbols import Symbols  # late: it imports pyelftools, which most runs do not need
-
         return Symbols(self._board.elf).describe(address)
 
     def _crash(self) -> TargetError:
