@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,13 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from ethos_hil.base.dataclasses import asdict, dataclass
+from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of_exit
 from ethos_hil.base.files import writable, write_whole
 from ethos_hil.base.judge import ending_of
-from ethos_hil.base.plain_text import escape, one_line
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, model_file, write_json
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 
     from ethos_hil.harness.verdict.findings import Report
 
-DOCTOR_SCHEMA_VERSION = PREFLIGHT_SCHEMA_VERSION = 1
 _STEM = "profile"
 _ETRECORD = "model.etrecord"
 
@@ -108,88 +104,6 @@ def run(
     if problems:
         raise problems[0]
     return 0 if ending_of(record, allow_unverified=question.allow_unverified).green else 1
-
-
-def preflight(question: Question, *, json_file: Path | None) -> int:
-    """Show what a program needs of a target and what the target has. Return the exit status.
-
-    Raises:
-        EthosHilError: the arguments or the model cannot be used, or the target is missing.
-    """
-    check_written(question, {"--json": json_file})
-    with loading(question.label) as live:
-        from ethos_hil.harness.dry_run.survey import survey as survey_model
-
-        survey = survey_model(question, reporter=live)
-
-    from ethos_hil.harness.verdict.artifact_info import cpu_ops
-
-    if json_file is not None:
-        document = {
-            "schema_version": PREFLIGHT_SCHEMA_VERSION,
-            "verdict": "ok" if survey.ok else "failed",
-            "model": question.label,
-            "npu": str(question.npu_name),
-            "target": vars(survey.target),
-            "checks": [vars(check) for check in survey.checks],
-            "delegated": survey.placement.delegated,
-            "cpu_calls": [vars(call) for call in cpu_ops(survey.placement)],
-        }
-        write_json(json_file, document)
-    if json_file != STDOUT:
-        from ethos_hil.base.console import console
-        from ethos_hil.results.text.record import checks_table, cpu_table
-
-        console().print(checks_table(survey.checks))
-        if survey.placement.on_cpu:
-            console().print("", cpu_table(cpu_ops(survey.placement)))
-    return 0 if survey.ok else 1
-
-
-_WIDE = 2000
-"""Columns of a list of runs: a line for each, which is not cut."""
-
-
-def list_runs(runs: Path, *, as_json: bool) -> None:
-    """Show the records kept under `runs`."""
-    from ethos_hil.base.console import console
-    from ethos_hil.results.store import Skipped, StoredRecord, read
-    from ethos_hil.results.text.record import for_people, record_table
-
-    stored: list[StoredRecord] = []
-    for item in read(runs):
-        if isinstance(item, Skipped):
-            sys.stderr.write(one_line(f"skipped {item.where}: {item.why}") + "\n")
-        else:
-            stored.append(item)
-    table = record_table(stored)
-    if as_json:
-        sys.stdout.writelines(f"{json.dumps(row)}\n" for row in table.records())
-    elif stored:
-        terminal = console()
-        terminal.width = max(terminal.width, _WIDE)
-        terminal.print(for_people(table).to_text())
-    else:
-        sys.stderr.write(f"no runs under {escape(str(runs))}\n")
-
-
-def doctor(*, as_json: bool) -> int:
-    """Show one line for each thing that is needed, and its remedy. Return the exit status."""
-    from ethos_hil.harness.doctor.examination import Status, can_run, examine
-
-    findings = examine()
-    runs = can_run(findings)
-    if as_json:
-        document = {"can_run": runs, "findings": [asdict(finding) for finding in findings]}
-        write_json(STDOUT, {"schema_version": DOCTOR_SCHEMA_VERSION, **document})
-    else:
-        colours = {Status.OK: "green", Status.NOTE: "yellow", Status.MISSING: "red"}
-        width = max(len(finding.name) for finding in findings)
-        for finding in findings:
-            status = typer.style(f"{finding.status:<7}", fg=colours[finding.status])
-            remedy = f" [{finding.remedy}]" if finding.remedy else ""
-            typer.echo(f"{status}  {finding.name:<{width}}  {one_line(finding.found + remedy)}")
-    return 0 if runs else ToolError.exit_status
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import io
+import json
 import os
 import sys
 import traceback
@@ -24,13 +25,13 @@ from typer.core import TyperGroup
 
 from ethos_hil.base import plugins
 from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
-from ethos_hil.base.errors import EthosHilError, UsageError, error_of_exit, shortage
+from ethos_hil.base.dataclasses import asdict
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of_exit, shortage
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.process import end_on_signals, ignore_further
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import (
     DEBUG,
-    POLICY,
     RUNS,
     asks,
     file_option,
@@ -46,12 +47,12 @@ _MAY_EXIT = ("ethos_hil", "typer", "click")
 """Packages whose sys.exit() says how a command ended. Those of a model or a plug-in do not."""
 _DEVICE_LINES, _DEVICE_LINE = 10, 500
 """How many of a target's last lines an error shows, and how many characters of each."""
+_WIDE = 2000
+"""Columns of a list of runs: a line for each, which is not cut."""
+_SCHEMA_VERSION = 1
+"""Of what `preflight` and `doctor` write as JSON."""
 _MESSAGE = 10_000
 """Characters of an error's message that are shown; some tools quote a whole program."""
-
-
-def _formats(group: str) -> str:
-    return ", ".join(plugins.PluginGroup(group, object, "format").names())
 
 
 @asks(RUN)
@@ -173,7 +174,34 @@ def preflight(
     """
     from ethos_hil.harness.cli import commands
 
-    raise typer.Exit(commands.preflight(question, json_file=json_file))
+    commands.check_written(question, {"--json": json_file})
+    with commands.loading(question.label) as live:
+        from ethos_hil.harness.dry_run.survey import survey as survey_model
+
+        survey = survey_model(question, reporter=live)
+
+    from ethos_hil.harness.verdict.artifact_info import cpu_ops
+
+    if json_file is not None:
+        document = {
+            "schema_version": _SCHEMA_VERSION,
+            "verdict": "ok" if survey.ok else "failed",
+            "model": question.label,
+            "npu": str(question.npu_name),
+            "target": vars(survey.target),
+            "checks": [vars(check) for check in survey.checks],
+            "delegated": survey.placement.delegated,
+            "cpu_calls": [vars(call) for call in cpu_ops(survey.placement)],
+        }
+        write_json(json_file, document)
+    if json_file != STDOUT:
+        from ethos_hil.base.console import console
+        from ethos_hil.results.text.record import checks_table, cpu_table
+
+        console().print(checks_table(survey.checks))
+        if survey.placement.on_cpu:
+            console().print("", cpu_table(cpu_ops(survey.placement)))
+    raise typer.Exit(0 if survey.ok else 1)
 
 
 def list_runs(
@@ -182,9 +210,25 @@ def list_runs(
     debug: DEBUG = False,
 ) -> None:
     """List the runs kept so far, oldest first."""
-    from ethos_hil.harness.cli import commands
+    from ethos_hil.base.console import console
+    from ethos_hil.results.store import Skipped, StoredRecord, read
+    from ethos_hil.results.text.record import for_people, record_table
 
-    commands.list_runs(runs, as_json=as_json)
+    stored: list[StoredRecord] = []
+    for item in read(runs):
+        if isinstance(item, Skipped):
+            sys.stderr.write(one_line(f"skipped {item.where}: {item.why}") + "\n")
+        else:
+            stored.append(item)
+    table = record_table(stored)
+    if as_json:
+        sys.stdout.writelines(f"{json.dumps(row)}\n" for row in table.records())
+    elif stored:
+        terminal = console()
+        terminal.width = max(terminal.width, _WIDE)
+        terminal.print(for_people(table).to_text())
+    else:
+        sys.stderr.write(f"no runs under {escape(str(runs))}\n")
 
 
 def doctor(
@@ -195,47 +239,21 @@ def doctor(
 
     Exit status: 0 the virtual boards can run, 3 something that they need is missing.
     """
-    from ethos_hil.harness.cli import commands
+    from ethos_hil.harness.doctor.examination import Status, can_run, examine
 
-    raise typer.Exit(commands.doctor(as_json=as_json))
-
-
-def export(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN_OR_RECORD...",
-            help="A record, as `run --json` writes it; or a run folder, or a folder of these. A format of records "
-            "takes its last record; one of runs the run, or the newest one. Of a run in shards: all their folders.",
-        ),
-    ],
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="FORMAT", help=f"{_formats('ethos_hil.exporters')}; of runs: {_formats('ethos_hil.run_exporters')}."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - for stdout.")] = Path("-"),
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN_OR_BASELINE", help="Of a run: with what is different from this, as `compare` finds it."
-        ),
-    ] = None,
-    policy: POLICY = None,
-    debug: DEBUG = False,
-) -> None:
-    """Write a record or a run in the format of another tool.
-
-    Example: ethos-hil export results/runs --to csv -o operations.csv
-
-    Example: ethos-hil export results/runs --to junit -o report.xml
-
-    Example: ethos-hil export results/runs --to summary --against baseline.jsonl
-    """
-    from ethos_hil.harness.cli import export as command
-
-    command.export(paths, to, output, against=against, policy=policy)
+    findings = examine()
+    runs = can_run(findings)
+    if as_json:
+        document = {"can_run": runs, "findings": [asdict(finding) for finding in findings]}
+        write_json(STDOUT, {"schema_version": _SCHEMA_VERSION, **document})
+    else:
+        colours = {Status.OK: "green", Status.NOTE: "yellow", Status.MISSING: "red"}
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            status = typer.style(f"{finding.status:<7}", fg=colours[finding.status])
+            remedy = f" [{finding.remedy}]" if finding.remedy else ""
+            typer.echo(f"{status}  {finding.name:<{width}}  {one_line(finding.found + remedy)}")
+    raise typer.Exit(0 if runs else ToolError.exit_status)
 
 
 def npu(
@@ -290,7 +308,7 @@ def fvp_launchers(
         sys.stdout.write(f"{escape(str(path))}\n")
 
 
-_HERE = {"run": run, "lower": lower, "preflight": preflight, "export": export, "runs": list_runs, "npu": npu,
+_HERE = {"run": run, "lower": lower, "preflight": preflight, "runs": list_runs, "npu": npu,
          "fvp-launchers": fvp_launchers, "doctor": doctor}  # fmt: skip
 COMMANDS = (
     "run", "profile", "lower", "preflight", "bench", "evaluate", "scan", "nightly", "compare", "accept", "report",
