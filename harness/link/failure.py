@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import LinkError, TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.formats import Error, ErrorKind, FaultInfo
-
-if TYPE_CHECKING:
-    from ethos_hil.harness.image.symbols import Symbols
+from ethos_hil.harness.image.symbols import Symbols
 
 _KINDS = {
     ErrorKind.PACKAGE: FailureKind.LINK,
