@@ -18,7 +18,6 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
 from ethos_hil.lowering.native.worker import LIMIT_SECONDS, REFERENCE_MODEL, NativeCrash, ToolAnswer, ToolRaised
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
 
@@ -160,6 +159,8 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
     except ToolRaised as error:
         raise OracleError(f"tosa_reference_model failed on {what}: {error}".split("\n")[0]) from error
     except NativeCrash as crash:
+        from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
+
         operator = crashing_operator(tosa, lambda part: _call(part, arrays, PART_SECONDS))
         place = f", on TOSA operator {operator.index} {operator.op}" if operator is not None else ""
         raise OracleError(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.conditions.process import VELA, tell
 from ethos_hil.lowering.native.worker import ToolRaised
-from ethos_hil.lowering.vela.compiler import call_vela
 
 if TYPE_CHECKING:
     import torch
@@ -117,6 +116,8 @@ class VelaElsewhere:
             ToolRaised: Vela raises another exception.
             VelaCrash: Vela's process ends.
         """
+        from ethos_hil.lowering.vela.compiler import call_vela  # late: this module is known to each process
+
         tell(VELA)
         try:
             return int(call_vela(arguments).header["status"])
