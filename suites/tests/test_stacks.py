@@ -23,7 +23,7 @@ from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.models.tests.stacks import STACKS
 
 SIZES = (32, 64, 128, 256)
-NAMES = ["residual", "two_outputs", pytest.param("plain", marks=pytest.mark.proof)]
+NAMES = ["residual", *(pytest.param(name, marks=pytest.mark.proof) for name in ("two_outputs", "plain"))]
 
 
 def npu_for(name: str) -> EthosU:
