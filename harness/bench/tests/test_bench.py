@@ -42,7 +42,7 @@ def test_an_interrupted_run_is_resumed(tmp_path: Path, recorded: Recorded) -> No
     """One that is killed, too, which `harness/campaign/tests` does with every source."""
     (tmp_path / "grid.toml").write_text(GRID)
     folder = tmp_path / "results/runs/one"
-    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "bench", "--grid", "grid.toml", "--jobs", "2"]
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "bench", "--grid", "grid.toml", "--jobs", "1"]
     with subprocess.Popen([*command, "--run-name", "one"], cwd=tmp_path, stderr=subprocess.PIPE) as interrupted:
         wait_until(lambda: interrupted.poll() is not None or (folder.exists() and final_answers(folder)), "a record")
         interrupted.send_signal(signal.SIGINT)
