@@ -42,7 +42,7 @@ def test_stack_is_verified(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
     """Compile the same TOSA program for all configurations, and run it on random int8 inputs of the full range."""
-    artifact = lower(from_module(*STACKS[name].example(0), label=name), npu_for(name))
+    artifact = lower(from_module(*STACKS[name].example(0), label=name), npu_for(name), etrecord=True)  # as it is run
     random = np.random.default_rng(0)
     for delegate in artifact.delegates:
         assert delegate.tosa is not None
