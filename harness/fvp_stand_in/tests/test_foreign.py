@@ -165,7 +165,9 @@ def spinning(board: Board) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.proof)]
+)
 def test_a_signal_leaves_nothing_behind(board300: Board, number: int) -> None:
     process = spinning(board300)
     started = children(process.pid)
@@ -219,7 +221,7 @@ def careless(board: Board, tmp_path: Path) -> Board:
     return replace(board, guest=build(board.model.soc.name, tmp_path / "careless.elf", "careless.c"))
 
 
-@pytest.mark.parametrize("way", ["option", "variable"])
+@pytest.mark.parametrize("way", ["option", pytest.param("variable", marks=pytest.mark.proof)])
 def test_a_launcher_names_the_rule_and_the_place(careless: Board, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     assert careless.run("").status == 0
     if way == "variable":
