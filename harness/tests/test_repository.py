@@ -259,10 +259,10 @@ def is_record(node: ast.expr, names: set[str]) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "record"
 
 
-def records_of(tree: ast.AST) -> set[str]:
+def records_of(nodes: Iterable[ast.AST]) -> set[str]:
     """The names that stand for records in a module: parameters, variables, and what loops over records gives."""
     names = {"record"}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.arg | ast.AnnAssign) and annotated(node.annotation) == "Record":
             names.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
         elif isinstance(node, ast.Assign) and is_record(node.value, names):
@@ -274,11 +274,14 @@ def records_of(tree: ast.AST) -> set[str]:
 
 def beside_the_judge(tree: ast.AST) -> list[str]:
     """What makes a record or amends one, and what chooses a verdict, as it is written."""
-    names = records_of(tree)
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    nodes = list(ast.walk(tree))
+    names = records_of(nodes)
+    parents: dict[ast.AST, ast.AST] = {}
 
     def only_looked_at(node: ast.AST) -> bool:
         """Whether a verdict is compared with, or looked up by; also by a constant that it is in."""
+        if not parents:
+            parents.update({child: node for node in nodes for child in ast.iter_child_nodes(node)})
         parent = parents[node]
         if isinstance(parent, ast.Dict):
             return node in parent.keys
@@ -294,9 +297,9 @@ def beside_the_judge(tree: ast.AST) -> list[str]:
 
     return [
         ast.unparse(node)
-        for node in ast.walk(tree)
+        for node in nodes
         if (isinstance(node, ast.Call) and makes_or_amends(node))
-        or (isinstance(node, ast.Attribute) and ast.unparse(node.value) == "Verdict" and not only_looked_at(node))
+        or (isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "Verdict" and not only_looked_at(node))
     ]
 
 
