@@ -36,7 +36,7 @@ demo: setup ## Train a digit classifier and run it, verified, on the virtual Cor
 	@$(BIN)/python -m ethos_hil.suites.demo
 
 test: setup lint ## All tests of the product but the proofs, with a sample of the suites on the strict virtual board
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not proof and not lab" --one-in 32 \
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not proof and not lab" --one-in 64 \
 	  --strict-board --if-changed --longest-first
 
 check: setup ## Lint, types, and the fast tests of what changed since the last commit on main

@@ -22,6 +22,8 @@ from pathlib import Path
 import yaml
 from markdown_it import MarkdownIt
 
+from ethos_hil.harness.testing.command import Ended, run_command
+
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("sh", "python", "text", "toml", "yaml", "cpp")
 NOT_RUN = re.compile(r"<!-- not run: (?P<reason>\S.*?) -->", re.DOTALL)
@@ -122,19 +124,21 @@ def check_data(block: Block) -> None:
 
 
 def run_commands(block: Block, folder: Path) -> str:
-    """Run the commands of a block, and return what they print on stdout."""
-    done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", block.text], cwd=folder, env=environment(), capture_output=True,
-        text=True, timeout=280,
-    )  # fmt: skip
+    """Run the commands of a block, one of ours in this process, and return what they print on stdout."""
+    if re.fullmatch(r"ethos-hil [\w ./:-]+\n", block.text):
+        done = run_command(*block.text.split()[1:], cwd=folder)
+    else:
+        command = ["bash", "-e", "-o", "pipefail", "-c", block.text]
+        ran = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=280)
+        done = Ended(ran.returncode, ran.stdout, ran.stderr)
     match = STATUS.search(block.comment)
     status = int(match["status"]) if match else 0
-    if done.returncode != status:
+    if done.status != status:
         raise WrongDocument(
-            f"{block.place}: the commands end with status {done.returncode}, not {status}\n"
-            f"{block.text}{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            f"{block.place}: the commands end with status {done.status}, not {status}\n"
+            f"{block.text}{done.out[-2000:]}{done.err[-2000:]}"
         )
-    return done.stdout
+    return done.out
 
 
 def environment() -> dict[str, str]:

@@ -33,6 +33,7 @@ SPARE = 8 * KIB
 """Free bytes in each memory that the firmware of other boards is in, so that the next changes need no other map."""
 READ, WRITE, EXECUTE = 4, 2, 1
 Image = Callable[[Soc], bytes]
+PROOFS = [pytest.param(soc, marks=pytest.mark.proof) for soc in SOCS[1:]]
 each_corstone = pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
 each_other = pytest.mark.parametrize("soc", OTHERS, ids=lambda soc: soc.name)
 each_board = pytest.mark.parametrize("soc", [*SOCS, *OTHERS], ids=lambda soc: soc.name)
@@ -260,7 +261,7 @@ def test_nothing_of_a_hosted_library_is_linked(image: Image, soc: Soc) -> None:
     assert section is None or section["sh_size"] == 0, "no constructor runs before main"
 
 
-@each_corstone
+@pytest.mark.parametrize("soc", [SOCS[0], *PROOFS], ids=lambda soc: soc.name)
 def test_build_id_and_line_table(image: Image, soc: Soc) -> None:
     elf = ELFFile(io.BytesIO(image(soc)))
     notes = list(elf.get_section_by_name(".note.gnu.build-id").iter_notes())

@@ -19,7 +19,7 @@ from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.suites.lab.damage import libfuzzer
 from ethos_hil.suites.lab.damage.libfuzzer import NAMES, Fuzzer, conversations
 
-SECONDS = 2
+SECONDS = 1
 CONTROL = bytes(8)  # the fuzzer of delegates takes these off before the blob
 
 
@@ -55,7 +55,7 @@ def test_a_short_session_finds_nothing(name: str, host_tools: Path, work: Path) 
     session = fuzzer(name, host_tools / f"fuzz-{name}", work).run(SECONDS)
     assert session.finding is None, session
     # Reached even on a busy machine; it shows that inputs get past the first check.
-    assert session.executions > 1000
+    assert session.executions > 500
     assert session.coverage > {"program": 500, "delegate": 100, "frames": 150, "monitor": 100}[name]
 
 
@@ -96,13 +96,7 @@ FORGED = "PROPERTY VIOLATED: a frame arrived that was not sent"
         ("program", "runtime/method.cc", "source->val() == nullptr && !is_null", "false && !is_null", "null pointer"),
         # damage taken for a frame, damage taken for a chunk, a chunk out of its order
         ("frames", "link/decoder.cc", "return crc32(content_, content_size_) == stated;", "return true;", FORGED),
-        (
-            "monitor",
-            "monitor/receiver.cc",
-            "is_whole && crc_ == stated_crc_;",
-            "is_whole;",
-            "PROPERTY VIOLATED: other bytes",
-        ),
+        ("monitor", "monitor/receiver.cc", "is_whole && crc_ == stated_crc_;", "is_whole;", DAMAGED),
         ("monitor", "monitor/receiver.cc", " && header.offset == received_", "", "PROPERTY VIOLATED: "),
     ],
 )

@@ -48,12 +48,9 @@ def lowered(npu: str, mode: str | None = None) -> Artifact:
 
 
 def report(
-    npu: str,
-    rules: Iterable[Rule],
-    firmware: bytes | None = None,
-    fittings: Fittings | None = None,
+    npu: str, rules: Iterable[Rule], firmware: bytes | None = None, fittings: Fittings | None = None,
     timeout: float = 30,
-) -> Report:
+) -> Report:  # fmt: skip
     target = VirtualTarget(npu, rules=frozenset(rules), fittings=fittings)
     elf = firmware or find_firmware(target.soc)
     return run_artifact(lowered(npu), target, Question("net", repeat=2, timeout=timeout), firmware=elf)
@@ -230,7 +227,7 @@ def test_a_job_that_takes_long_ends_within_its_limit_or_says_so(monkeypatch: pyt
     assert caught.value.kind == "timeout"
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_scratch_that_does_not_fit_the_sram_is_reached_through_the_port_of_the_ddr() -> None:
     """So its cycles are those of the slower memory."""
     example = (torch.randn(1, 64, 128, 128),)

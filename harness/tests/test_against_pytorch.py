@@ -110,9 +110,7 @@ def test_an_integer_that_does_not_fit_is_an_overflow(board: OpenTarget) -> None:
         board.run(module_of(lambda x: x + 1), torch.tensor([[1, 2**31 - 1]]))
 
 
-@pytest.mark.parametrize(
-    "depth", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(14, marks=[pytest.mark.slow, pytest.mark.proof])]
-)
+@pytest.mark.parametrize("depth", [0, *(pytest.param(depth, marks=pytest.mark.proof) for depth in (1, 14))])
 @pytest.mark.usefixtures("own_cache")
 def test_outputs_that_are_swapped_while_lowering_are_seen(
     board: OpenTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, depth: int

@@ -43,7 +43,7 @@ class Net(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         features = torch.relu(self.second(torch.relu(self.conv(images))))
-        return torch.softmax(self.head(features.mean((2, 3))), 1)
+        return self.head(features.mean((2, 3)))
 
 
 def run(channels: int = 8, **options: object) -> Record:

@@ -1,4 +1,4 @@
-"""Lowered models shared by the tests: each is lowered once per run, into a cache of its own."""
+"""Lowered models shared by the tests: each is lowered once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.testing.once import Once
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
@@ -42,9 +41,9 @@ def refusals(*asks: Callable[[], object], folder: Path = DATA) -> str:
 
 
 @pytest.fixture(scope="session")
-def cache(once: Once) -> Cache:
-    """One for all workers."""
-    return Cache(once.root / "lowered")
+def cache() -> Cache:
+    """The one of all tests: those of commands have some of these models, too."""
+    return Cache()
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +53,8 @@ def lowered(cache: Cache) -> Lowered:
     def get(name: str, npu: EthosU = U55, memory_mode: str | None = None) -> Artifact:
         from ethos_hil.lowering.lower import lower
 
-        return lower(f"{MODELS}:{name}", npu, memory_mode=MemoryMode.chosen(memory_mode, npu), cache=cache)
+        mode = MemoryMode.chosen(memory_mode, npu)
+        return lower(f"{MODELS}:{name}", npu, memory_mode=mode, cache=cache, etrecord=True)
 
     return get
 

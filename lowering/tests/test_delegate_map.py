@@ -179,7 +179,7 @@ MARKERS = ("stem", "depthwise", "add", "pointwise", "activation", "pool", "sigmo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("npu", [U55, EthosU.parse("ethos-u85-256")], ids=str)
+@pytest.mark.parametrize("npu", [U55, pytest.param(EthosU.parse("ethos-u85-256"), marks=pytest.mark.proof)], ids=str)
 def test_every_row_of_a_known_model_names_its_module_and_line(
     lowered: Lowered, npu: EthosU, recorded: Recorded
 ) -> None:

@@ -158,7 +158,7 @@ def constants(artifact: Artifact) -> dict[str, object]:
     return {plan.name: plan.values[plan.outputs[0]] for plan in artifact.program.plans if plan.name not in names}
 
 
-@pytest.mark.parametrize("npu", [U55, EthosU.parse("ethos-u85-256")], ids=str)
+@pytest.mark.parametrize("npu", [U55, pytest.param(U85, marks=pytest.mark.proof)], ids=str)
 def test_all_of_it_is_one_delegate_that_takes_and_gives_integers(cache: Cache, lowered: Lowered, npu: EthosU) -> None:
     artifact = whole("known", npu, cache)
     assert [type(call) for call in artifact.plan.instructions] == [DelegateCall]

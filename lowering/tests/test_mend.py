@@ -239,7 +239,7 @@ def test_the_sizes_stand_in_the_config_word(lowered: Lowered) -> None:
 # --- Moving tables before transpositions changes neither results nor anything else, and frees small NPUs of a defect.
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
     artifact = lowered("late_tables", EthosU.parse("ethos-u55-64"))
     (delegate,) = artifact.delegates

@@ -84,7 +84,7 @@ def uses(text: str) -> Iterator[str]:
                 inherited = isinstance(value, ast.Name) and value.id in ("self", "cls")
                 found = [ast.unparse(node)] if not inherited and may_be_upstreams(name, root_of(value)) else []
             case ast.Call(function, arguments, keywords):
-                by_name = ast.unparse(function).rpartition(".")[2] in BY_NAME
+                by_name = getattr(function, "attr", getattr(function, "id", "")) in BY_NAME
                 strings = [argument.value for argument in arguments if isinstance(argument, ast.Constant) and by_name]
                 named = [*strings, *(argument.arg for argument in keywords)]
                 found = [name for name in named if isinstance(name, str) and may_be_upstreams(name)]

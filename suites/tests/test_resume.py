@@ -13,10 +13,11 @@ from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complaints_of, read_end, read_selection
 from ethos_hil.results.store import RunFolder
-from ethos_hil.suites.tests.session import SAMPLE, Session, session
+from ethos_hil.suites.tests.session import SAMPLE, Session, lower_sample, session
 
 pytest_plugins = "pytester"
 USAGE = 4
+lowered = pytest.fixture(scope="module", autouse=True)(lower_sample)
 
 
 def resumed(folder: Path, *arguments: str) -> Session:

@@ -19,18 +19,12 @@ from ethos_hil.results.export.runs import junit
 from ethos_hil.results.run_results import read_results
 from ethos_hil.suites.plugin.pytest_items import line_of
 from ethos_hil.suites.tests.sabotage import VARIABLE
-from ethos_hil.suites.tests.session import SAMPLE, Session, session
+from ethos_hil.suites.tests.session import SAMPLE, Session, lower_sample, session
 
 SABOTAGED = ("-p", "ethos_hil.suites.tests.sabotage")
 FAILED, USAGE = 1, 4
 """pytest's exit statuses."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def lowered(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Have one session lower what the tests here run: each by itself would import torch for it, which takes longer."""
-    result = session(tmp_path_factory.mktemp("lowered"), SAMPLE, "-k", "u55 or itself", "--compile-only")
-    assert "compiled-only" in set(result.verdicts.values()), result.output
+lowered = pytest.fixture(scope="module", autouse=True)(lower_sample)
 
 
 def records(folder: Path) -> dict[str, Record]:

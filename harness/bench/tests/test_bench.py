@@ -28,7 +28,7 @@ from ethos_hil.harness.testing.small_grid import LINEAR, RELU, RESIZE, grid
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import StoredRecord, read_run
 
-GRID = grid("ethos-u55-128", "ethos-u85-256", cases=RELU + LINEAR + RESIZE)
+GRID = grid("ethos-u55-128", cases=RELU + LINEAR + RESIZE)
 
 
 def records(folder: Path) -> list[Record]:
@@ -42,7 +42,7 @@ def test_an_interrupted_run_is_resumed(tmp_path: Path, recorded: Recorded) -> No
     """One that is killed, too, which `harness/campaign/tests` does with every source."""
     (tmp_path / "grid.toml").write_text(GRID)
     folder = tmp_path / "results/runs/one"
-    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "bench", "--grid", "grid.toml", "--jobs", "2"]
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "bench", "--grid", "grid.toml", "--jobs", "1"]
     with subprocess.Popen([*command, "--run-name", "one"], cwd=tmp_path, stderr=subprocess.PIPE) as interrupted:
         wait_until(lambda: interrupted.poll() is not None or (folder.exists() and final_answers(folder)), "a record")
         interrupted.send_signal(signal.SIGINT)
@@ -51,7 +51,7 @@ def test_an_interrupted_run_is_resumed(tmp_path: Path, recorded: Recorded) -> No
     assert b"--resume one makes the rest" in error
     assert not processes_with(bytes(folder))
     before = Counter(record.dumps() for record in records(folder))
-    assert len(before) < 3 * 5
+    assert len(before) < 3 * 2
 
     ended = run_command("bench", "--grid", "grid.toml", "--jobs", "1", "--resume", "one", "--json", "-", cwd=tmp_path)
     assert ended.status == 0, ended.err

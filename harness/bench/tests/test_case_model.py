@@ -83,7 +83,7 @@ def check(bench_case: BenchCase, npu: str) -> None:
         assert not [kernel for kernel in artifact.cpu_ops if "quantize_per_tensor" not in kernel]
 
 
-@pytest.mark.parametrize("bench_case", SHORT[::4], ids=lambda bench_case: bench_case.name)
+@pytest.mark.parametrize("bench_case", SHORT[::8], ids=lambda bench_case: bench_case.name)
 def test_a_short_case_of_the_default_grid_is_on_the_npu_and_nothing_of_it_on_the_cpu(bench_case: BenchCase) -> None:
     check(bench_case, FAMILIES[SHORT.index(bench_case) % 3])
 

@@ -88,12 +88,12 @@ OF_EACH = pytest.mark.parametrize("source", [BENCH, EVALUATE, NIGHTLY])
 @OF_EACH
 @pytest.mark.usefixtures("no_waiting")
 def test_fifty_identical_campaigns_have_one_account(tmp_path: Path, source: str) -> None:
-    plan = plan_of(*NAMES, as_in=source)
+    plan = plan_of(*NAMES[:20], as_in=source)
     accounts = set()
     for number in range(50):
         answers = answered(tmp_path / str(number), plan, plan)
         accounts.add((answers.account.sentence, tuple(answers.by_digest), answers.problems))
-    assert accounts == {("40 verified; green", tuple(planned.digest for planned in plan), ())}
+    assert accounts == {("20 verified; green", tuple(planned.digest for planned in plan), ())}
 
 
 def answered(root: Path, plan: tuple[Planned, ...], asked: tuple[Planned, ...], name: str = "one") -> CampaignAnswers:

@@ -10,6 +10,7 @@ import pytest
 
 import ethos_hil as api
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.testing.once import Once
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests import upstream_programs
@@ -17,24 +18,10 @@ from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.lowering.formats.pte_reader import BundledProgram
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files that ExecuTorch alone made, and three input sets; floats.bpte expects a float module's answers."""
-    folder = tmp_path_factory.mktemp("made")
-    module, example = upstream_programs.quantised()
-    program = upstream_programs.compiled(module, example)
-    (folder / "up.pte").write_bytes(program.buffer)
-    sets = upstream_programs.inputs(3)
-    np.savez(folder / "x.npz", np.concatenate([entry[0].numpy() for entry in sets])[:, None])
-    upstream_programs.bundled(program, module, sets, folder / "up.bpte")
-    upstream_programs.bundled(program, upstream_programs.two_heads()[0].eval(), sets, folder / "floats.bpte")
-    return folder
-
-
 @pytest.fixture
-def here(here: Path, files: Path) -> Path:
-    """Be in a folder that has net.py and all of these files."""
-    for path in files.iterdir():
+def here(here: Path, once: Once) -> Path:
+    """Be in a folder that has net.py and all files that upstream has made."""
+    for path in once("made by upstream", upstream_programs.write).iterdir():
         (here / path.name).symlink_to(path)
     return here
 

@@ -123,12 +123,12 @@ def test_sixteen_bits_everywhere_or_in_some_modules(ethos_hil: Run, here: Path) 
 
 def test_a_quantizer_of_the_users_decides(ethos_hil: Run, here: Path) -> None:
     quantizer = ("--quantizer", "blocks.py:wide_linears")
-    ours, theirs = run(ethos_hil, here), run(ethos_hil, here, *quantizer)
+    theirs = run(ethos_hil, here, *quantizer)
     assert theirs["scheme"] == "quantizer wide_linears"
     # Its function is not known by its name alone: what it does now is what counts.
     (here / "blocks.py").write_text(MODEL.replace("is_per_channel=False", "is_per_channel=True "))
     changed = run(ethos_hil, here, *quantizer)
-    assert len({ours["sha256"], theirs["sha256"], changed["sha256"]}) == 3
+    assert theirs["sha256"] != changed["sha256"]
     answer = api.run("blocks.py:blocks", quantizer="blocks.py:wide_linears")
     assert answer.artifact.sha256 == changed["sha256"]
 

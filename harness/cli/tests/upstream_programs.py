@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -75,3 +76,14 @@ def bundled(program: Any, module: nn.Module, input_sets: list[tuple[torch.Tensor
     cases = [MethodTestCase(inputs=list(entry), expected_outputs=answer) for entry, answer in pairs]
     suite = MethodTestSuite("forward", cases)
     path.write_bytes(serialize_from_bundled_program_to_flatbuffer(BundledProgram(program, [suite])))
+
+
+def write(folder: Path) -> None:
+    """Write files that ExecuTorch alone made, and three input sets; floats.bpte expects a float module's answers."""
+    module, example = quantised()
+    program = compiled(module, example)
+    (folder / "up.pte").write_bytes(program.buffer)
+    sets = inputs(3)
+    np.savez(folder / "x.npz", np.concatenate([entry[0].numpy() for entry in sets])[:, None])
+    bundled(program, module, sets, folder / "up.bpte")
+    bundled(program, two_heads()[0].eval(), sets, folder / "floats.bpte")

@@ -134,7 +134,9 @@ def test_without_a_compiler_that_memory_is_missing_and_it_says_why(board320: Boa
     assert "no C compiler is on PATH to compile it" in done.stderr
 
 
-@pytest.mark.parametrize("address", [0x70800000, 0x31080000, 0x38000000, 0x30060000, 0x11100000, 0x21080000])
+@pytest.mark.parametrize("address", [0x70800000, 0x11100000, *(
+    pytest.param(at, marks=pytest.mark.proof) for at in (0x31080000, 0x38000000, 0x30060000, 0x21080000)
+)])  # fmt: skip
 def test_data_is_put_into_memory_and_dumped_at_the_end(board300: Board, address: int) -> None:
     data = os.urandom(1000)
     source, dump, rest = (board300.folder / name for name in ("in,put.bin", "dump,1.bin", "part.bin"))
@@ -163,7 +165,9 @@ def spinning(board: Board) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.proof)]
+)
 def test_a_signal_leaves_nothing_behind(board300: Board, number: int) -> None:
     process = spinning(board300)
     started = children(process.pid)
@@ -217,7 +221,7 @@ def careless(board: Board, tmp_path: Path) -> Board:
     return replace(board, guest=build(board.model.soc.name, tmp_path / "careless.elf", "careless.c"))
 
 
-@pytest.mark.parametrize("way", ["option", "variable"])
+@pytest.mark.parametrize("way", ["option", pytest.param("variable", marks=pytest.mark.proof)])
 def test_a_launcher_names_the_rule_and_the_place(careless: Board, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     assert careless.run("").status == 0
     if way == "variable":

@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,9 +42,18 @@ def folders(environments: KeptEnvironments) -> list[str]:
     return sorted(path.name for path in environments.root.glob("*") if path.name != "locks")
 
 
-def test_it_has_the_version_and_what_it_requires_and_is_found_again(environments: KeptEnvironments) -> None:
+def test_two_at_once_install_it_once_and_it_is_found_again(environments: KeptEnvironments) -> None:
+    stages: list[str] = []
+
+    class Noted(Silent):
+        def stage(self, text: str) -> None:
+            stages.append(text)
+
     assert environments.find(VELA, "9.1.0") is None
-    environment = get(environments)
+    with ThreadPoolExecutor(2) as pool:
+        environment, other = pool.map(lambda _: environments.get(VELA, "9.1.0", Noted()), range(2))
+    assert stages == [f"Installing {VELA} 9.1.0"]
+    assert other == environment
     assert environment.packages == {VELA: "9.1.0", "small-thing": "1.5"}
     code = "import sys; sys.path[:] = sys.argv[1:]; import ethos_u_vela as v; print(v.version); import rich"
     command = [sys.executable, "-I", "-S", "-c", code, *environment.alone]
@@ -100,18 +109,3 @@ def test_a_folder_that_cannot_be_written_is_one_error(environments: KeptEnvironm
 def test_releases_are_those_of_the_index() -> None:
     """That there is none, harness/cli/tests/test_scan_command.py has."""
     assert releases(VELA) == ("9.2.0", "9.1.0")
-
-
-def test_two_at_once_install_it_once(environments: KeptEnvironments) -> None:
-    stages: list[str] = []
-
-    class Noted(Silent):
-        def stage(self, text: str) -> None:
-            stages.append(text)
-
-    threads = [threading.Thread(target=environments.get, args=(VELA, "9.1.0", Noted())) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert stages == [f"Installing {VELA} 9.1.0"]

@@ -49,6 +49,7 @@ class OnLaunchers(Quick):
             yield
 
 
+@pytest.mark.proof
 class TestFvpU55(OnLaunchers):
     target, npu = "corstone-300", "ethos-u55-128"
 

@@ -49,10 +49,10 @@ def value(record: Record, name: str) -> float:
 @pytest.mark.parametrize(
     ("npu", "mode", "target"),
     [
-        ("ethos-u55-128", "Sram_Only", "corstone-300"),
+        pytest.param("ethos-u55-128", "Sram_Only", "corstone-300", marks=pytest.mark.proof),
         ("ethos-u65-256", None, "corstone-300"),
         ("ethos-u85-256", "Dedicated_Sram_384KB", "corstone-320"),
-        ("ethos-u85-512", None, "virtual"),
+        pytest.param("ethos-u85-512", None, "virtual", marks=pytest.mark.proof),
         ("ethos-u65-512", "Shared_Sram", "virtual"),
     ],
 )

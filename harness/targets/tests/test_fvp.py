@@ -207,8 +207,8 @@ def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image, seco
 
 def test_several_run_at_once(use_launchers: Path) -> None:
     recorded = load("add", "corstone-300")
-    images = [image_of(recorded) for _ in range(3)]
-    with ThreadPoolExecutor(3) as pool:
+    images = [image_of(recorded) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
         outcomes = list(pool.map(run_fvp, images))
     for image, outcome in zip(images, outcomes, strict=True):
         assert outcome.run_id == image.run_id

@@ -28,7 +28,7 @@ from ethos_hil.lowering.vela.memory_mode import MemoryMode
 # Program, NPU, and what is special about where its tensors lie.
 CASES = [
     ("MobileNetV2", "ethos-u65-256"),  # rolling buffers: stripes of a cascade over each other
-    ("MobileNetV2", "ethos-u85-512"),
+    pytest.param(("MobileNetV2", "ethos-u85-512"), marks=pytest.mark.proof),
     ("chain with a large map", "ethos-u65-256"),
     ("depthwise multiplier 2", "ethos-u55-128"),  # a named tensor in another order of channels
     ("matmul", "ethos-u55-128"),  # products in memory within one row of the map

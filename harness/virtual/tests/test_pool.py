@@ -36,6 +36,7 @@ from ethos_hil.harness.virtual.tests.test_board import GARBAGE, run_to_job, tell
 MakeImage = Callable[..., Image]
 Assemble = Callable[..., bytes]
 TIMEOUT = 60.0
+each_soc = pytest.mark.parametrize("soc", [*list(NPUS)[::2], pytest.param("corstone-310", marks=pytest.mark.proof)])
 
 
 def run(
@@ -65,7 +66,7 @@ def _bits(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
     return str(array.dtype), array.shape, array.tobytes()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.proof) for seed in (1, 2))])
 def test_the_order_of_runs_does_not_matter(
     make_image: MakeImage, assemble: Assemble, pool: BoardPool, seed: int
 ) -> None:
@@ -150,14 +151,9 @@ def damaged_program(make_image: MakeImage) -> Image:
 )  # fmt: skip
 @pytest.mark.usefixtures("nothing_left_behind")
 def test_a_run_that_fails_says_why_and_its_board_is_not_used_again(
-    make_image: MakeImage,
-    pool: BoardPool,
-    parts: dict[str, Any],
-    npu_timeout_ms: int | None,
-    timeout: float,
-    error: str | type[BaseException],
-    words: list[str],
-) -> None:
+    make_image: MakeImage, pool: BoardPool, parts: dict[str, Any], npu_timeout_ms: int | None, timeout: float,
+    error: str | type[BaseException], words: list[str],
+) -> None:  # fmt: skip
     expected = comparable(run(make_image("add"), pool))
     before = waiting()
     plan = {} if npu_timeout_ms is None else {"npu_timeout_ms": npu_timeout_ms}
@@ -260,7 +256,7 @@ def run_on(target: VirtualTarget, image: Image, timeout: float = TIMEOUT) -> Out
     return target.run(timeout=timeout)
 
 
-@pytest.mark.parametrize("soc", NPUS)
+@each_soc
 def test_it_keeps_the_rules_and_gives_the_same_answers(soc: str, pool: BoardPool) -> None:
     """Also on a board that was used before, by the same program and by others: one QEMU runs them all."""
     strict, processes = strict_target(soc, None, pool), set()
@@ -272,7 +268,7 @@ def test_it_keeps_the_rules_and_gives_the_same_answers(soc: str, pool: BoardPool
     assert len(processes) == 1
 
 
-@pytest.mark.parametrize("soc", NPUS)
+@each_soc
 def test_a_firmware_that_does_not_write_its_stack_first_is_found(soc: str) -> None:
     firmware = find_firmware(soc)
     assert firmware.count(PAINT) >= 1
@@ -304,7 +300,7 @@ def test_it_runs_whatever_the_board_lacks(soc: str, fittings: Fittings) -> None:
         np.testing.assert_array_equal(run.outputs, program_of("add", soc).outputs)
 
 
-@pytest.mark.parametrize("soc", NPUS)
+@each_soc
 def test_the_report_of_a_fault_keeps_the_rules_too(soc: str) -> None:
     """It has a stack of its own, and reads what the exception pushed."""
     _, undefined = planted(find_firmware(soc), "3npu10initialise", bytes.fromhex("00de"))

@@ -115,7 +115,9 @@ def test_memory_holds_noise_at_the_start(assemble: Assemble, soc: Soc) -> None:
     assert all(len(set(data)) > 100 for data in contents[0])
 
 
-@pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
+@pytest.mark.parametrize(
+    "soc", [SOCS[0], pytest.param(SOCS[1], marks=pytest.mark.proof), SOCS[2]], ids=lambda soc: soc.name
+)
 def test_exceptions_use_the_boot_memorys_vector_table_until_the_program_says_otherwise(
     assemble: Assemble, soc: Soc
 ) -> None:

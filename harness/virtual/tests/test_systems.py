@@ -131,8 +131,8 @@ def run_image(image: Image, npu: str) -> Outcome:
 @pytest.mark.slow
 def test_an_ethos_u85_counts_eight_events_at_once() -> None:
     numbers = (17, 35, 130, 135, 386, 391, 48, 64)
-    image = packed(lowered("ethos-u85-128", "Sram_Only"), "corstone-320", event_sets=(numbers,))
-    (call,) = run_image(image, "ethos-u85-128").runs[0].delegates
+    image = packed(lowered("ethos-u85-256", "Sram_Only"), "corstone-320", event_sets=(numbers,))
+    (call,) = run_image(image, "ethos-u85-256").runs[0].delegates
     counted = dict(zip(numbers, call.events, strict=True))
     # Cycles and active cycles are all of them; in this mode all traffic of the shared SRAM's plan goes where it says.
     assert counted[17] == counted[35] == call.cycles
@@ -144,7 +144,7 @@ def test_an_ethos_u85_counts_eight_events_at_once() -> None:
 def test_an_image_for_the_other_board_is_refused() -> None:
     """A Corstone-300's image starts where a Corstone-320 has no vector table."""
     with pytest.raises(TargetNotAvailable, match="no vector table at 0x11000000, where a corstone-320 starts"):
-        run_image(packed(lowered("ethos-u85-128", "Sram_Only"), "corstone-300"), "ethos-u85-128")
+        run_image(packed(lowered("ethos-u85-256", "Sram_Only"), "corstone-300"), "ethos-u85-256")
 
 
 _FILE = tomllib.loads((DATA / "timing_adapters.toml").read_text())
@@ -165,7 +165,7 @@ def test_timing_adapters_are_set_where_there_are_any(npu: str, mode: str, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("npu", "mode"), [SYSTEMS[2], SYSTEMS[6]])
+@pytest.mark.parametrize(("npu", "mode"), [SYSTEMS[3], SYSTEMS[6]])
 def test_the_first_wrong_operation_is_named(npu: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One element of one convolution is broken in the NPU."""
     artifact = lowered(npu, mode)

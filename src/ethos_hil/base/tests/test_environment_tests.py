@@ -33,6 +33,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "test_other.py").write_text("def test_third(): pass")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # loading them takes longer than these tests
     return tmp_path
 
 
@@ -47,8 +48,7 @@ def run(checkout: Path, *arguments: str, only_changed: bool = True) -> list[str]
         sys.modules.pop(module, None)
     names = Names()
     plugins = [EnvironmentTests(checkout, only_changed), names]
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(checkout), "--import-mode=importlib"]
-    pytest.main([*options, *arguments], plugins=plugins)
+    pytest.main(["-q", "-p", "no:cacheprovider", "--import-mode=importlib", *arguments], plugins=plugins)
     return names
 
 

@@ -50,7 +50,7 @@ def test_what_ends_badly_is_a_finding(originals: tuple[Original, ...], tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "of_each", "ways"), [(40, 4, 3), pytest.param(100, 10, 4, marks=pytest.mark.proof)])
+@pytest.mark.parametrize(("count", "of_each", "ways"), [(20, 2, 3), pytest.param(100, 10, 4, marks=pytest.mark.proof)])
 @pytest.mark.product
 def test_a_sample_ends_in_results_and_named_refusals(
     originals: tuple[Original, ...], tmp_path: Path, count: int, of_each: int, ways: int

@@ -20,14 +20,14 @@ from ethos_hil.suites.lab.damage import loop, stream_trial
 from ethos_hil.suites.lab.damage.stream_trial import GUARD, StreamCase, examine
 from ethos_hil.suites.lab.damage.streams import Streams
 
-CASES = 40  # of each configuration
+CASES = 20  # of each configuration
 NPU = "ethos-u55-128"
 ADDITIONS = Streams(1, (NPU,), "add int16")
 
 
 @pytest.mark.product
 def test_damaged_programs_end_in_a_result_or_a_fault() -> None:
-    endings = list(loop.run(Streams(1), range(CASES * len(EthosU.names())), 2))
+    endings = list(loop.run(Streams(1), range(CASES * len(EthosU.names())), 1))
     assert [ending for ending in endings if ending.finding] == []
     assert Counter(ending.row for ending in endings) == dict.fromkeys(EthosU.names(), CASES)
     outcomes = [ending.outcome for ending in endings]

@@ -34,8 +34,8 @@ NOT_COMPILED = {
 } | {
     (name, PLACES[3]) for name in ("sum of channels", "maximum of a map", "batch matmul int8")
 } | {("batch matmul int16", place) for place in PLACES[1:]}  # fmt: skip
-OFTEN = 4
-"""Each network at one place, in turn, is part of `make test`; all of them at all places are of `make lab`."""
+OFTEN = 8
+"""Every other network at one place, in turn, is part of `make test`; all of them at all places are of `make lab`."""
 
 
 @pytest.mark.parametrize(
