@@ -132,10 +132,11 @@ def test_the_map_of_a_delegate_with_branches_agrees_with_its_stream(lowered: Low
         # exir/emit/_emitter.py of executorch 1.4.1 writes cond, map and scan, and no other control flow.
         ("looping", U55, "while_loop", "only an Ethos-U85 runs loops"),
         # _passes/rewrite_conv_pass.py wants weights to be parameters; in a branch they are its arguments.
-        ("branch_with_layers", U85, "rewrite_conv_pass", "weights inside of torch.cond"),
+        pytest.param("branch_with_layers", U85, "rewrite_conv_pass", "weights inside of torch.cond",
+                     marks=pytest.mark.proof),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_upstream_cannot_lower_is_said_with_the_way_out(
     cache: Cache, name: str, npu: EthosU, message: str, hint: str
 ) -> None:

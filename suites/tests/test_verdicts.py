@@ -163,7 +163,7 @@ def test_a_record_that_cannot_be_kept_is_no_result(tmp_path: Path) -> None:
     assert "records: " in explanation(result, "test_plus_itself_U55_BI")[0]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_worker_that_dies_fails_its_test_and_loses_no_record(tmp_path: Path) -> None:
     result = session(
         tmp_path, SAMPLE, "-n", "1", "-k", "plus and (u55 or u65)", *SABOTAGED, environment={VARIABLE: "worker-dies"}

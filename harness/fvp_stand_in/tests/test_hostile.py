@@ -84,7 +84,7 @@ def test_one_that_never_stops_asking_ends_at_its_limit(hostile: Board) -> None:
     assert len(ended.stderr.splitlines()) <= 4
 
 
-@pytest.mark.parametrize(("seconds", "status"), [(60, 0), (1, 1)])
+@pytest.mark.parametrize(("seconds", "status"), [(60, 0), pytest.param(1, 1, marks=pytest.mark.proof)])
 def test_what_it_reads_to_no_memory_is_not_kept_and_takes_no_more_than_its_time(
     hostile: Board, seconds: int, status: int
 ) -> None:

@@ -25,7 +25,7 @@ class TestBenchBoard(TargetContract):
     target = "board:bench-corstone-300"
     npu = "ethos-u55-128"
     timeout = 30.0
-    patience = 8.0  # the firmware is loaded again after a program that never ended
+    patience = 6.0  # the firmware is loaded again after a program that never ended
 
     @pytest.fixture(scope="class")
     @classmethod
