@@ -30,13 +30,7 @@ from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.process import end_on_signals, ignore_further
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli.asking import (
-    DEBUG,
-    RUNS,
-    asks,
-    file_option,
-    option_of,
-)
+from ethos_hil.harness.cli.asking import DEBUG, RUNS, asks, file_option, option_of
 from ethos_hil.harness.cli.bundle import is_bundle, run_bundle
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
 from ethos_hil.harness.terminal.standard_streams import StandardStreams
