@@ -260,7 +260,6 @@ def _run_runner(
     reporter: Reporter,
     watch: Stopwatch,
 ) -> Outcome:
-    """Run an artifact with a runner of the user's."""
     first = artifact.program.plans[0].name
     if artifact.method != first:  # arm_executor_runner.cpp of executorch 1.4.1: get_method_name(0)
         raise UsageError(
@@ -284,7 +283,6 @@ def _run_firmware(
     watch: Stopwatch,
     profile: ProfilePlan | None,
 ) -> Outcome:
-    """Run an artifact with our firmware."""
     watch.begin("packing")
     reporter.stage("Packing the image")
     # On the virtual board no time passes while the NPU works, so no cycles need to be modelled for a limit of time.

@@ -421,7 +421,6 @@ class Artifact(_OfMethod):
 
 
 def _method_entry(method: LoweredMethod) -> dict[str, Any]:
-    """Return what the manifest has of a method."""
     return {
         "name": method.name,
         "scheme": method.scheme,

@@ -82,7 +82,6 @@ _BEFORE = "run <> ? AND (?::TIMESTAMP IS NULL OR created < ?::TIMESTAMP) AND cre
 
 
 def _before(tonight: RunResults) -> list[object]:
-    """Return the values of `_BEFORE`."""
     return [tonight.name, *([moment_of(tonight.created)] * 2)]
 
 

@@ -18,7 +18,6 @@ from ethos_hil.harness.image.pack import RunPlan, pack
 
 @pytest.fixture(scope="session")
 def built() -> Callable[[str], Path]:
-    """Build a preset and return its folder."""
     return functools.cache(build)
 
 

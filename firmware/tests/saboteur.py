@@ -37,7 +37,10 @@ def sabotaged(preset: str, *changes: Change) -> bytes:
     elf = kept / f"{hashlib.sha256(repr(changes).encode()).hexdigest()[:16]}.elf"
     with FileLock(BUILD / f"sabotaged-{preset}.lock"):
         if not elf.is_file():
-            _forget_others(preset, kept)
+            kept.mkdir(parents=True, exist_ok=True)
+            for earlier in STORE.glob(f"{preset}-*"):
+                if earlier != kept:
+                    shutil.rmtree(earlier, ignore_errors=True)
             with tempfile.TemporaryDirectory(dir=kept) as scratch:
                 _link(folder, changes, Path(scratch)).rename(elf)
     return elf.read_bytes()
@@ -48,14 +51,6 @@ def _state(built: Path) -> str:
     sources = sorted(path for path in FIRMWARE.rglob("*") if path.suffix in (".h", ".cc", ".ld", ".cmake", ".txt"))
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (built, *sources)]
     return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
-
-
-def _forget_others(preset: str, kept: Path) -> None:
-    """Make the folder of this state of a preset, and remove those of earlier ones."""
-    kept.mkdir(parents=True, exist_ok=True)
-    for old in STORE.glob(f"{preset}-*"):
-        if old != kept:
-            shutil.rmtree(old, ignore_errors=True)
 
 
 def _link(folder: Path, changes: tuple[Change, ...], scratch: Path) -> Path:
@@ -69,7 +64,7 @@ def _link(folder: Path, changes: tuple[Change, ...], scratch: Path) -> Path:
                 text = text.replace(change.old, change.new)
         edited, output = scratch / f"{number}-{Path(source).name}", scratch / f"{number}.obj"
         edited.write_text(text)
-        target = _object(folder, source)
+        (target,) = (file.relative_to(folder).as_posix() for file in folder.glob(f"CMakeFiles/*.dir/{source}.obj"))
         compile_it = shlex.split(_command(folder, target))
         words = {
             str(FIRMWARE / source): str(edited),
@@ -83,12 +78,6 @@ def _link(folder: Path, changes: tuple[Change, ...], scratch: Path) -> Path:
     link = link.replace("-Map=ethos-hil.map", f"-Map={scratch}/map").replace("-o ethos-hil.elf", f"-o {elf}")
     _run(["sh", "-c", link], folder)
     return elf
-
-
-def _object(folder: Path, source: str) -> str:
-    """Return the object of a source by its path in the build's folder."""
-    (file,) = folder.glob(f"CMakeFiles/*.dir/{source}.obj")
-    return file.relative_to(folder).as_posix()
 
 
 def _command(folder: Path, target: str) -> str:

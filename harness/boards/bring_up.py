@@ -400,12 +400,19 @@ class BringUp:
         Returns:
             The steps in their order.
         """
-        self._find_firmware()
+        try:
+            self.firmware = ResidentFirmware.of(find_firmware(self._board.soc.name))
+        except ToolError as error:
+            self._no_firmware = error
         self._step("file", self._file)
         with contextlib.ExitStack() as using:
             self._step("lease", lambda: self._take(using), "file")
             self._probe_steps()
-            self._line_steps()
+            there = BoardLine(self._board, using)
+            self._step("firmware", partial(self._load, there), "probe", *self._memories)
+            self._step("monitor", partial(self._monitor, there), "firmware" if self._has_probe else "lease")
+            self._step("npu", partial(self._npu, there), "monitor")
+            self._step("speed", partial(fastest_speed, there, self._tell), "monitor")
         self._step("convolution", lambda: convolution(self._target, self.npu, self._tell, RUN_SECONDS), "npu", "speed")
         self._step("clock", self._clock, "probe", "monitor")
         return tuple(self.steps)
@@ -434,12 +441,6 @@ class BringUp:
 
     def _tell(self, text: str) -> None:
         self._reporter.stage(f"{self._board.name}: {self._name}: {text}")
-
-    def _find_firmware(self) -> None:
-        try:
-            self.firmware = ResidentFirmware.of(find_firmware(self._board.soc.name))
-        except ToolError as error:
-            self._no_firmware = error
 
     @property
     def _own(self) -> ResidentFirmware:
@@ -478,14 +479,6 @@ class BringUp:
             # One that only a loader writes is left out, and tested by loading it.
             if self._status(name) is not StepStatus.LEFT_OUT:
                 self._memories.append(name)
-
-    def _line_steps(self) -> None:
-        with contextlib.ExitStack() as using:
-            there = BoardLine(self._board, using)
-            self._step("firmware", partial(self._load, there), "probe", *self._memories)
-            self._step("monitor", partial(self._monitor, there), "firmware" if self._has_probe else "lease")
-            self._step("npu", partial(self._npu, there), "monitor")
-            self._step("speed", partial(fastest_speed, there, self._tell), "monitor")
 
     def _probe(self, probed: ParkedBoard) -> StepFinding:
         if not self._has_probe:

@@ -118,7 +118,10 @@ def _archive(files: Mapping[str, bytes], method: int) -> bytes:
 def _unpack(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, bytes]]:
     _check_end(file, size)
     with members(file, size) as archive:
-        _check_kinds(file)
+        for info in zipfile.ZipFile(file).infolist():
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG):
+                raise BadArchive(f"member {info.filename} is {_KINDS.get(kind, 'a special file')}")
         unpacked_size = sum(archive.sizes.values())
         if unpacked_size > _MOST_UNPACKED:
             raise BadArchive(f"it unpacks to {unpacked_size:,} bytes, at most {_MOST_UNPACKED:,} are read")
@@ -152,13 +155,6 @@ def _check_end(file: BinaryIO, size: int) -> None:
     if list_at + list_size + _END.size != size:
         raise BadArchive("it is cut short, or something was added to it")
     file.seek(0)
-
-
-def _check_kinds(file: BinaryIO) -> None:
-    for info in zipfile.ZipFile(file).infolist():
-        kind = stat.S_IFMT(info.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG):
-            raise BadArchive(f"member {info.filename} is {_KINDS.get(kind, 'a special file')}")
 
 
 def _manifest(archive: ZipMembers) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,10 +14,6 @@ from ethos_hil.base.plain_text import escape
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import DEBUG, asks
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
-
-if TYPE_CHECKING:
-    from ethos_hil.harness.dry_run.survey import PackedModel
-    from ethos_hil.harness.terminal.progress import Reporter
 
 FORMATS = ("elf", "mps")
 
@@ -47,50 +43,32 @@ def image(
 
     Example: ethos-hil image net.py:net card --npu ethos-u85-256 --format mps
     """
+    from ethos_hil.base.files import writable, write_all, write_into
     from ethos_hil.harness.cli.commands import loading
 
     with loading(question.label) as live:
-        packed, files = write_image(question, output, form, soc, live)
+        from ethos_hil.harness.dry_run.survey import packed_model, soc_for
+        from ethos_hil.harness.image.card import card_files, our_files
+
+        if form not in FORMATS:
+            raise UsageError(f"--format {form!r} is not a format", hint=f"valid: {', '.join(FORMATS)}")
+        place = soc_for(str(question.npu_name), soc)
+        if form == "mps" and place.card is None:
+            raise UsageError(f"how a board with a {place.name} loads images is not known", hint="use --format elf")
+        _check(question, output, form)
+        packed = packed_model(question, place.name, stays=form == "mps", reporter=live)
+        files: tuple[Path, ...] = (output,)
+        with writable(output):
+            if form == "elf":
+                write_all({output: packed.image.elf})
+            else:
+                named = card_files(packed.image.elf, packed.soc)
+                write_into(output.resolve(), named, our_files(output))
+                files = tuple(output / name for name in named)
     for path in files:
         sys.stdout.write(f"{escape(str(path))}\n")
     for note in packed.notes:
         sys.stderr.write(f"note: {escape(note)}\n")
-
-
-def write_image(
-    question: Question, output: Path, form: str, soc: str | None, reporter: Reporter
-) -> tuple[PackedModel, tuple[Path, ...]]:
-    """Pack a model's image and write it. Return it, and the files written.
-
-    Args:
-        question: what to pack.
-        output: the ELF, or the folder of files for a memory card.
-        form: one of `FORMATS`.
-        soc: name of the system on chip, or None for the first one that has the NPU.
-        reporter: is told of each stage.
-
-    Raises:
-        UsageError: the arguments contradict one another, or nothing can be written there; others as `packed_model`.
-    """
-    from ethos_hil.base.files import writable, write_all, write_into
-    from ethos_hil.harness.dry_run.survey import packed_model, soc_for
-    from ethos_hil.harness.image.card import card_files, our_files
-
-    if form not in FORMATS:
-        raise UsageError(f"--format {form!r} is not a format", hint=f"valid: {', '.join(FORMATS)}")
-    place = soc_for(str(question.npu_name), soc)
-    if form == "mps" and place.card is None:
-        raise UsageError(f"how a board with a {place.name} loads images is not known", hint="use --format elf")
-    _check(question, output, form)
-    packed = packed_model(question, place.name, stays=form == "mps", reporter=reporter)
-    files = {output: packed.image.elf}
-    with writable(output):
-        if form == "elf":
-            write_all(files)
-            return packed, (output,)
-        named = card_files(packed.image.elf, packed.soc)
-        write_into(output.resolve(), named, our_files(output))
-    return packed, tuple(output / name for name in named)
 
 
 def _check(question: Question, output: Path, form: str) -> None:

@@ -25,20 +25,13 @@ import typer
 from typer.core import TyperGroup
 
 from ethos_hil.base import plugins
-from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
+from ethos_hil.base.asking import PREFLIGHT, RUN
 from ethos_hil.base.dataclasses import asdict
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of_exit, shortage
 from ethos_hil.base.plain_text import cut, escape, one_line
 from ethos_hil.base.process import end_on_signals, ignore_further
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli.asking import (
-    DEBUG,
-    RUNS,
-    asks,
-    file_option,
-    given_parameters,
-    option_of,
-)
+from ethos_hil.harness.cli.asking import DEBUG, RUNS, asks, file_option, option_of
 from ethos_hil.harness.cli.bundle import is_bundle, run_bundle
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
 from ethos_hil.harness.terminal.standard_streams import StandardStreams
@@ -89,78 +82,6 @@ def run(
     if is_bundle(question.label, replay=replay):
         raise typer.Exit(run_bundle(context, question, files, replay=replay))
     raise typer.Exit(commands.run(question, files))
-
-
-@asks(LOWER)
-def lower(
-    question: Question,
-    context: typer.Context,
-    product: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="pte|vela|tosa",
-            help="The product: a program, the blob that Vela compiles for each delegate, or each delegate in TOSA.",
-        ),
-    ] = "pte",
-    tosa: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SPEC",
-            help="For tosa: TOSA-1.0+INT (quantised, the default) or TOSA-1.0+FP, with extensions as in "
-            "TOSA-1.0+INT+int16 or +cf (control flow).",
-        ),
-    ] = None,
-    whole: Annotated[
-        bool,
-        typer.Option(
-            "--whole",
-            help="Give all of each method to the NPU, by backend id, with integer inputs and outputs, instead of what "
-            "the partitioner picks; an operator that it cannot run is an error.",
-        ),
-    ] = False,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="File for the product, or a folder; one that ends in / is made. Default: MODEL's name, here. Several "
-            "delegates are numbered.",
-        ),
-    ] = None,
-    artefacts: Annotated[
-        Path | None,
-        typer.Option(
-            "--artifacts",
-            metavar="DIR",
-            help="Also write files to inspect there: TOSA, blobs, the map from NPU operations to lines of the "
-            "model, Vela's summary, example inputs and the reference's outputs, and a list of them.",
-        ),
-    ] = None,
-    json_file: Annotated[Path | None, file_option("--json", "the result there", instead="the files' names")] = None,
-    debug: DEBUG = False,
-) -> None:
-    """Lower MODEL without running it, and write the product. The files' names go to stdout.
-
-    Example: ethos-hil lower net.py:net --npu ethos-u85-256 -o build/net.pte --artifacts build/net
-
-    Example: ethos-hil lower net.py:net --to tosa --tosa TOSA-1.0+FP
-    """
-    from ethos_hil.harness.cli import commands
-
-    with commands.loading(question.label) as live:
-        from ethos_hil.harness.cli.lower import LowerOrder
-        from ethos_hil.harness.cli.lower import lower as lower_order
-
-        order = LowerOrder(question, frozenset(given_parameters(context)), product, tosa, whole, output, artefacts)
-        done = lower_order(order, live, json_file=json_file)
-    if json_file is not None:
-        write_json(json_file, done.document)
-    for path in () if json_file == STDOUT else (*done.files, *done.looked_into):
-        sys.stdout.write(f"{escape(str(path))}\n")
-    for line in done.lines:
-        sys.stderr.write(f"{escape(line)}\n")
 
 
 @asks(PREFLIGHT)
@@ -309,7 +230,7 @@ def fvp_launchers(
         sys.stdout.write(f"{escape(str(path))}\n")
 
 
-_HERE = {"run": run, "lower": lower, "preflight": preflight, "runs": list_runs, "npu": npu,
+_HERE = {"run": run, "preflight": preflight, "runs": list_runs, "npu": npu,
          "fvp-launchers": fvp_launchers, "doctor": doctor}  # fmt: skip
 COMMANDS = (
     "run", "profile", "lower", "preflight", "bench", "evaluate", "scan", "nightly", "compare", "accept", "report",
@@ -375,9 +296,7 @@ def root() -> click.Group:
 
 def main() -> None:
     """Entry point of `ethos-hil`."""
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # NumPy's threads take 60 ms to start, and our matrices are small
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads take 60 ms to start, and our matrices are small
     guard(lambda: root()(standalone_mode=False))
 
 

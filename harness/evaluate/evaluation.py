@@ -188,7 +188,7 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None, place: Ru
     with place.opened(_subject(order, data.name, evaluation.tally.metric.name, place.shard)) as run:
         journal = EvaluationJournal(run, question, place.shard)
         loop = _Loop(evaluation, hosts, hosts.layers, data.name, reporter, total, journal)
-        size = _chunk_size(first)
+        size = max(1, min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, sum(array.nbytes for array in first.inputs))))
         if data.count is not None:
             journal.foresee(min(data.count, order.limit or data.count), size)
         with one_torch_thread():  # the boards have the other processors
@@ -325,11 +325,6 @@ class _Loop:
             if number not in self.host:
                 self._ask_host(item)
             yield item, self.host.pop(number), f"--data {self.data}: item {number}"
-
-
-def _chunk_size(item: Item) -> int:
-    size = sum(array.nbytes for array in item.inputs)
-    return max(1, min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, size)))
 
 
 SCHEMA_VERSION = 2

@@ -176,7 +176,11 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
         check_npu(find_plugin(part.target), EthosU.parse(part.npu))
     sweeps = tuple(part for number, entry in enumerate(config.sweeps, 1) for part in _places(number, entry))
     plan = NightlyPlan((), suites, models, config.audit_one_in, sweeps)
-    _check_once(plan)
+    for name, count in Counter(part.name for part in plan.parts).items():
+        if count > 1:  # each would overwrite what the other one says of itself
+            raise UsageError(
+                f"{name} is in the plan {count} times", hint="name each NPU, memory mode, system and target once"
+            )
     if not config.known_model:
         return plan
     known = tuple(
@@ -188,15 +192,6 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
         for target in plan.targets
     )
     return NightlyPlan(known, suites, models, config.audit_one_in, sweeps)
-
-
-def _check_once(plan: NightlyPlan) -> None:
-    """Raise UsageError if two parts have one name: each would overwrite what the other one says of itself."""
-    for name, count in Counter(part.name for part in plan.parts).items():
-        if count > 1:
-            raise UsageError(
-                f"{name} is in the plan {count} times", hint="name each NPU, memory mode, system and target once"
-            )
 
 
 def npu_for(target: str, plan: NightlyPlan) -> str:

@@ -99,8 +99,19 @@ class NpuProgram:
 
     @cached_property
     def weight_sources(self) -> tuple[Weights, ...]:
-        """Where each convolution's weights are before the program starts."""
-        return tuple(_weight_sources(self.ops))
+        """Where each convolution's weights are before the program starts; DMAs that copy them are traced back.
+
+        Only prefetching uses this. Weights are found again by their content, so a command stream that overwrites them
+        in another way costs time, not correctness.
+        """
+        found: list[Weights] = []
+        copies: list[Dma] = []
+        for op in self.ops:
+            if isinstance(op, Dma) and op.sizes == (1, 1) and op.index is None:
+                copies.append(op)
+            elif isinstance(op, Convolution):
+                found.append(replace(op.weights, streams=tuple(_source_of(at, copies) for at in op.weights.streams)))
+        return tuple(found)
 
     @cached_property
     def costs(self) -> dict[int, int]:
@@ -266,20 +277,6 @@ STEPS: dict[type[Op], Callable[[Any], Step]] = {
     Resize: ResizeStep,
     Dma: DmaStep,
 }
-
-
-def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
-    """Yield where each convolution's weights are before the program starts; DMAs that copy them are traced back.
-
-    Only prefetching uses this. Weights are found again by their content, so a command stream that overwrites them in
-    another way costs time, not correctness.
-    """
-    copies: list[Dma] = []
-    for op in ops:
-        if isinstance(op, Dma) and op.sizes == (1, 1) and op.index is None:
-            copies.append(op)
-        elif isinstance(op, Convolution):
-            yield replace(op.weights, streams=tuple(_source_of(at, copies) for at in op.weights.streams))
 
 
 def _source_of(at: ByteRange, copies: Sequence[Dma]) -> ByteRange:

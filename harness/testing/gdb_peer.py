@@ -258,7 +258,6 @@ class GdbPeer(PacketServer, threading.Thread):
 
 
 def packet(content: bytes) -> bytes:
-    """Return a packet."""
     return b"$" + content + b"#%02x" % (sum(content) % 256)
 
 

@@ -22,5 +22,4 @@ inputs = [[1, 8, 4, 4]]
 
 
 def grid(*npus: str, cases: str, more: str = "") -> str:
-    """Return the text of a grid."""
     return f"schema_version = 1\nnpus = {[*npus]}\n{more}{cases}"

@@ -20,14 +20,7 @@ from ethos_hil.base.file_lock import lock
 from ethos_hil.base.files import read_text, write_whole
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, sync_folder
-from ethos_hil.lowering.cache.contents import (
-    CACHE_VARIABLE,
-    CacheContents,
-    cache_folder,
-    cache_limit,
-    discard,
-    touch,
-)
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, CacheContents, cache_folder, cache_limit, discard, touch
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_KEY = 1000

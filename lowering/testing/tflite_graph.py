@@ -70,7 +70,6 @@ class TfliteGraph:
         return self._added(shape, dtype, (scale,) if scale else (), zero_point)
 
     def input(self, shape: Sequence[int], dtype: str, scale: float = 0.0, zero_point: int = 0) -> TfliteTensor:
-        """Add an input of the network."""
         self.inputs.append(self.tensor(shape, dtype, scale, zero_point))
         return self.inputs[-1]
 
@@ -117,7 +116,6 @@ class TfliteGraph:
         return self
 
     def serialize(self) -> bytes:
-        """Return the flatbuffer."""
         codes = sorted({code for code, _ in self._operators})
         graph = {
             "name": "main",

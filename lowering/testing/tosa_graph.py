@@ -72,13 +72,11 @@ class Graph:
         self.inputs: list[Value] = []
 
     def input(self, shape: Sequence[int], dtype: str = "int8") -> Value:
-        """Add a graph input."""
         value = self._argument(shape, dtype)
         self.inputs.append(value)
         return value
 
     def output(self, *values: Value) -> Self:
-        """Make values outputs of the graph."""
         block = self._serializer.currRegion.currBasicBlock
         for value in values:
             block.addOutput(value.name)
@@ -94,7 +92,6 @@ class Graph:
         return bytes(self._serializer.serialize())
 
     def const(self, values: Any, dtype: str) -> Value:
-        """Add a constant."""
         array = np.asarray(values)
         value = self._named(array.shape, dtype)
         self._serializer.addConst(list(array.shape), DTYPES[dtype], array.astype(_TYPES[dtype][1]), name=value.name)

@@ -43,7 +43,6 @@ class TosaProgram:
 
     @cached_property
     def tosa(self) -> bytes:
-        """The graph as a TOSA flatbuffer."""
         return self.graph.serialize()
 
     def input_sets(self) -> list[tuple[str, list[Array]]]:

@@ -52,7 +52,6 @@ class OneOperator:
 
     @cached_property
     def tosa(self) -> bytes:
-        """The flatbuffer."""
         graph = Graph()
         return graph.output(self.build(graph, *(graph.input(i.shape, i.dtype) for i in self.variables))).serialize()
 

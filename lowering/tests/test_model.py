@@ -15,12 +15,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module, load_model
 from ethos_hil.lowering.tests.conftest import MODELS, refusals
-from ethos_hil.lowering.user_code.user_function import (
-    Sources,
-    check_bytecode,
-    imported_files,
-    is_framework_file,
-)
+from ethos_hil.lowering.user_code.user_function import Sources, check_bytecode, imported_files, is_framework_file
 
 USER_FILE = """
 import torch

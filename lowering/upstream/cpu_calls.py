@@ -341,7 +341,6 @@ def _value(node: Any) -> torch.Tensor:
 
 
 def _is_quantised(node: torch.fx.Node) -> bool:
-    """Whether the result of a node is quantised."""
     return any(_name(user).startswith("quantized_decomposed.quantize") for user in node.users)
 
 

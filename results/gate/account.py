@@ -340,7 +340,6 @@ def _how(results: RunResults, test: Selected) -> str:
 
 
 def _lost_record(test: Selected, selection: Selection, target: str, how: str) -> Record:
-    """Return a record that says that there is none."""
     why = how or "it did not run, or what ran it ended before there was one"
     message = f"it was chosen and has no record: {why}"
     facts = RunFacts(

@@ -439,7 +439,6 @@ def _notes(before: Sequence[Observation], after: Sequence[Observation]) -> Itera
 
 
 def _versions(side: Sequence[Observation]) -> Mapping[str, str]:
-    """Return all versions of each tool on a side, as text."""
     by_tool: dict[str, set[str]] = {}
     for test in side:
         for name, version in test.versions.items():

@@ -104,7 +104,6 @@ def _content(
     results: RunResults, comparison: RunComparison | None, history: History | None, baseline: str,
     advise: Advise, links: Links,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return what the template shows, by name."""
     account = account_of(results, comparison)
     tests = account.tests
     run = results.folders[0].name if results.folders else ""

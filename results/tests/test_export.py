@@ -155,12 +155,6 @@ def plain(value: Any) -> Any:
     return None if value is None or value != value or str(value) == "<NA>" else value
 
 
-def by_duckdb(path: Path) -> Rows:
-    with duckdb.connect() as database:
-        relation = database.read_parquet(str(path))
-        return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
-
-
 @pytest.mark.parametrize("of", TABLES.values(), ids=TABLES)
 def test_two_readers_find_the_same_row_for_each_operation(tmp_path: Path, of: Record) -> None:
     rows = read(of, tmp_path)
@@ -182,7 +176,9 @@ def test_every_field_of_every_row_is_there(tmp_path: Path, name: str, recorded: 
 def read(of: Record, folder: Path) -> Rows:
     path = folder / "rows.parquet"
     path.write_bytes(parquet.write(of))
-    rows = by_duckdb(path)
+    with duckdb.connect() as database:
+        relation = database.read_parquet(str(path))
+        rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
     assert by_fastparquet(path) == rows
     return rows
 

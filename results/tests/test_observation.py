@@ -240,21 +240,15 @@ def test_a_test_is_paired_with_the_one_that_it_was_and_never_with_two(what: str,
     """It is known by its name; renamed, by its question, inputs and place; what failed early, by what it knows."""
     before, after, aliases = PAIRS[what]
     pairing = pair(before, after, aliases)
+    sides = (("before", before), ("after", after))
+    names = {id(one): f"{side} {at}" for side, ones in sides for at, one in enumerate(ones)}
     lines = []
     for name, of in (("same", None), ("renamed", None), ("moved", None), ("missing", before), ("new", after),
                        ("unclear", before)):  # fmt: skip
         for entry in getattr(pairing, name):
             both = entry if of is None else (entry,)
-            lines.append(f"{name}: {' and '.join(index_of(one, before, after) for one in both)}")
+            lines.append(f"{name}: {' and '.join(names[id(one)] for one in both)}")
     recorded.check("\n".join(sorted(lines)))
-
-
-def index_of(observation: Observation, before: Night, after: Night) -> str:
-    """Which observation of which side it is."""
-    at_all = {
-        id(one): f"{side} {at}" for side, ones in (("before", before), ("after", after)) for at, one in enumerate(ones)
-    }
-    return at_all[id(observation)]
 
 
 PLACES = ("memory_mode", "system_config", "target", "soc", "runner", "method", "npu", "scheme")

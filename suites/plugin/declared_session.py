@@ -39,15 +39,9 @@ def join(config: pytest.Config) -> Tally:
         config.pluginmanager.register(DeclaredSession(), "ethos-hil-session")
         config.pluginmanager.register(tally, TALLY)
         prepare_torch()
-        _end_on_signals(config)
+        if threading.current_thread() is threading.main_thread():  # only it can end a session as Ctrl-C does
+            config.add_cleanup(end_on_signals())
     return tally
-
-
-def _end_on_signals(config: pytest.Config) -> None:
-    """End the session as Ctrl-C does at SIGTERM, SIGHUP and SIGQUIT: boards are stopped and folders removed."""
-    if threading.current_thread() is not threading.main_thread():
-        return  # only the main thread can do this
-    config.add_cleanup(end_on_signals())
 
 
 class DeclaredSession:

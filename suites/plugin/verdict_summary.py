@@ -87,20 +87,16 @@ class Tally:
         if "agreement" in facts:
             self._agreement.append(f"{name[2]}, {name[1]}: {facts['agreement']}")
 
-    def _count_crashed_tests(self) -> None:
-        """Count the tests that crashed their process: only their names are known, their operators from other tests."""
-        while self._lost:
-            name, profile = self._lost.pop()
-            row = max((row for row in self._counts if f"{name}_".startswith(f"{row}_")), key=len, default=name)
-            self._count(row, name.removeprefix(row).removeprefix("_"), profile, Standing.FAILED)
-
     def _count(self, row: str, case: str, profile: str, standing: Standing) -> None:
         self._counts.setdefault(row, {}).setdefault(profile, Counter())[standing] += 1
         self._cases.setdefault(row, set()).add(case)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, unless -q is given twice."""
-        self._count_crashed_tests()
+        while self._lost:  # of a test that crashed its process only the name is known, its operator from other tests
+            name, profile = self._lost.pop()
+            row = max((row for row in self._counts if f"{name}_".startswith(f"{row}_")), key=len, default=name)
+            self._count(row, name.removeprefix(row).removeprefix("_"), profile, Standing.FAILED)
         if not self._counts or self._config.getoption("verbose") < -1:
             return
         terminalreporter.section("verdicts")

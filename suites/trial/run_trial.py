@@ -179,7 +179,6 @@ class Trial:
         return self._judge_answer(lowering.artifact)
 
     def _judge_answer(self, artifact: Artifact) -> Findings:
-        """Return what is known of the answer."""
         findings = self.report
         if findings is None:
             from ethos_hil.suites.trial.verify_against_pytorch import findings_on_host

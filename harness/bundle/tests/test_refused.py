@@ -199,14 +199,11 @@ CONTAINER: dict[str, Damage] = {
 }
 
 
-def _foreign(files: Files, facts: Facts) -> bytes:
-    program = files["artifact/model.pte"].replace(b"EthosUBackend", b"EthosXBackend")
-    return signed(files | {"artifact/model.pte": program}, facts)
-
-
 CONTENT: dict[str, Damage] = {
     "program cut": replaced("artifact/model.pte", b"x" * 40),
-    "program for another backend": _foreign,
+    "program for another backend": lambda files, facts: replaced(
+        "artifact/model.pte", files["artifact/model.pte"].replace(b"EthosUBackend", b"EthosXBackend")
+    )(files, facts),
     "another delegate beside the program": replaced("artifact/delegate-0.vela", b"vela"),
     "TOSA damaged": replaced("artifact/delegate-0.tosa", bytes(range(64))),
     "artifact's list of digests": lambda files, facts: pack(
@@ -315,12 +312,6 @@ def _leaves(document: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
     yield way
 
 
-def _put(document: Any, way: tuple[Any, ...], value: object) -> None:
-    for key in way[:-1]:
-        document = document[key]
-    document[way[-1]] = value
-
-
 @pytest.mark.parametrize("name", ["recording.json", "artifact/artifact.json", "record.json", "question"])
 def test_values_of_another_kind_are_refused_or_judged(failed: FailedRun, tmp_path: Path, name: str) -> None:
     """Whatever a stranger writes for a value: it is refused, or the answer is judged, and nothing else happens."""
@@ -332,9 +323,10 @@ def test_values_of_another_kind_are_refused_or_judged(failed: FailedRun, tmp_pat
     path = tmp_path / "sent.zip"
     statuses: set[int] = set()
     for way in chance.sample(ways, min(len(ways), 40)):
-        text = json.dumps(document)
-        changed = json.loads(text)
-        _put(changed, way, chance.choice([None, "x", -1, 1 << 40, 0.5, [], {}, True, ["x"], {"x": 1}]))
+        place = changed = json.loads(json.dumps(document))
+        for key in way[:-1]:
+            place = place[key]
+        place[way[-1]] = chance.choice([None, "x", -1, 1 << 40, 0.5, [], {}, True, ["x"], {"x": 1}])
         facts = dict(failed.facts)
         if question_only:
             facts["question"] = changed

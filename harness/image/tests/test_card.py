@@ -30,11 +30,6 @@ RANGES = {
 }
 
 
-def processor_address(soc: str, address: int) -> int:
-    begin, base = max(pair for pair in RANGES[soc] if pair[0] <= address)
-    return base + address - begin
-
-
 def memory_of_card(soc: Soc, files: dict[str, bytes]) -> dict[int, bytes]:
     """Put the files where images.txt says, read in our own words. Return bytes by the processor's address."""
     lines = (line.partition(";")[0].partition(":") for line in files["images.txt"].decode("ascii").split("\r\n"))
@@ -47,7 +42,8 @@ def memory_of_card(soc: Soc, files: dict[str, bytes]) -> dict[int, bytes]:
         name = re.fullmatch(r"\\SOFTWARE\\([A-Z0-9]{1,8}\.[A-Z]{3})", values[f"IMAGE{number}FILE"])
         assert name, "a short name (8.3): the controller reads no other"
         address = int(values[f"IMAGE{number}ADDRESS"].replace("_", ""), 16)
-        memory[processor_address(soc.name, address)] = files[name[1]]
+        begin, base = max(pair for pair in RANGES[soc.name] if pair[0] <= address)
+        memory[base + address - begin] = files[name[1]]
     assert len(memory) == len(files) - 1, "every file is named once"
     return memory
 

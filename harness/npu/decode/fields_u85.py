@@ -200,17 +200,12 @@ class FieldsU85(Fields):
         streams = tuple(self.stream("WEIGHT", number) for number in range(1 if order.fast else decoders))
         scales = self.channel_scales(ofm)
         if scales.layout is ScaleLayout.I48 and not self.has_global_scale():
-            self._check_multiplier()
+            # OFM_SCALE repeats the first channel's multiplier, before it is cut.
+            value = self.get("OFM_SCALE")
+            if value & 0xFFFFFFFF >= 1 << 15:
+                message = "48-bit accumulators have multipliers of 15 bits"
+                raise self.unsupported("OFM_SCALE", value, message, hint=WIDE_MULTIPLIER_HINT)
         return Weights(streams, scales.streams, order, scales.layout)
-
-    def _check_multiplier(self) -> None:
-        """Raise Fault where multipliers exceed 15 bits: OFM_SCALE repeats the first channel's multiplier before it is
-        cut.
-        """
-        value = self.get("OFM_SCALE")
-        if value & 0xFFFFFFFF >= 1 << 15:
-            message = "48-bit accumulators have multipliers of 15 bits"
-            raise self.unsupported("OFM_SCALE", value, message, hint=WIDE_MULTIPLIER_HINT)
 
     def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
         """Return the one stream of scales, in the layout for the accumulators' width."""

@@ -96,8 +96,6 @@ def depthwise(
     stride: tuple[int, int] = (1, 1),
     dilation: tuple[int, int] = (1, 1),
 ) -> Build:
-    """DEPTHWISE_CONV2D."""
-
     def build(graph: Graph, rng: np.random.Generator) -> tuple[Value, Array, Array]:
         values = some(rng, (*kernel, channels, 1), "full")
         bias = rng.integers(-100000, 100000, channels)

@@ -149,7 +149,6 @@ class WeightOrderU85(WeightOrder):
         return tensor.reshape(self.ofm_depth, self.height, self.width, self.ifm_depth)
 
     def _streams_by_decoder(self, streams: Sequence[Array]) -> Sequence[Array]:
-        """Return one stream for each decoder."""
         if not self.fast or self.decoders == 1:
             return streams
         dealt = streams[0].reshape(-1, self.decoders, self.unit * self.element_step)

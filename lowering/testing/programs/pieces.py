@@ -31,7 +31,6 @@ def weights(rng: Rng, *shape: int) -> Array:
 
 
 def per_channel(rng: Rng, channels: int, largest: float, bits: int = 31) -> list[tuple[int, int]]:
-    """A scale for each channel."""
     return [multiplier_shift(float(s), bits) for s in rng.uniform(largest / 20, largest, channels)]
 
 

@@ -146,11 +146,6 @@ def entries16(rng: Rng) -> Array:
     return np.cumsum(rng.integers(-120, 121, 513)).clip(-32768, 32767)
 
 
-def every16(rng: Rng) -> list[Array]:
-    """Every int16 once."""
-    return [np.arange(-32768, 32768).reshape(1, 256, 256, 1).astype(np.int16)]
-
-
 def steep(graph: Graph, rng: Rng) -> Value:
     entries = np.where(np.arange(513) % 2, -16384, 16383)
     return graph.rescale(graph.table(graph.input((1, 16, 16, 9), "int16"), entries), 1 / 128, dtype="int16")
@@ -171,4 +166,5 @@ SCALES.add_all({
     "int16 table to int32": lambda g, r: g.table(g.input((1, 16, 16, 9), "int16"), entries16(r)),
     "int16 table, steep": steep,
 })  # fmt: skip
-SCALES.add("int16 table, every index", of_each, given=[every16], kinds=())
+EVERY16 = np.arange(-32768, 32768).reshape(1, 256, 256, 1).astype(np.int16)
+SCALES.add("int16 table, every index", of_each, given=[lambda rng: [EVERY16]], kinds=())

@@ -45,26 +45,26 @@ def maps(artifact: Artifact) -> list[object]:
     return [replace(row, tensor="") for delegate in artifact.delegates for row in delegate.npu_ops]
 
 
-@pytest.fixture
-def in_place(monkeypatch: pytest.MonkeyPatch) -> list[Patch]:
-    """The patches that were put in place, in order."""
-    patches: list[Patch] = []
-    find = Patch.find
+def called_on(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any]:
+    """A list that gets each object on which a method is called from now on, in order."""
+    objects: list[Any] = []
+    method = getattr(owner, name)
 
-    def noted(patch: Patch) -> object:
-        patches.append(patch)
-        return find(patch)
+    def noted(this: Any, *arguments: Any, **named: Any) -> Any:
+        objects.append(this)
+        return method(this, *arguments, **named)
 
-    monkeypatch.setattr(Patch, "find", noted)
-    return patches
+    monkeypatch.setattr(owner, name, noted)
+    return objects
 
 
 @pytest.mark.slow
 @pytest.mark.proof
 @pytest.mark.parametrize("name", ["known", "two_partitions", "branching"])
 def test_the_program_is_the_same_byte_for_byte_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place: list[Patch], name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    in_place = called_on(monkeypatch, Patch, "find")
     with_all = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "with"))
     assert set(in_place) == {*SPEED, *ORIGINS, *PARTS, *VELA_PROCESS}
     in_place.clear()
@@ -265,20 +265,6 @@ def exported() -> ExportedProgram:
     return torch.export.export(net.eval(), (torch.ones(1, 4),))
 
 
-@pytest.fixture
-def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The operators that are called while a graph is traced."""
-    names: list[str] = []
-    by_executorch = EdgeOpOverload.__call__
-
-    def noted(self: Any, *arguments: Any, **named: Any) -> Any:
-        names.append(self.__name__)
-        return by_executorch(self, *arguments, **named)
-
-    monkeypatch.setattr(EdgeOpOverload, "__call__", noted)
-    return names
-
-
 def edge(program: ExportedProgram) -> torch.fx.GraphModule:
     manager = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
     module = manager.exported_program().graph_module
@@ -301,7 +287,10 @@ def calls_of(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
     return [node for node in module.graph.nodes if node.op == "call_function"]
 
 
-def test_a_pass_makes_the_same_graph_and_calls_each_operator_once(exported: ExportedProgram, called: list[str]) -> None:
+def test_a_pass_makes_the_same_graph_and_calls_each_operator_once(
+    exported: ExportedProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = called_on(monkeypatch, EdgeOpOverload, "__call__")
     module, wide = edge(exported), edge(torch.export.export(nn.ReLU(), (torch.ones(1, 8),)))
     plain = described(traced(traced(module)))
     with apply(SPEED):
@@ -382,15 +371,7 @@ X = torch.arange(3.0)
 @pytest.fixture
 def generations(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
     """The modules whose code torch generated, in order."""
-    generated: list[GraphModule] = []
-    by_torch = GraphModule.recompile
-
-    def recompile(module: GraphModule) -> object:
-        generated.append(module)
-        return by_torch(module)
-
-    monkeypatch.setattr(GraphModule, "recompile", recompile)
-    return generated
+    return called_on(monkeypatch, GraphModule, "recompile")
 
 
 @pytest.fixture
