@@ -68,12 +68,11 @@ def run(
     problems: list[EthosHilError] = []
     check_written(question, {"--json": files.json_file, "--outputs": files.outputs})
     try:
-        with loading(question.label) as live:
-            # Late imports: they take long, and --help should be quick. The reference model starts meanwhile.
-            from ethos_hil.lowering.native.worker import REFERENCE_MODEL
+        from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
-            REFERENCE_MODEL.start()
-            if how is None:
+        REFERENCE_MODEL.start(forked=True)
+        with loading(question.label) as live:
+            if how is None:  # late: it takes long, and --help should be quick; the reference model starts meanwhile
                 from ethos_hil.harness.run import run as run_model
 
                 report = run_model(question, reporter=live)

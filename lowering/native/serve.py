@@ -151,21 +151,21 @@ def restrict(what: int, limit: int) -> None:
     resource.setrlimit(what, (limit if highest == resource.RLIM_INFINITY else min(limit, highest), highest))
 
 
-def main() -> None:
+def main(lifeline: int) -> None:
     """Serve standard input until it ends."""
     for number in (signal.SIGIO, signal.SIGXCPU):  # they end this process; its starter may ignore or block them
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGIO, signal.SIGXCPU))
-    watch(int(sys.argv[1]))
+    watch(lifeline)
     os.chdir("/")
-    answers = os.fdopen(os.dup(1), "wb")
+    requests, answers = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # tools print
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):  # when memory runs out, this process is to end and not its parent
         os.write(os.open("/proc/self/oom_score_adj", os.O_WRONLY), b"1000")
     flush = ctypes.CDLL(None).fflush
     call: Call | None = None
-    while (request := receive(sys.stdin.buffer)) is not None:
+    while (request := receive(requests)) is not None:
         header, blocks = request
         # Seconds of CPU, not of the clock: a busy or suspended machine is not a reason to end a call.
         limit = int(time.process_time()) + 1 + header["seconds"]
@@ -189,4 +189,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

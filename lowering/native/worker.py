@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ class ToolAnswer:
 
 
 class _Process:
-    def __init__(self, tool: str, most: int) -> None:
+    def __init__(self, tool: str, most: int, *, forked: bool) -> None:
         self.tool = tool
         self._most = most
         output = os.memfd_create(tool)
@@ -94,7 +95,8 @@ class _Process:
                 stdin=subprocess.PIPE,
                 stderr=output,
                 env=environment,
-                preexec_fn=None,  # it would die with the thread that starts it; the pipe ends it with the process
+                # Nothing that lets it die with the thread that starts it: the pipe ends it with the process.
+                preexec_fn=partial(_serve, watched, environment) if forked else None,
             )
         except OSError as error:
             os.close(output)
@@ -171,6 +173,20 @@ class _Process:
         os.close(self.lifeline)
 
 
+def _serve(lifeline: int, environment: Mapping[str, str]) -> None:
+    """Be the worker, in a fork of this process that executes no program."""
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
+        os.closerange(3, lifeline)
+        os.closerange(lifeline + 1, os.sysconf("SC_OPEN_MAX"))  # with them the pipe on which the parent waits for exec
+        os.environ.update(environment)
+        sys.stdout = sys.stderr = os.fdopen(2, "w")  # without what this process has not written yet
+        serve.main(lifeline)
+    finally:
+        os._exit(1)
+
+
 def _memory(most: int) -> int:
     """Return the memory that a call may take, in bytes: three quarters of what is available, but not too much."""
     if most <= _LEAST_MEMORY_BYTES:
@@ -225,13 +241,19 @@ class NativeTool:
     def version(self) -> str:
         return self._version if self._path else version(self._package) or ""
 
-    def start(self) -> None:
-        """Start the process if there is none, and have it import the tool meanwhile. Raises ToolError."""
+    def start(self, *, forked: bool = False) -> None:
+        """Start the process if there is none, and have it import the tool meanwhile. Raises ToolError.
+
+        Args:
+            forked: as a fork of this process, if that has a single thread and no torch: what is imported here need not
+                be imported there. NumPy is two thirds of what a worker takes.
+        """
         with self._lock:
             if self._process is not None and self._process.process.poll() is not None and self._process.idle:
                 self.stop()
             if self._process is None:
-                self._process = _Process(self._tool, self._memory)
+                alone = threading.active_count() == 1 and "torch" not in sys.modules
+                self._process = _Process(self._tool, self._memory, forked=forked and alone)
                 path = list(self._path) or sys.path
                 self._process.send({"tool": self._tool, "path": path, "seconds": LIMIT_SECONDS}, ())
 
