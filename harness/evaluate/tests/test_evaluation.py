@@ -34,7 +34,6 @@ from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.made_from import named_model
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.results.gate.account import take_account
 from ethos_hil.results.run_results import read_results
@@ -223,7 +222,7 @@ def test_a_device_that_answers_otherwise_is_no_success(
                 struct.pack_into("<I", blob, at, word ^ 1 << 16)
         return dataclasses.replace(artifact, pte=artifact.pte.replace(delegate.vela, bytes(blob)))
 
-    monkeypatch.setattr(named_model, "lower", sabotaged)
+    monkeypatch.setattr("ethos_hil.lowering.lower.lower", sabotaged)
     report = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1, model="fresh")
     assert any("data.py asks for that: depends_on(fresh=True)" in note for note in report["notes"])
     assert report["verdict"] == "failed"
