@@ -68,9 +68,11 @@ def run(
     problems: list[EthosHilError] = []
     check_written(question, {"--json": files.json_file, "--outputs": files.outputs})
     try:
+        from ethos_hil.harness.npu.weights.weight_coding import DECODER
         from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
-        REFERENCE_MODEL.start(forked=True)
+        for tool in (REFERENCE_MODEL, DECODER):
+            tool.start(forked=True)
         with loading(question.label) as live:
             if how is None:  # late: it takes long, and --help should be quick; the reference model starts meanwhile
                 from ethos_hil.harness.run import run as run_model

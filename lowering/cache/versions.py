@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+import re
 from functools import cache
 from pathlib import Path
 
@@ -65,8 +66,7 @@ def _find_versions() -> dict[str, str]:
 def installed_digest(record: str) -> str:
     """Return the SHA-256 of an installed package's RECORD, apart from its lines about scripts; hexadecimal."""
     # Scripts are outside of site-packages, and contain the path of their environment.
-    kept = (line for line in record.splitlines(keepends=True) if not line.startswith("../"))
-    return hashlib.sha256("".join(kept).encode()).hexdigest()
+    return hashlib.sha256(re.sub(r"\n\.\./[^\n]*", "", f"\n{record}").encode()).hexdigest()
 
 
 def source_digest(*folders: Path) -> str:
