@@ -170,7 +170,8 @@ def firmware_doubt(elf: bytes) -> str | None:
     Only an ELF that was built in this checkout is checked. One built elsewhere is the user's own choice, and a wheel
     has no sources.
     """
-    return next((_doubt_of(path, elf) for path in _builds() if path.read_bytes() == elf), None)
+    built = (path for path in _builds() if path.stat().st_size == len(elf) and path.read_bytes() == elf)
+    return next((_doubt_of(path, elf) for path in built), None)
 
 
 def doubts_of_built() -> list[str]:

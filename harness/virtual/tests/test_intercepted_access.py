@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess, advance_it, decode
+from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess, decode
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.qemu_control import PC, XPSR, Gdb
 from ethos_hil.harness.virtual.tests.programs import DATA
@@ -130,10 +130,6 @@ def test_it_blocks_equal_the_cpu(cpu: Cpu, block: str) -> None:
 def test_everything_else_is_refused(recorded: Recorded, cpu: Cpu) -> None:
     addresses = {form: cpu.addresses[f"refused{number}"] for number, form in enumerate(REFUSED)}
     recorded.check_refusals(addresses, lambda form: decode(cpu.code(addresses[form])), UnsupportedAccess)
-
-
-def test_outside_of_an_it_block_nothing_advances() -> None:
-    assert advance_it(0x61000000) == 0x61000000
 
 
 def test_a_wrong_emulation_would_be_seen(cpu: Cpu) -> None:

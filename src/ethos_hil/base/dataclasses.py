@@ -34,12 +34,7 @@ def _frozen(cls: Any, *, frozen: bool, eq: bool = True, kw_only: bool = False) -
     dataclasses.dataclass(cls, init=False, repr=False, eq=False, kw_only=kw_only, frozen=derived)
     cls.__doc__ = description
     cls.__dataclass_params__.frozen = frozen
-    methods = {
-        "__init__": _Init(cls),
-        "__repr__": _repr,
-        "__setattr__": _refuse_setting,
-        "__delattr__": _refuse_deleting,
-    }
+    methods = {"__init__": _Init(cls), "__repr__": _repr, "__setattr__": _refuse, "__delattr__": _refuse}
     if eq:
         compared = _values([part.name for part in fields(cls) if part.compare])
         hashed = _values([part.name for part in fields(cls) if (part.compare if part.hash is None else part.hash)])
@@ -97,9 +92,5 @@ def _repr(self: Any) -> str:
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
 
 
-def _refuse_setting(self: object, name: str, value: object) -> None:
-    raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-
-def _refuse_deleting(self: object, name: str) -> None:
-    raise FrozenInstanceError(f"cannot delete field {name!r}")
+def _refuse(self: object, name: str, *value: object) -> None:
+    raise FrozenInstanceError(f"cannot {'assign to' if value else 'delete'} field {name!r}")
