@@ -69,7 +69,7 @@ from ethos_hil.lowering.oracle.reference import evaluate
 print("not written yet", end=" ")
 REFERENCE_MODEL.start(forked=True)
 for _ in range(2):
-    outputs = evaluate(Path(sys.argv[1]).read_bytes(), [numpy.full((1, 4), 7, numpy.int8)], "a test")
+    outputs = evaluate(bytes.fromhex(sys.argv[1]), [numpy.full((1, 4), 7, numpy.int8)], "a test")
     process = REFERENCE_MODEL._process
     same = Path(f"/proc/{process.process.pid}/cmdline").read_bytes() == Path("/proc/self/cmdline").read_bytes()
     print(same, *outputs[0][0], "not written yet" in process.listing(10000), end="; ")
@@ -78,9 +78,8 @@ for _ in range(2):
 """
 
 
-def test_a_fork_serves_alike_and_so_does_the_worker_after_it(tmp_path: Path) -> None:
-    (tmp_path / "a.tosa").write_bytes(program())
-    done = subprocess.run([sys.executable, "-c", FORK, tmp_path / "a.tosa"], capture_output=True, text=True, check=True)
+def test_a_fork_serves_alike_and_so_does_the_worker_after_it() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK, program().hex()], capture_output=True, text=True, check=True)
     assert done.stdout == "not written yet True 4 4 4 4 False; False 4 4 4 4 False; "
 
 
