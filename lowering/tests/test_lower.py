@@ -282,7 +282,7 @@ def test_inputs_and_results_without_elements_are_refused_and_what_is_dropped_is_
     assert lower(f"{net}:statistics", TosaSpec.parse("TOSA-1.0+FP"), cache=cache).delegates
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_crash_of_vela_while_a_model_is_lowered_names_operation_and_line(
     net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

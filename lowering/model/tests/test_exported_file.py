@@ -429,7 +429,7 @@ def main() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "every"), [pytest.param("buffers", 53, marks=pytest.mark.proof), ("branch", 46)])
+@pytest.mark.parametrize(("name", "every"), [pytest.param("buffers", 53, marks=pytest.mark.proof), ("branch", 92)])
 def test_no_field_executes_anything(tmp_path: Path, name: str, every: int) -> None:
     path = save(name, tmp_path)
     command = [sys.executable, "-m", "ethos_hil.lowering.model.tests.test_exported_file", str(path), str(every)]

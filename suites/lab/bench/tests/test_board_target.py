@@ -126,7 +126,7 @@ def test_frames_that_the_line_damages_are_counted_for_their_own_upload(make_benc
         link = MonitorLink(line)
         assert link.sync(Deadline(10)) is not None
         bench.tell("fault to-board.corrupt:2000")
-        assert link.upload(bytes(20_000), Deadline(60)).damaged > 0
+        assert link.upload(bytes(6_000), Deadline(60)).damaged > 0
         bench.tell("heal")
         assert link.upload(bytes(2_000), Deadline(60)).damaged == 0
 
