@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import typer
 
 from ethos_hil.base.byte_size import show_size
 from ethos_hil.base.plain_text import escape
 from ethos_hil.harness.cli.asking import DEBUG
-
-if TYPE_CHECKING:
-    from ethos_hil.lowering.cache.contents import Removed
 
 cache = typer.Typer(invoke_without_command=True, rich_markup_mode=None, add_completion=False)
 
@@ -24,22 +20,20 @@ def show(context: typer.Context, debug: DEBUG = False) -> None:
     Above the limit (ETHOS_HIL_CACHE_LIMIT, or 10 GB) those go that were not used for longest.
     """
     if context.invoked_subcommand is None:
-        _show(None)
+        _show(clear=False)
 
 
 @cache.command()
 def clear(debug: DEBUG = False) -> None:
     """Remove all of them. What is needed again is lowered again."""
+    _show(clear=True)
+
+
+def _show(*, clear: bool) -> None:
     from ethos_hil.lowering.cache.contents import CacheContents, cache_folder, cache_limit
 
-    cache_limit()  # is shown afterwards; what is wrong with it is told before anything is removed
-    _show(CacheContents(cache_folder()).clear())
-
-
-def _show(removed: Removed | None) -> None:
-    from ethos_hil.lowering.cache.contents import CacheContents, cache_folder, cache_limit
-
-    folder, limit = cache_folder(), cache_limit()
+    folder, limit = cache_folder(), cache_limit()  # what is wrong with them is told before anything is removed
+    removed = CacheContents(folder).clear() if clear else None
     entries = CacheContents(folder).entries()
     lines = {"folder": escape(str(folder)), "models": str(len(entries)),
              "size": show_size(sum(entry.size for entry in entries)), "limit": show_size(limit)}  # fmt: skip

@@ -237,7 +237,7 @@ COMMANDS = (
     "run", "profile", "lower", "preflight", "bench", "evaluate", "scan", "nightly", "compare", "accept", "report",
     "history", "export", "runs", "bundle", "image", "npu", "boards", "fvp-launchers", "cache", "doctor",
 )  # fmt: skip
-"""All commands, as --help lists them. One that is not here is in the module of its name, or in `_MODULES`."""
+"""All commands, as --help lists them. One that is not in `_HERE` is in the module of its name, or of `_MODULES`."""
 _MODULES = {"accept": "compare"}
 
 
@@ -250,11 +250,12 @@ def _function(name: str) -> Any:
 
 def command(name: str) -> click.Command:
     """Return a command with its options. Typer takes longer to read those of all than many a command takes."""
-    group = _function(name)
-    if not isinstance(group, typer.Typer):
-        group = typer.Typer(add_completion=False, rich_markup_mode=None)
-        group.command(name)(_function(name))
-    return typer.main.get_command(group)
+    function = _function(name)
+    if isinstance(function, typer.Typer):
+        return typer.main.get_command(function)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name)(function)
+    return typer.main.get_command(app)
 
 
 class _Listed(click.Command):

@@ -98,9 +98,11 @@ class Symbols:
 
     @functools.cached_property
     def _functions(self) -> tuple[list[int], list[tuple[str, int]]]:
+        from elftools.elf.sections import SymbolTableSection
+
         table = self.file.get_section_by_name(".symtab") if self.file is not None else None
         functions: dict[int, tuple[str, int]] = {}
-        if table is not None and hasattr(table, "iter_symbols"):
+        if isinstance(table, SymbolTableSection):
             for number, symbol in enumerate(table.iter_symbols()):
                 if number % 1000 == 0 and self._deadline.passed:
                     break

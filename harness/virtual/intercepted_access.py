@@ -130,7 +130,8 @@ def decode(code: bytes) -> InterceptedAccess:
     access = (_double(first, second) or _single(first, second)) if wide else _short(first)
     if access is None or PC in (*access.registers, access.base, access.index) or access.length > len(code):
         kind = "vector or coprocessor " if wide and first & 0xEC00 == 0xEC00 else ""
-        raise UnsupportedAccess(f"the {kind}instruction {first:04x}" + f" {second:04x}" * wide)
+        halfwords = (first, second)[: len(code) // 2 if wide else 1]
+        raise UnsupportedAccess(f"the {kind}instruction {' '.join(f'{value:04x}' for value in halfwords)}")
     return access
 
 
