@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.conditions.process import SELDOM
+from ethos_hil.base.process import SELDOM
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base import environment
-from ethos_hil.base.dataclasses import dataclass, replace
+from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import append_line, read_bytes, read_text, reason, write_whole
 from ethos_hil.base.record import Record, RunInfo
@@ -59,9 +59,9 @@ class RunFolder:
         """
         self.path = root / (name or new_name())
         self.path.mkdir(parents=True, exist_ok=name is not None)
-        commit = environment.commit(Path.cwd())
+        tree = environment.work_tree(Path.cwd())
         job = environment.job()
-        self.info = RunInfo(self.path.name, str(commit["commit"] or ""), bool(commit["dirty"]), shard, job=job)
+        self.info = RunInfo(self.path.name, tree.commit or "", bool(tree.dirty), shard, job=job)
         if (self.path / MANIFEST).exists():
             return
         manifest = {
@@ -70,8 +70,7 @@ class RunFolder:
             "command": list(sys.argv if command is None else command),
             "machine": environment.machine(),
             "versions": environment.versions(),
-            **commit,
-            "branch": environment.branch(Path.cwd()),
+            **asdict(tree),
             **({"shard": shard} if shard else {}),
             **({"job": job} if job else {}),
             **environment.cache(),

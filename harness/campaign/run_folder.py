@@ -356,7 +356,7 @@ def _make(into: Path, subject: CampaignSubject, name: str | None = None) -> Path
     name = name or _of_shard(new_name(), subject.shard)
     state = CampaignState(
         subject.plan, subject.config, subject.shard, environment.now(), dict(subject.made_with),
-        branch=environment.branch(Path.cwd()), run=name, command=subject.command,
+        branch=environment.work_tree(Path.cwd()).branch, run=name, command=subject.command,
         facets={facet.name: facet.digest for facet in subject.facets},
     )  # fmt: skip
     fresh = into / f".{name}"

@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.harness.image.firmware_manifest import firmware_doubt, firmware_path, remedy
+from ethos_hil.harness.image.segments import ElfError, segments
 
 OPERATORS_SECTION = ".ethos_hil.operators"
 
@@ -76,7 +78,7 @@ class Firmware:
         """Read the properties from an ELF.
 
         Raises:
-            ToolError: it is not an ELF file.
+            ToolError: it is not an ELF file that a Cortex-M can run.
         """
         return _read(elf)
 
@@ -85,9 +87,10 @@ class Firmware:
 def _read(elf: bytes) -> Firmware:
     """Read an ELF (TIS ELF 1.2, book I). pyelftools takes 70 ms for the firmware's 2,500 symbols."""
     try:
-        loaded, sections, symbols = _tables(elf)
-    except (ValueError, struct.error, IndexError) as error:
-        raise ToolError(f"the firmware is not an ELF file: {error}", hint="build it with `make firmware`") from error
+        loaded = [part.load_address for part in segments(BytesIO(elf)) if part.file_size]
+        sections, symbols = _tables(elf)
+    except (ElfError, ValueError, struct.error, IndexError) as error:
+        raise ToolError(f"the firmware cannot be read: {error}", hint="build it with `make firmware`") from error
     names = sections.get(OPERATORS_SECTION)
     return Firmware(
         start=min(loaded, default=None),
@@ -101,35 +104,26 @@ def _read(elf: bytes) -> Firmware:
     )
 
 
-_BEGINNING = b"\x7fELF\1"
-_LOADED = 1
+_EHDR_SECTIONS = struct.Struct("<32xI10xHHH")
 _SYMBOL_TABLE, _NOTHING_IN_FILE = 2, 8
 
 
-def _tables(elf: bytes) -> tuple[list[int], dict[str, bytes], dict[str, int]]:
-    """Return where it loads something, the sections by name, and the values of `_SYMBOLS`."""
-    if not elf.startswith(_BEGINNING):
-        raise ValueError(f"it does not begin as one of 32 bits, but with {elf[:5].hex(' ')}")
-    order = ">" if elf[5] == 2 else "<"
-    programs, table, _, _, size, count, width, sections, names = struct.unpack_from(f"{order}IIIHHHHHH", elf, 28)
-    loaded = []
-    for at in range(programs, programs + count * size, size):
-        kind, _, _, physical, in_file = struct.unpack_from(f"{order}5I", elf, at)
-        if kind == _LOADED and in_file:
-            loaded.append(physical)
-    rows = [struct.unpack_from(f"{order}10I", elf, at) for at in range(table, table + sections * width, width)]
+def _tables(elf: bytes) -> tuple[dict[str, bytes], dict[str, int]]:
+    """Return the sections by name, and the values of `_SYMBOLS`."""
+    table, width, sections, names = _EHDR_SECTIONS.unpack_from(elf)
+    rows = [struct.unpack_from("<10I", elf, at) for at in range(table, table + sections * width, width)]
     content = [b"" if row[1] == _NOTHING_IN_FILE else elf[row[4] : row[4] + row[5]] for row in rows]
     symbols = {}
     for row, data in zip(rows, content, strict=True):
         if row[1] == _SYMBOL_TABLE:
-            symbols = _symbols(order, data, content[row[6]])
-    return loaded, {_name(content[names], row[0]): data for row, data in zip(rows, content, strict=True)}, symbols
+            symbols = _symbols(data, content[row[6]])
+    return {_name(content[names], row[0]): data for row, data in zip(rows, content, strict=True)}, symbols
 
 
-def _symbols(order: str, data: bytes, strings: bytes) -> dict[str, int]:
+def _symbols(data: bytes, strings: bytes) -> dict[str, int]:
     wanted = {name.encode(): name for name in _SYMBOLS}
     symbols = {}
-    for at, value, _, _, _, _ in struct.iter_unpack(f"{order}IIIBBH", data[: len(data) // 16 * 16]):
+    for at, value, _, _, _, _ in struct.iter_unpack("<IIIBBH", data[: len(data) // 16 * 16]):
         name = wanted.get(strings[at : strings.find(b"\0", at)])
         if name is not None:
             symbols[name] = value

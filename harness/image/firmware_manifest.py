@@ -8,11 +8,6 @@ The build writes that into a JSON file beside the ELF:
 CMake calls it after every build (firmware/CMakeLists.txt), so the manifest has the digest of the present sources, even
 if a change in them did not change this board's firmware. It needs only the standard library, because the Python that
 builds the firmware may have nothing else.
-
-The firmware's ELF: where it is, and the properties that the file states.
-
-Symbols of the linker script name the pools and the stack; the section `.ethos_hil.operators` lists the operators it has
-kernels for, one `name.overload` a line. An ELF without one of them leaves that fact unknown.
 """
 
 from __future__ import annotations
@@ -33,6 +28,11 @@ MANIFEST_NAME = "ethos-hil.json"
 _SUFFIXES = frozenset({".cc", ".h", ".S", ".ld", ".cmake", ".json", ".py", ".txt"})
 _NO_PART = ("tests", "fuzz", "boards/host")
 """Folders of the firmware that no board's build reads."""
+FIRMWARE_VARIABLE = "ETHOS_HIL_FIRMWARE"
+OWN = Path(__file__).parents[2] / "firmware"
+"""Beside the package's folders: in a checkout a link to build/firmware, in a wheel a folder."""
+_SOURCES = Path(__file__).resolve().parents[2] / "firmware"
+IN_CHECKOUT = (_SOURCES / "CMakeLists.txt").is_file()
 
 
 @dataclass(frozen=True)
@@ -127,17 +127,6 @@ def main() -> None:
     manifest.write(options.elf.with_name(MANIFEST_NAME))
 
 
-if __name__ == "__main__":
-    main()
-
-
-FIRMWARE_VARIABLE = "ETHOS_HIL_FIRMWARE"
-OWN = Path(__file__).parents[2] / "firmware"
-"""Beside the package's folders: in a checkout a link to build/firmware, in a wheel a folder."""
-_SOURCES = Path(__file__).resolve().parents[2] / "firmware"
-IN_CHECKOUT = (_SOURCES / "CMakeLists.txt").is_file()
-
-
 def firmware_path(soc: str) -> Path:
     """Return the path of the firmware's ELF for a system on chip, whether it exists or not.
 
@@ -203,3 +192,7 @@ def _doubt_of(path: Path, elf: bytes) -> str | None:
 @functools.cache
 def _digest_of_sources() -> str:
     return source_digest(_SOURCES)
+
+
+if __name__ == "__main__":
+    main()

@@ -348,9 +348,9 @@ def provenance_of(folder: Path, plan: NightlyPlan) -> dict[str, str]:
         folder: of the nightly's file, in a work tree or not.
         plan: what runs.
     """
-    commit = environment.commit(folder)
-    changes = _changes(folder) if commit["dirty"] else ""
-    state = {"commit": str(commit["commit"] or ""), "changes since that commit": changes}
+    tree = environment.work_tree(folder)
+    changes = _changes(folder) if tree.dirty else ""
+    state = {"commit": tree.commit or "", "changes since that commit": changes}
     return {**tool_state(), **state, "digest of the plan's files": _digest_of_files(folder, plan)}
 
 

@@ -175,7 +175,7 @@ def _last(config: NightlyConfig, name: str) -> Side | None:
     """Return the last whole night of this plan's file on this branch. What else has run there does not count."""
     from ethos_hil.results.gate.gate import side
 
-    branch = environment.branch(config.folder)
+    branch = environment.work_tree(config.folder).branch
     history = history_of(config)
     if history is None:
         folders = [folder for folder in nights(config.into) if folder.name != name and _counts(folder, config, branch)]

@@ -32,8 +32,8 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import lock
 from ethos_hil.base.files import DIGESTS, read_text, write_whole
+from ethos_hil.base.process import SELDOM
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.lowering.conditions.process import SELDOM
 
 _BLOCK = 4096
 """Smallest block that file systems allocate, bytes."""

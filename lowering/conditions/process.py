@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ethos_hil.base.process import SELDOM
+
 Progress = Callable[[str], None]
 """Called with a few words at the start of each stage; within one with its name, a colon and what it does there, such as
 "quantising: calibrating with input 3 of 8".
@@ -155,10 +157,6 @@ def _flush() -> None:
 # Measured in CPU seconds: importing all that a lowering for Ethos-U needs, 6.0 with Python's own numbers and 4.6 with
 # these (mean of 3); lowering an addition 1.44 and 1.08, a convolution 1.56 and 1.33, a softmax 2.85 and 2.65 (median of
 # 6, alternating in one process).
-
-SELDOM = 50_000, 20, 100
-"""Objects that are made, less those that are dropped, before the youngest are examined; then how many times, before the
-next older ones are, too. Python's own numbers are 700, 10 and 10."""
 
 
 @contextmanager

@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.process import SELDOM
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.conditions.process import SELDOM, collecting_seldom, one_torch_thread, quiet
+from ethos_hil.lowering.conditions.process import collecting_seldom, one_torch_thread, quiet
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.testing.function_module import module_of

@@ -9,6 +9,8 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ethos_hil.base.dataclasses import dataclass
+
 PACKAGES = ("ethos-hil", "torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "numpy")
 
 
@@ -63,36 +65,39 @@ def job() -> str:
     return next((link for name in ("CI_JOB_URL", "GITHUB_RUN_ID", "CI_JOB_ID") if (link := os.environ.get(name))), "")
 
 
-def commit(folder: Path) -> dict[str, str | bool | None]:
-    """Return commit and cleanness of the git work tree that contains `folder`; None where there is none."""
-    try:
-        lines = _git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=no").splitlines()
-    except (OSError, subprocess.SubprocessError):
-        return {"commit": None, "dirty": None}
-    head = next((line.split()[2] for line in lines if line.startswith("# branch.oid ")), "")
-    if not head.isalnum():  # "(initial)": there is no commit yet
-        return {"commit": None, "dirty": None}
-    return {"commit": head, "dirty": not all(line.startswith("#") for line in lines)}
+@dataclass(frozen=True)
+class WorkTree:
+    """The state of a git work tree.
 
-
-def branch(folder: Path) -> str:
-    """Return the branch that the git work tree of `folder` is on; "" where that is not known.
-
-    A job of CI has no branch checked out, so what CI says counts first. A pull request is on none that others have:
-    GitHub calls it "7/merge" here, GitLab's merge request "merge-requests/7".
+    Attributes:
+        commit: the commit that is checked out, None where there is none.
+        dirty: whether a file that git tracks differs from it, None where there is no commit.
+        branch: the branch that it is on, "" where that is not known. A job of CI has no branch checked out, so what CI
+            says counts first. A pull request is on none that others have: GitHub calls it "7/merge" here, GitLab's
+            merge request "merge-requests/7".
     """
-    name_in_ci = os.environ.get("GITHUB_REF_NAME") or os.environ.get("CI_COMMIT_BRANCH")
-    if not name_in_ci and os.environ.get("CI_MERGE_REQUEST_IID"):
-        name_in_ci = f"merge-requests/{os.environ['CI_MERGE_REQUEST_IID']}"
-    if name_in_ci:
-        return name_in_ci
+
+    commit: str | None
+    dirty: bool | None
+    branch: str
+
+
+def work_tree(folder: Path) -> WorkTree:
+    """Return the state of the git work tree that contains `folder`."""
+    command = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:
-        name = _git(folder, "symbolic-ref", "--short", "-q", "HEAD")
+        lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
-        return ""
-    return name
+        return WorkTree(None, None, _branch_in_ci())
+    head = {words[1]: words[2] for line in lines if len(words := line.split(" ", 2)) == 3 and words[0] == "#"}
+    branch = _branch_in_ci() or head.get("branch.head", "").replace("(detached)", "")
+    if not head.get("branch.oid", "").isalnum():  # "(initial)": there is no commit yet
+        return WorkTree(None, None, branch)
+    return WorkTree(head["branch.oid"], not all(line.startswith("#") for line in lines), branch)
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+def _branch_in_ci() -> str:
+    branch = os.environ.get("GITHUB_REF_NAME") or os.environ.get("CI_COMMIT_BRANCH")
+    if not branch and (request := os.environ.get("CI_MERGE_REQUEST_IID")):
+        return f"merge-requests/{request}"
+    return branch or ""

@@ -25,6 +25,10 @@ _END_SECONDS = 5.0
 _MODULE_END_SECONDS = 10.0
 _EXEC_SECONDS = 0.2
 """How long a process may take to start a program, until its environment can be seen."""
+SELDOM = 50_000, 20, 100
+"""How seldom Python's collector runs in a process of ours: objects that are made, less those that are dropped, before
+the youngest are examined; then how many times, before the next older ones are, too. Python's own numbers are 700, 10
+and 10."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
