@@ -36,7 +36,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import DEBUG, RUNS, asks, file_option, option_of
 from ethos_hil.harness.cli.bundle import is_bundle, run_bundle
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
-from ethos_hil.harness.terminal.standard_streams import StandardStreams
+from ethos_hil.harness.terminal.standard_streams import StandardStreams, flush
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 _MAY_EXIT = ("ethos_hil", "typer", "click")
@@ -315,9 +315,9 @@ def program() -> NoReturn:
     except SystemExit as end:
         if not isinstance(end.code, int):
             raise
-        # As Python does: a pool of threads ends here, such as the one that decodes weights.
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading._shutdown()  # type: ignore[attr-defined]  # as Python does: pools of threads end here
         atexit._run_exitfuncs()
+        flush()
         os._exit(end.code)
     raise AssertionError("main() ends the process")
 

@@ -88,9 +88,7 @@ class StandardStreams:
 
     def finish(self) -> UsageError | None:
         """Write what is left. Return the error if some of stdout was lost, except where its reader has gone."""
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
+        flush()
         problem = None if self.stdout is None else self.stdout.problem
         if problem is None or problem.errno == errno.EPIPE:
             return None
@@ -100,6 +98,13 @@ class StandardStreams:
         """Drop what is left for stdout, so that nothing waits for a reader."""
         if self.stdout is not None:
             self.stdout.drop()
+
+
+def flush() -> None:
+    """Write what is left of both, as far as that is possible."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
 
 
 def open_closed() -> frozenset[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session
+from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session, run_command
 from ethos_hil.harness.virtual.tests.programs import DATA
 
 
@@ -96,3 +99,32 @@ def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(e
         "ethos-hil: cannot write /dev/full: No space left on device (nothing was written there)"
     )
     assert ethos_hil("runs").out.count("verified") == 1
+
+
+_ENDING = """
+def main():
+    ThreadPoolExecutor(1).submit(lambda: (time.sleep(0.2), print("thread")))
+    atexit.register(print, "registered")
+    sys.exit(3)
+
+import atexit, sys, time; from concurrent.futures import ThreadPoolExecutor; import ethos_hil.harness.cli.main as cli
+cli.main = main; cli.program()
+"""
+
+
+def test_the_program_ends_after_its_threads_and_what_is_registered() -> None:
+    """It ends without Python's own end, which would wait for the one, call the other, and write what they print."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    ended = subprocess.run([sys.executable, "-c", _ENDING], capture_output=True, text=True, env=environment)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, "thread\nregistered\n", "")
+
+
+@pytest.mark.parametrize("line", ["runs --json", "run absent.py:net", "run net.py:net --npu", "--no-such-option"])
+def test_a_command_in_this_process_ends_as_in_one_of_its_own(line: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", *line.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    ended = run_command(*line.split(), cwd=tmp_path)
+    usage = done.stderr.replace("python -m ethos_hil.harness.cli.main", "ethos-hil")
+    assert ended.shown() == type(ended)(done.returncode, done.stdout, usage).shown(), (
+        "but for progress, which takes its time"
+    )

@@ -10,6 +10,7 @@ import pytest
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded, plain
+from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, MODELS
 from ethos_hil.harness.targets import registry
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin
@@ -97,3 +98,22 @@ def test_a_target_whose_search_fails_hides_no_other(monkeypatch: pytest.MonkeyPa
     problem, good_one = list_targets()
     assert (good_one.name, good_one.npus) == ("virtual", good.npus)
     assert problem.problem == "the target 'bad' of theirs does not say what is missing: ZeroDivisionError: a defect"
+
+
+NPUS_MEANT = {
+    "virtual": "ethos-u55-128",
+    "corstone-320": "ethos-u55-128",  # can be one of several, so it is refused with their names
+    "board:ek-ra8p1": "ethos-u55-256",
+    "board:alif-e8-hp-u85": "ethos-u85-256",
+    "board:mps3-an552": "ethos-u55-128",
+    "board:no-such-board": "ethos-u55-128",
+    "nothing": "ethos-u55-128",
+}
+
+
+def test_the_npu_that_is_meant_is_the_only_one_of_the_target(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "mps3-an547"\nnpus = ["ethos-u55-32"]\n')
+    for target, npu in {**NPUS_MEANT, f"board:{path}": "ethos-u55-32"}.items():
+        assert npu_of(None, target) == npu
+        assert npu_of("ethos-u65-256", target) == "ethos-u65-256"
