@@ -74,6 +74,16 @@ class Attribute(nn.Module):
         return x + self.calls
 
 
+class Delayed(nn.Module):
+    """Answers with the input of two calls before, which it keeps in Python."""
+
+    line = (torch.zeros(1, 4),) * 3
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.line = (*self.line[1:], x)
+        return self.line[0] + x * 0.5
+
+
 class Sum(nn.Module):
     """Adds up its inputs."""
 
@@ -181,6 +191,9 @@ def test_state_of_python_is_a_note_for_one_call_and_a_failure_for_more(board: Op
     np.testing.assert_allclose(once.outputs[0], X.numpy() + 1, atol=0.01)
     for again in ({"repeat": 3}, {"inputs": [(X,), (X * 2,)]}):
         assert "its attribute calls" in failure(board.run(model, **again), FailureKind.STATE)
+    delayed = from_module(Delayed(), (X,))
+    assert board.run(delayed, repeat=2).verified, "its first two answers are equal"
+    assert failure(board.run(delayed, repeat=3), FailureKind.STATE).startswith("call 3 of the model in PyTorch depends")
 
 
 def test_a_program_that_keeps_its_state_is_compared_step_by_step(board: OpenTarget) -> None:

@@ -86,10 +86,7 @@ OTHER_NAMES = (
 
 
 def test_registers_have_the_numbers_and_sizes_of_the_description(recorded: Recorded) -> None:
-    tables = {
-        "other names": described_registers(lambda name: OTHER_NAMES),
-        "no description, so GDB's": UNDESCRIBED,
-    }
+    tables = {"other names": described_registers(lambda name: OTHER_NAMES), "no description, so GDB's": UNDESCRIBED}
     names = ("r0", "SP", "sp", "pc", "xPSR", "d0", "primask", "psplim")
     for whose, table in tables.items():
         found = {name: (entry.number, entry.size) for name in names if (entry := table.find(name))}

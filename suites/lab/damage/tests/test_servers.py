@@ -14,14 +14,7 @@ from ethos_hil.harness.gdb import stream
 from ethos_hil.harness.gdb.remote import GdbRemote
 from ethos_hil.harness.testing.gdb_peer import PeerTraits
 from ethos_hil.suites.lab.damage import loop
-from ethos_hil.suites.lab.damage.servers import (
-    OUTCOMES,
-    SUCCESS,
-    PlannedTrick,
-    ServerCase,
-    Servers,
-    examine,
-)
+from ethos_hil.suites.lab.damage.servers import OUTCOMES, SUCCESS, PlannedTrick, ServerCase, Servers, examine
 
 CASES = 60
 PLAIN = PeerTraits(packet_size=0x800)
@@ -81,12 +74,7 @@ SABOTAGES: dict[str, tuple[str, PeerTraits, dict[tuple[Any, str], Any], str]] = 
         {(stream, "RspPacket"): Believing},
         "a packet with a wrong checksum was taken for an answer",
     ),
-    "no comparison": (
-        "forget",
-        PLAIN,
-        {(loader, "store"): unverified},
-        "success, and the program is not in memory",
-    ),
+    "no comparison": ("forget", PLAIN, {(loader, "store"): unverified}, "success, and the program is not in memory"),
     "registers not read back": (
         "wrong_register",
         PLAIN,

@@ -16,12 +16,7 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.npu.timing.rules import RULES
 from ethos_hil.suites.lab.prove.published import command, tables
-from ethos_hil.suites.lab.prove.published.comparison import (
-    ComparedPoint,
-    compare,
-    rule_errors,
-    spreads,
-)
+from ethos_hil.suites.lab.prove.published.comparison import ComparedPoint, compare, rule_errors, spreads
 from ethos_hil.suites.lab.prove.published.published_point import (
     PointKind,
     drawn,

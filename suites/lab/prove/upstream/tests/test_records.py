@@ -17,11 +17,7 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.suites.lab.prove.upstream.plugin import Oracle, compare
-from ethos_hil.suites.lab.prove.upstream.records import (
-    DeviceCall,
-    TestResult,
-    load,
-)
+from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, TestResult, load
 
 
 @pytest.mark.parametrize(

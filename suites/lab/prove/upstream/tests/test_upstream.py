@@ -45,10 +45,7 @@ def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str,
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("items", "jobs"),
-    [
-        pytest.param(LISTED[:1], 1, id="one"),
-        pytest.param([*LISTED, *MODELS], 2, id="sample", marks=pytest.mark.proof),
-    ],
+    [pytest.param(LISTED[:1], 1, id="one"), pytest.param([*LISTED, *MODELS], 2, id="sample", marks=pytest.mark.proof)],
 )
 def test_upstreams_operator_tests_and_tiny_models_pass(tmp_path: Path, items: list[str], jobs: int) -> None:
     status, results, text = upstream(tmp_path, items, "-j", str(jobs))
