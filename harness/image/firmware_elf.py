@@ -104,14 +104,14 @@ def _read(elf: bytes) -> Firmware:
     )
 
 
-_EHDR_SECTIONS = struct.Struct("<32xI10xHHH")
+_EHDR_SECTIONS, _SHDR = struct.Struct("<32xI12xHH"), struct.Struct("<10I")
 _SYMBOL_TABLE, _NOTHING_IN_FILE = 2, 8
 
 
 def _tables(elf: bytes) -> tuple[dict[str, bytes], dict[str, int]]:
     """Return the sections by name, and the values of `_SYMBOLS`."""
-    table, width, sections, names = _EHDR_SECTIONS.unpack_from(elf)
-    rows = [struct.unpack_from("<10I", elf, at) for at in range(table, table + sections * width, width)]
+    table, sections, names = _EHDR_SECTIONS.unpack_from(elf)
+    rows = list(_SHDR.iter_unpack(elf[table : table + sections * _SHDR.size]))
     content = [b"" if row[1] == _NOTHING_IN_FILE else elf[row[4] : row[4] + row[5]] for row in rows]
     symbols = {}
     for row, data in zip(rows, content, strict=True):
