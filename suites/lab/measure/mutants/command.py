@@ -72,6 +72,8 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
                 "harness/nightly/tests/test_attacks.py",
                 "src/ethos_hil/base/tests/test_record.py",
                 "harness/tests/test_against_pytorch.py",
+                "harness/tests/test_api.py",
+                "harness/cli/tests/test_foreign_programs.py",
                 "harness/cli/tests/test_npu.py",
             ),
         ),
