@@ -220,7 +220,7 @@ def test_each_piece_of_work_is_in_one_shard() -> None:
     takers = [[shard.number for shard in shards if shard.takes("conv", f"case{n}")] for n in range(300)]
     assert all(len(numbers) == 1 for numbers in takers)
     sizes = [sum(numbers == [number] for numbers in takers) for number in (1, 2, 3)]
-    assert min(sizes) > 70
+    assert sizes == [91, 113, 96], "as on every other machine"
 
 
 def test_what_is_no_shard_is_refused() -> None:

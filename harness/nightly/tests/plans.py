@@ -47,6 +47,16 @@ def killed():
 
     os.kill(os.getpid(), signal.SIGKILL)
 """
+QUARANTINE = """\
+schema_version = 1
+[[test]]
+id = "test_plus.py::test_plus_itself_*"
+kind = "delegation"
+reason = "the declaration is wrong"
+issue = "https://example.org/7"
+owner = "ada"
+expires = {expires}
+"""
 
 
 def write(folder: Path, text: str, tests: str = TESTS) -> Path:

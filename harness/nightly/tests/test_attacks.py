@@ -53,9 +53,8 @@ def skipped(name: str) -> Record:
 
 def audited(results: RunResults) -> RunResults:
     """Return a night that has chosen its tests for the audit, too, whose session ended well."""
-    selections = [replace(selection, part=PART + AUDIT) for selection in results.selections]
-    sessions = [replace(session, part=PART + AUDIT) for session in results.sessions]
-    return replace(results, selections=(*results.selections, *selections), sessions=(*results.sessions, *sessions))
+    own = ended(chosen(results, part=PART + AUDIT), part=PART + AUDIT)
+    return replace(own, selections=results.selections + own.selections, sessions=results.sessions + own.sessions)
 
 
 def with_audit(results: RunResults) -> RunResults:
@@ -193,8 +192,8 @@ IN_QUARANTINE: dict[str, tuple[Callable[[NightlyPlan], RunResults], *tuple[dict[
     ),
     "verified": (lambda p: night(p, record("t"), record("u")),),
     "a failure of another kind": (lambda p: night(p, record("t", kind=FAULT), record("u")),),
-    "unverified": (lambda p: night(p, record("t", verdict=Verdict.UNVERIFIED, kind=FailureKind.NO_REFERENCE)),),
-    "skipped": (lambda p: night(p, skipped("t"), record("u")),),
+    "unverified": (lambda p: night(p, record("t", verdict=Verdict.UNVERIFIED, kind=BAD)),),
+    "skipped": (lambda p: night(p, record("t", verdict=Verdict.SKIPPED, kind=BAD), record("u")),),
     "only compiled": (lambda p: night(p, record("t", verdict=Verdict.COMPILED_ONLY), record("u")),),
     "missing": (lambda p: replace(night(p, record("t"), record("u")), records=(record("u"),)),),
     "no test": (lambda p: night(p, record("a")),),

@@ -17,7 +17,7 @@ from ethos_hil.harness.nightly.config import NightlyConfig, read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, SweepPart, plan_of
 from ethos_hil.harness.nightly.preparation import read_quarantine, today
-from ethos_hil.harness.nightly.tests.plans import night, night_in_lines, record, write
+from ethos_hil.harness.nightly.tests.plans import QUARANTINE, night, night_in_lines, record, write
 from ethos_hil.harness.testing.command import check_session, run_command
 from ethos_hil.harness.testing.refusals import refusal
 from ethos_hil.harness.testing.small_grid import RELU, RESIZE, grid
@@ -166,22 +166,12 @@ def test_refusals_are_not_red_and_lost_points_are(tmp_path: Path, recorded: Reco
     recorded.check(night_in_lines(account_of_night(sweep, results, Conducted(), (), today())))
 
 
-QUARANTINE = """\
-schema_version = 1
-[[test]]
-id = "t.py::test_*_U55_BI"
-kind = "mismatch"
-reason = "rounds the other way"
-issue = "https://example.org/7"
-owner = "ada"
-expires = {expires}
-"""
 BAD_QUARANTINES = {
     "no date": ('"24.12.2026"', ""),
     "a day that is none": ('"2026-02-30"', ""),
     "unknown key": ("2026-01-01", 'onwer = "x"\n'),
     "no kind": ("2026-01-01", '[[test]]\nid = "x"\n'),
-    "unknown kind": ("2026-01-01", QUARANTINE[19:].format(expires="2026-01-01").replace("mismatch", "wrong")),
+    "unknown kind": ("2026-01-01", QUARANTINE[19:].format(expires="2026-01-01").replace("delegation", "wrong")),
     "more than two months": (str(today() + timedelta(61)), ""),
 }
 

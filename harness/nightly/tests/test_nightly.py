@@ -18,23 +18,13 @@ from ethos_hil.base.testing.processes import wait_until
 from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.harness.campaign.run_folder import nights
 from ethos_hil.harness.fvp_stand_in.launcher import install
-from ethos_hil.harness.nightly.tests.plans import TESTS, nightly, write
+from ethos_hil.harness.nightly.tests.plans import QUARANTINE, TESTS, nightly, write
 from ethos_hil.results.history import History
 
 ONE = '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["U55_BI"]\nexpression = "itself or fatal or function"\n'
 LOST = "internal: it was chosen and has no record: "
 FATAL = 'case("fatal", lambda a: __import__("os").kill(__import__("os").getpid(), 9), f32(7)),\n        case("same"'
 FUNCTION = "\n\ndef test_function_U55_BI():\n    assert False\n"
-QUARANTINE = """\
-schema_version = 1
-[[test]]
-id = "test_plus.py::test_plus_itself_*"
-kind = "delegation"
-reason = "the declaration is wrong"
-issue = "https://example.org/7"
-owner = "ada"
-expires = {expires}
-"""
 
 
 def report_of(file: Path, status: int, **variables: str) -> Mapping[str, Any]:
@@ -61,7 +51,7 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
     wrong = TESTS.replace('aten=("add.Tensor",)', 'aten=("sub.Tensor",)').replace('case("same"', FATAL) + FUNCTION
-    (tmp_path / "quarantine.toml").write_text(QUARANTINE.replace("{expires}", str(date.today() + timedelta(20))))
+    (tmp_path / "quarantine.toml").write_text(QUARANTINE.format(expires=date.today() + timedelta(20)))
     file = write(tmp_path, f'{text.partition("[audit]")[0]}[quarantine]\nfile = "quarantine.toml"\n', wrong)
     report = report_of(file, 1)
     assert report["counts"] == {"quarantined": 1, "missing": 1}
