@@ -87,6 +87,7 @@ def cases(suffixes: Sequence[str], labels: Sequence[str] = ("plus_same", "plus_i
 
 
 ALL = [profile.name for profile in PROFILES]
+IMPORTS = "from ethos_hil.suites.declare.case import Operator, case, f32\n"
 
 
 def test_without_options_everything_is_run(sample: pytest.Pytester) -> None:
@@ -104,9 +105,8 @@ def test_a_suffix_is_exact_and_repeatable(sample: pytest.Pytester, suffixes: str
 
 
 def test_each_case_is_in_one_shard_with_all_its_profiles(sample: pytest.Pytester) -> None:
-    declared = "from ethos_hil.suites.declare.case import Operator, case, f32\n"
-    declared += 'many = Operator("many", aten=(), cases=tuple(case(f"c{n}", abs, f32(1)) for n in range(30)))\n'
-    sample.makepyfile(test_sample=declared)
+    many = 'many = Operator("many", aten=(), cases=tuple(case(f"c{n}", abs, f32(1)) for n in range(30)))\n'
+    sample.makepyfile(test_sample=IMPORTS + many)
     shards = [names(sample, "--run-name=none", f"--shard={number}/3") for number in (1, 2, 3)]
     assert sorted(chain(*shards)) == sorted(names(sample))
     assert min(map(len, shards)) > 30 * len(ALL) / 6
@@ -115,15 +115,17 @@ def test_each_case_is_in_one_shard_with_all_its_profiles(sample: pytest.Pytester
     assert read_selection(sample.path / "runs/none", "") is None, "nothing was to run"
 
 
-def test_every_nth_case_is_taken_with_all_its_profiles(sample: pytest.Pytester) -> None:
-    assert set(names(sample, "--one-in=2", "-k", "not function")) == cases(ALL, ["plus_same", "wrong_operator"])
+def test_every_nth_case_of_each_file_is_taken_with_all_its_profiles(sample: pytest.Pytester) -> None:
+    sample.makepyfile(test_one=IMPORTS + 'one = Operator("one", aten=(), cases=(case("x", abs, f32(1)),))\n')
+    taken = cases(ALL, ["one_x", "plus_same", "wrong_operator"])
+    assert set(names(sample, "--one-in=2", "-k", "not function")) == taken
 
 
 UNUSABLE = [
     *("--suffix=U55BI", "--npu=ethos-u55-127", "--npu=ethos-u55-64 --npu=ethos-u55-256", "--target=virtuel"),
     *("--target=board:nobody", "--target=board:nobody --npu=ethos-u55-128", "--memory-mode=Shared"),
     *("--target=corstone-300 --strict-waits", "--target=corstone-300 --strict-board", "--one-in=0", "--resume"),
-    *("--run-name=../x", "--shard=3/2", "--run-name=x --runs=/proc/x"),
+    *("--run-name=../x", "--shard=3/2", "--run-name=x --runs=/proc/x", "--runs=/proc/x"),
 ]
 
 
@@ -138,8 +140,7 @@ def test_what_cannot_be_used_is_told_in_one_line(sample: pytest.Pytester, record
 
 def test_two_declarations_of_one_name_are_refused(sample: pytest.Pytester) -> None:
     sample.makepyfile(
-        test_twice="from ethos_hil.suites.declare.case import Operator, case, f32\n"
-        "a = Operator('plus', ('add.Tensor',), (case('x_y', lambda a: a + a, f32(7)),))\n"
+        test_twice=IMPORTS + "a = Operator('plus', ('add.Tensor',), (case('x_y', lambda a: a + a, f32(7)),))\n"
         "b = Operator('plus_x', ('add.Tensor',), (case('y', lambda a: a + a, f32(7)),))\n"
     )
     result = sample.runpytest_inprocess("test_twice.py")
