@@ -101,6 +101,9 @@ def test_cells_of_the_heat_map_are_the_figures() -> None:
                 cells += 1
         assert set(heat_map.left_out) == {"softmax_006", "softmax_016", "layout_008", "layout_018"}
     assert cells > 400
+    five = [samples.point(f"c{at}", "ethos-u55-32", "Sram_Only", cycles, macs=32_000)
+            for at, cycles in enumerate((2000, 4000, 10_000, 5000, 1250))]  # fmt: skip
+    assert heat_maps(plotted(five))[0].groups == (("conv3x3", (0.25,)),), "a group has the median of its cases"
 
 
 # The section.

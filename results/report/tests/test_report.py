@@ -205,7 +205,7 @@ def test_records_that_cannot_be_read_and_shards_that_differ_are_told(tmp_path: P
     folders = []
     for shard in ("1/2", "2/2"):
         folder = RunFolder(tmp_path, command=["x"], shard=shard)
-        for record in samples.suite_of(1):
+        for record in samples.suite_of(1) * 2:
             folder.append(record)
         folders.append(folder.path)
     manifest = folders[1] / "manifest.json"
@@ -214,6 +214,7 @@ def test_records_that_cannot_be_read_and_shards_that_differ_are_told(tmp_path: P
     text = words(report(read_results(folders)))
     assert "records-1.jsonl:1 cannot be read: not a complete record" in text
     assert "the shards had different versions of numpy" in text
+    assert "1 test ran more than once; the worst attempt that could be made counts" in text
     assert "shard 2/2" in text
 
 
@@ -304,6 +305,7 @@ def test_a_failure_is_of_what_differs_from_the_last_good_run(recorded: Recorded)
 PAIRS = {
     **{kind: (net(), OTHERS[kind]) for kind in ("scheme", "method", "system_config", "runner", "bench_case")},
     "board": tuple(replace(TEST, target=TargetInfo(f"board:{name}", "board", "corstone-300")) for name in ("a", "b")),
+    "memory mode": (GOOD[0], replace(GOOD[2], memory_mode="Sram_Only")),
 }
 
 
@@ -319,6 +321,7 @@ def test_one_that_fails_is_not_the_other(tmp_path: Path, kind: str, recorded: Re
     *_, before, last = keep(tmp_path, *nights, name="n", first=datetime(2026, 11, 10, 2))
     sides = (observations(night.records) for night in (before, last))
     page = parts(report(last, compare_runs(*sides, names=(before.name, last.name)), History(tmp_path)))
+    assert "npu_cycles of" not in page.get("history", "")
     recorded.check(page["failures"])
     recorded.check(page["matrix"].partition('<table id="grid"')[2], "matrix")
 
@@ -365,7 +368,8 @@ EDITED = replace(RECORD, artifact=replace(RECORD.artifact, question="e" * 64), m
 
 @pytest.mark.parametrize("nights", [(RECORD, EDITED), (RECORD,)], ids=["edited", "one night"])
 def test_a_history_says_what_moved(tmp_path: Path, nights: tuple[Record, ...], recorded: Recorded) -> None:
-    keep(tmp_path, *([record] for record in nights), first=_FIRST)
+    *_, last = keep(tmp_path, *([record] for record in nights), first=_FIRST)
+    assert ("new" in parts(report(last, None, History(tmp_path)))) == (len(nights) > 1)
     result = trend(History(tmp_path))
     assert result is not None
     steps = [f"{plot.title}: {plot.steps}" for plot in result.plots]
