@@ -212,6 +212,27 @@ def test_a_run_of_the_future_is_refused_and_a_clock_that_went_back_is_told(tmp_p
         assert "".join(compact(folder.path, history).notes).endswith(said)
 
 
+@pytest.mark.proof
+def test_two_who_add_the_same_runs_at_once_leave_each_whole(tmp_path: Path) -> None:
+    for number in range(8):
+        folder = RunFolder(tmp_path / "runs", name=f"night{number}")
+        for cycles in range(5):
+            folder.append(record(cycles))
+    script = """
+import sys
+from pathlib import Path
+from ethos_hil.results.compaction.run_file import compact
+from ethos_hil.results.history import History
+for run in 2 * sorted(Path("runs").iterdir()):
+    compact(run, Path("history"))
+    assert all(row["records"] == 5 for row in History(Path("history")).runs())
+"""
+    adders = [subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path) for _ in range(2)]
+    assert [adder.wait(60) for adder in adders] == [0, 0]
+    assert len(list((tmp_path / "history").iterdir())) == 8
+    assert len(History(tmp_path / "history").rows("FROM records")) == 40
+
+
 def test_what_killed_writers_left_behind_is_removed_later(tmp_path: Path) -> None:
     history(tmp_path, record())
     for name, age in ((".ethos-hil-old", 3700), (".ethos-hil-new", 3500), (".other", 9000)):
