@@ -40,6 +40,7 @@ QUIET = {
 PIN = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.-]*)==(?P<version>[^\s\\]+)(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})*)\n"
 )
+SETUP = ["make", f"PYTHON={sys.executable}", "setup"]
 set_up = pytest.mark.environment(contents=["firmware/CMake*", "firmware/cmake/*", "setup.py"])
 
 
@@ -116,13 +117,39 @@ def test_a_path_that_a_tool_cannot_have_is_refused(tmp_path: Path, name: str) ->
 
 
 @set_up
-def test_variables_of_other_compilers_do_not_reach_the_firmware() -> None:
-    flags = dict.fromkeys(("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH"), "-nonsense")
+def test_variables_of_other_work_reach_neither_the_firmware_nor_the_packages() -> None:
+    names = "CC CXX CFLAGS CXXFLAGS LDFLAGS CPATH LIBRARY_PATH PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX PIP_USER"
     done = subprocess.run(
-        ["make", "--eval", "show: ; @env", "show"], cwd=ROOT, env={**QUIET, **flags}, capture_output=True, text=True,
-        timeout=20, check=True,
+        ["make", "--eval", "show: ; @env", "show"], cwd=ROOT, env=QUIET | dict.fromkeys(names.split(), "-nonsense"),
+        capture_output=True, text=True, timeout=20, check=True,
     )  # fmt: skip
     assert "-nonsense" not in done.stdout
+
+
+BROKEN = "echo 'main.cc:1:1: error: expected'; exit 1"
+HALF = {"dpkg-query": "echo unpacked cmake", "dpkg": "echo dpkg $* >&2", "apt-get": "exit 1", "sudo": '"$@"'}
+
+
+@set_up
+@pytest.mark.parametrize(
+    ("goal", "programs", "said"),
+    [
+        ("build/firmware/a/ethos-hil.elf", {"cmake": BROKEN}, "the firmware of a\nmain.cc:1:1: error: expected\n"),
+        ("build/.apt", HALF, "missing: cmake)\ndpkg --configure -a\nCould not install them. As root: apt-get install"),
+    ],
+    ids=["an error of the compiler", "what a killed apt left half installed"],
+)
+def test_what_other_programs_say_is_told(tmp_path: Path, goal: str, programs: dict[str, str], said: str) -> None:
+    """The compiler's errors are in ninja's stdout; what is half installed is installed to the end, first."""
+    (tmp_path / "firmware").mkdir()
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    installed = [word for name in ("build/.apt", ".venv/.installed") if name != goal for word in ("-o", name)]
+    env = {**QUIET, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run([*SETUP[:2], *installed, goal], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
 @pytest.fixture
@@ -143,9 +170,6 @@ def small(tmp_path: Path) -> Path:
     (root / "requirements.lock").write_text(pin(many))
     (root / "requirements-torch.lock").write_text(pin(wheel(wheels, "torch", "1.0")).partition(" ")[0] + "\n")
     return root
-
-
-SETUP = ["make", f"PYTHON={sys.executable}", "setup"]
 
 
 def environment(root: Path) -> dict[str, str]:
