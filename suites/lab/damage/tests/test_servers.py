@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from ethos_hil.suites.lab.damage import loop
 from ethos_hil.suites.lab.damage.servers import OUTCOMES, SUCCESS, PlannedTrick, ServerCase, Servers, examine
 
 CASES = 60
-PLAIN = PeerTraits(packet_size=0x800)
+PLAIN, WITH_ACKS = PeerTraits(packet_size=0x800), PeerTraits(packet_size=0x800, no_ack=False)
 
 
 def case(*tricks: PlannedTrick, traits: PeerTraits = PLAIN) -> ServerCase:
@@ -62,33 +62,24 @@ def strict(self: GdbRemote, answer: bytes, what: str) -> bytes:
     return bytes.fromhex(answer.decode("ascii"))
 
 
-def unverified(*arguments: Any, **options: Any) -> Any:
-    return STORE(*arguments, **{**options, "verify": False})
+def unverified(remote: GdbRemote, parts: Sequence[tuple[int, bytes]], *, deadline: Deadline, **_: Any) -> None:
+    """Write, and read nothing back."""
+    for address, data in parts:
+        remote.write(address, data, deadline)
 
 
-STORE = loader.store
 SABOTAGES: dict[str, tuple[str, PeerTraits, dict[tuple[Any, str], Any], str]] = {
     "no checksum": (
-        "noise",
-        PLAIN,
-        {(stream, "RspPacket"): Believing},
-        "a packet with a wrong checksum was taken for an answer",
+        "noise", PLAIN, {(stream, "RspPacket"): Believing}, "a packet with a wrong checksum was taken for an answer"
     ),
     "no comparison": ("forget", PLAIN, {(loader, "store"): unverified}, "success, and the program is not in memory"),
     "registers not read back": (
-        "wrong_register",
-        PLAIN,
-        {(loader, "_set_registers"): believing, (loader, "make_sure_parked"): lambda *_: None},
+        "wrong_register", PLAIN, {(loader, "_set_registers"): believing, (loader, "make_sure_parked"): lambda *_: None},
         "success, and the registers are",
     ),
-    "given up": (
-        "noise",
-        dataclasses.replace(PLAIN, no_ack=False),
-        {(stream, "_TRIES"): 1},
-        "a server that can be served was not",
-    ),
+    "given up": ("noise", WITH_ACKS, {(stream, "_TRIES"): 1}, "a server that can be served was not"),
     "another exception": ("lie", PLAIN, {(GdbRemote, "_data"): strict}, "ended with crashed"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SABOTAGES)

@@ -21,12 +21,9 @@ PLAIN = Figure("one without a threshold", 5.0, "s", "CPU")
 
 @pytest.mark.parametrize(("figures", "status"), [((GOOD, BAD, PLAIN), 1), ((GOOD, PLAIN), 0)], ids=["short", "good"])
 def test_a_figure_that_falls_short_is_marked_and_ends_with_1(
-    figures: tuple[Figure, ...],
-    status: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    figures: tuple[Figure, ...], status: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
     recorded: Recorded,
-) -> None:
+) -> None:  # fmt: skip
     monkeypatch.setattr(command, "PARTS", {"part": lambda _live: iter(("a detail", *figures))})
     with pytest.raises(typer.Exit) as caught:
         command.main([])
@@ -37,6 +34,7 @@ def test_a_figure_that_falls_short_is_marked_and_ends_with_1(
 FAST = Speed("network", "ethos-u55-128", reference=1.0, cold=0.5, warm=0.1)
 MOBILENET = replace(FAST, program="MobileNetV2", cold=0.06, warm=0.05)
 THAN = "tosa_reference_model's time / NPU model's"
+APART = "Conv2D, ethos-u55-128: modelled and Vela's cycles, larger / smaller"
 
 
 def row(npu: str, ratio: float) -> CycleComparison:
@@ -51,10 +49,7 @@ def row(npu: str, ratio: float) -> CycleComparison:
         (npu_speed.figures([replace(FAST, warm=1.1)], [FAST]), f"network, ethos-u55-128, warm: {THAN}"),
         (npu_speed.figures([MOBILENET], [FAST]), f"MobileNetV2, ethos-u55-128, warm: {THAN}"),
         (timing.figures([row("ethos-u55-128", 1.2), row("ethos-u55-32", 9)]), ""),
-        (
-            timing.figures([row("ethos-u55-128", 0.5)]),
-            "Conv2D, ethos-u55-128: modelled and Vela's cycles, larger / smaller",
-        ),
+        (timing.figures([row("ethos-u55-128", 0.5)]), APART),
     ],
 )
 def test_each_part_has_the_thresholds_it_must_have(figures: Iterator[Figure], short: str) -> None:

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Container
 from pathlib import Path
 
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.suites.lab.measure.mutants import firmware, session
-from ethos_hil.suites.lab.measure.mutants.changes import change, draw, places, reasons, why_equivalent
+from ethos_hil.suites.lab.measure.mutants.changes import CodeChange, change, draw, places, reasons, why_equivalent
 from ethos_hil.suites.lab.measure.mutants.command import FIRMWARE, ROOMS, ROOT
 from ethos_hil.suites.lab.measure.mutants.session import KILLED, MutationJob
 
@@ -55,15 +56,15 @@ def test_another_process():
 """
 
 
+def mutants_of(root: Path, file: str, *lines: Container[int]) -> list[CodeChange]:
+    """Return all mutants of a file, or of some of its lines."""
+    return [change(root, name, node, way) for name, node, ways in places(root, file, *lines) for way in range(ways)]
+
+
 def test_operators_numbers_conditions_and_guards_are_changed(tmp_path: Path, recorded: Recorded) -> None:
     (tmp_path / "source.py").write_text(SOURCE)
-    recorded.check(
-        "\n".join(
-            f"{mutant.line}: {mutant.before} -> {mutant.after}"
-            for name, node, ways in places(tmp_path, "source.py")
-            for mutant in (change(tmp_path, name, node, way) for way in range(ways))
-        )
-    )
+    mutants = mutants_of(tmp_path, "source.py")
+    recorded.check("\n".join(f"{mutant.line}: {mutant.before} -> {mutant.after}" for mutant in mutants))
 
 
 def test_a_seed_draws_the_same_mutants_and_every_room_has_some() -> None:
@@ -93,9 +94,8 @@ def test_every_equivalent_mutant_is_one_that_can_be_drawn() -> None:
         lines = [
             number for number, line in enumerate((ROOT / file).read_text().splitlines(), 1) if line.strip() in texts
         ]
-        for name, node, ways in places(ROOT, file, lines):
-            for mutant in (change(ROOT, name, node, way) for way in range(ways)):
-                there_are.add((mutant.file, mutant.text, f"{mutant.before} -> {mutant.after}"))
+        for mutant in mutants_of(ROOT, file, lines):
+            there_are.add((mutant.file, mutant.text, f"{mutant.before} -> {mutant.after}"))
     assert reasons().keys() <= there_are
     assert all(reasons().values())
     assert why_equivalent(draw(ROOT, ["harness/link/frames.py"], 1, seed=1)[0]) == ""
@@ -109,18 +109,10 @@ def test_what_the_tests_see_is_told_from_what_they_do_not(tmp_path: Path, record
     (root / "ethos_hil_subject.py").write_text(SOURCE)
     (root / "test_subject.py").write_text(TESTS)
     (root / "pytest.ini").write_text("[pytest]\n")
-    mutants = [
-        change(root, name, node, way)
-        for name, node, ways in places(root, "ethos_hil_subject.py")
-        for way in range(ways)
-    ]
+    mutants = mutants_of(root, "ethos_hil_subject.py")
     job = MutationJob(str(root), str(folder), ["ethos_hil_subject.py"], mutants, 2, 60.0, 60.0, False)
-    environment = {
-        **os.environ,
-        session.JOB: str(job.save()),
-        session.PRELOAD: "",
-        "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
-    }
+    path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, session.JOB: str(job.save()), session.PRELOAD: "", "PYTHONPATH": path}
     command = [sys.executable, "-m", "pytest", *session.OPTIONS, "-s", "-p", session.__name__, "test_subject.py"]
     subprocess.run(command, cwd=root, env=environment, check=False, capture_output=True)
     result = json.loads((folder / "result.json").read_text())

@@ -62,13 +62,9 @@ def flipped(data: bytes) -> bytes:
     ids=["right", "one element", "another size", "missing", "without a reference"],
 )
 def test_outputs_are_equal_only_if_all_of_them_are_right(
-    spoil: Callable[[bytes], bytes | None],
-    watched: bool,
-    equal: bool | None,
-    note: str,
-    artifact: Artifact,
+    spoil: Callable[[bytes], bytes | None], watched: bool, equal: bool | None, note: str, artifact: Artifact,
     tmp_path: Path,
-) -> None:
+) -> None:  # fmt: skip
     (tmp_path / "program.pte").write_bytes(artifact.pte)
     (array,), (output,) = artifact.example_inputs, Reference(artifact).run(artifact.example_inputs).outputs
     (tmp_path / "i0.bin").write_bytes(artifact.plan.input_tensors[0].to_bytes(array))

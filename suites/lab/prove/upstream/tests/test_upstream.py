@@ -12,7 +12,7 @@ import pytest
 
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.suites.lab.prove.upstream.records import TestResult, read
-from ethos_hil.suites.lab.tests.running import part_command
+from ethos_hil.suites.lab.tests.running import COMMAND
 
 SAMPLE = Path(__file__).parents[1] / "sample.txt"
 # The four networks of MLPerf Tiny among upstream's model tests; the other parametrisation of each is in the full run.
@@ -29,7 +29,7 @@ def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str,
     """Run the command on listed tests; its exit status, the results, and what it printed."""
     out.mkdir(exist_ok=True)
     (out / "list.txt").write_text("\n".join(items))
-    command = part_command("upstream", "--items", out / "list.txt", "--out", out, *options)
+    command = [*COMMAND, "upstream", "--items", str(out / "list.txt"), "--out", str(out), *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:
