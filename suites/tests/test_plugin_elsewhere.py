@@ -11,15 +11,8 @@ from ethos_hil.suites.tests.test_selection import DECLARED, HEAVY, UNWANTED, USA
 pytest_plugins = "pytester"
 
 LIGHT = {
-    *(
-        "ethos_hil",
-        "ethos_hil.results",
-        "ethos_hil.results.places",
-        "ethos_hil.results.store",
-        "ethos_hil.suites",
-        "ethos_hil.suites.plugin",
-    ),
-    *("ethos_hil.suites.plugin.hooks", "ethos_hil.suites.plugin.options"),
+    *("ethos_hil", "ethos_hil.results", "ethos_hil.results.places", "ethos_hil.results.store", "ethos_hil.suites"),
+    *("ethos_hil.suites.plugin", "ethos_hil.suites.plugin.hooks", "ethos_hil.suites.plugin.options"),
     *("ethos_hil.lowering", "ethos_hil.lowering.made_from", "ethos_hil.lowering.made_from.file_watch"),
 }
 """The only modules of this package that a session of another project imports."""

@@ -32,14 +32,14 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
-from ethos_hil.suites.models.tests.stacks import STACKS
+from ethos_hil.suites.models.tests.stacks import example
 from ethos_hil.suites.tests.sabotage import MISSING, UNPREDICTABLE, reference_model_is
 
 NPU = EthosU.parse("ethos-u55-128")
 
 
 def model() -> TorchModel:
-    return from_module(*STACKS["plain"].example(0), label="plain-0")
+    return from_module(*example("plain", 0), label="plain-0")
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def of_an_earlier_run(artifact: Artifact, asked: Image) -> bytes:
 
 def of_another_program(_: Artifact, asked: Image) -> bytes:
     """Even with the right run id: the device reports the program that it really runs."""
-    other = lower(from_module(*STACKS["plain"].example(1), label="plain-1"), NPU)
+    other = lower(from_module(*example("plain", 1), label="plain-1"), NPU)
     inputs = [[other.example_inputs[0].tobytes()]]
     return pack(find_firmware(), other.pte, inputs, asked.plan, run_id=asked.run_id).elf
 

@@ -20,7 +20,7 @@ from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.repairs.mend import treat
 from ethos_hil.lowering.vela.compiler import flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.suites.models.tests.stacks import STACKS
+from ethos_hil.suites.models.tests.stacks import STACKS, example
 
 SIZES = (32, 64, 128, 256)
 NAMES = ["residual", *(pytest.param(name, marks=pytest.mark.proof) for name in ("two_outputs", "plain"))]
@@ -33,7 +33,7 @@ def npu_for(name: str) -> EthosU:
 @pytest.mark.parametrize("name", NAMES)
 def test_stack_is_verified(name: str) -> None:
     """Run each network on one of the four sizes; the programs for all others are compared below, without a board."""
-    report = run(Question(from_module(*STACKS[name].example(0), label=name), npu=str(npu_for(name)), strict=True))
+    report = run(Question(from_module(*example(name, 0), label=name), npu=str(npu_for(name)), strict=True))
     assert report.record.verdict == "verified", report.record.failure
     assert report.record.ops
     assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]
@@ -42,7 +42,7 @@ def test_stack_is_verified(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
     """Compile the same TOSA program for all configurations, and run it on random int8 inputs of the full range."""
-    artifact = lower(from_module(*STACKS[name].example(0), label=name), npu_for(name), etrecord=True)  # as it is run
+    artifact = lower(from_module(*example(name, 0), label=name), npu_for(name), etrecord=True)  # as it is run
     random = np.random.default_rng(0)
     for delegate in artifact.delegates:
         assert delegate.tosa is not None
@@ -72,9 +72,8 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
     )  # fmt: skip
     image = torch.rand(1, 3, 132, 132)
     npu = EthosU.parse("ethos-u85-256")
-    artifact = lower(
-        from_module(block, (image,), label="block"), npu, memory_mode=MemoryMode.parse("Dedicated_Sram_384KB")
-    )
+    mode = MemoryMode.parse("Dedicated_Sram_384KB")
+    artifact = lower(from_module(block, (image,), label="block"), npu, memory_mode=mode)
     board = VirtualTarget(str(npu))
     report = run_artifact(artifact, board, Question("block"))
     assert report.record.verdict == "verified", report.record.failure

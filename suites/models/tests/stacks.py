@@ -7,7 +7,6 @@ layers. None is trained; batch-normalisation statistics and weights are random, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.suites.models.layers import Residual
 
-Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
+Example = tuple[nn.Module, tuple[Tensor], list[tuple[Tensor]]]
 
 
 def conv(inputs: int, outputs: int, kernel: int = 3, *, stride: int = 1, groups: int = 1) -> nn.Sequential:
@@ -46,32 +45,27 @@ def residual() -> nn.Module:
     return nn.Sequential(*blocks, nn.AvgPool2d(8), nn.Flatten(), nn.Linear(32, 10))
 
 
-@dataclass(frozen=True)
-class Stack:
-    """A network and the shapes of its inputs."""
-
-    build: Callable[[], nn.Module]
-    shapes: tuple[tuple[int, ...], ...]
-
-    def example(self, seed: int) -> Example:
-        """Return module, example inputs and calibration inputs, all from `seed`."""
-        torch.manual_seed(seed)
-        module = self.build().eval()
-        for part in module.modules():
-            if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
-                channels = part.num_features
-                learnt = {"weight": torch.rand(channels) + 0.5, "bias": torch.randn(channels) * 0.3}
-                seen = {"running_mean": torch.randn(channels) * 0.3, "running_var": torch.rand(channels) + 0.5}
-                part.load_state_dict({**learnt, **seen, "num_batches_tracked": torch.tensor(1)})
-        batches: list[tuple[Tensor, ...]] = [tuple(torch.randn(shape) for shape in self.shapes) for _ in range(5)]
-        return module, batches[0], batches[1:]
+def plain() -> nn.Module:
+    """Return class scores: [N, 10]."""
+    return nn.Sequential(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), mean(), nn.Linear(16, 10))
 
 
-STACKS: dict[str, Stack] = {
-    "plain": Stack(
-        lambda: nn.Sequential(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), mean(), nn.Linear(16, 10)),
-        ((1, 3, 16, 16),),
-    ),
-    "two_outputs": Stack(two_outputs, ((1, 3, 18, 18),)),
-    "residual": Stack(residual, ((1, 3, 16, 16),)),
-}
+STACKS: dict[str, tuple[Callable[[], nn.Module], int]] = {
+    "plain": (plain, 16), "two_outputs": (two_outputs, 18), "residual": (residual, 16)
+}  # fmt: skip
+"""Networks, and the height and width of their images."""
+
+
+def example(name: str, seed: int) -> Example:
+    """Return a network, example inputs and calibration inputs, all from `seed`."""
+    torch.manual_seed(seed)
+    build, size = STACKS[name]
+    module = build().eval()
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            channels = part.num_features
+            learnt = {"weight": torch.rand(channels) + 0.5, "bias": torch.randn(channels) * 0.3}
+            seen = {"running_mean": torch.randn(channels) * 0.3, "running_var": torch.rand(channels) + 0.5}
+            part.load_state_dict({**learnt, **seen, "num_batches_tracked": torch.tensor(1)})
+    first, *others = ((torch.randn(1, 3, size, size),) for _ in range(5))
+    return module, first, others
