@@ -15,7 +15,13 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module, load_model
 from ethos_hil.lowering.tests.conftest import MODELS, refusals
-from ethos_hil.lowering.user_code.user_function import Sources, check_bytecode, imported_files, is_framework_file
+from ethos_hil.lowering.user_code.user_function import (
+    Sources,
+    check_bytecode,
+    imported_files,
+    is_framework_file,
+    load_function,
+)
 
 USER_FILE = """
 import torch
@@ -116,7 +122,8 @@ def test_what_a_function_does_wrong_is_said_with_its_line(user_file: Path, funct
 def test_what_does_not_exist_is_named(recorded: Recorded) -> None:
     names = (
         "model", "", ":good", "no_such_file.py:good", "no_such_model.pte", "no_such_model.pt2", "no_such_module:good",
-        "lowering.no_such_part:good", f"{MODELS.with_name('know_model.py')}:add",
+        "lowering.no_such_part:good", f"{MODELS.with_name('know_model.py')}:add", "builtins:exec",
+        "sys:exit",
     )  # fmt: skip
     recorded.check(refusals(*(partial(load_model, name) for name in names), folder=MODELS.parent))
 
@@ -150,10 +157,7 @@ def test_objects_at_hand_are_checked_alike() -> None:
 
 # --- Bytecode that Python runs in place of a text that is newer: it is noticed, and nothing else is.
 
-
 OLD, NEW = "FACTOR = 2.0\n", "FACTOR = 0.5\n"
-
-
 MODES = py_compile.PycInvalidationMode
 TIMESTAMP, CHECKED, UNCHECKED = MODES.TIMESTAMP, MODES.CHECKED_HASH, MODES.UNCHECKED_HASH
 NET = """
@@ -228,10 +232,11 @@ def test_a_model_that_is_not_what_its_files_say_is_refused(tmp_path: Path, monke
         for module in ("layers_of_stale_bytecode", "ethos_hil_model_net"):
             del sys.modules[module]
         write(layers, NEW)
-        with pytest.raises(UsageError, match=r"layers_of_stale_bytecode\.py says now"):
-            load_model(name)
+        for load in (load_model, partial(load_function, what="--data")):
+            with pytest.raises(UsageError, match=r"layers_of_stale_bytecode\.py says now"):
+                load(name)
     finally:
-        for module in ("layers_of_stale_bytecode", "ethos_hil_model_net"):
+        for module in ("layers_of_stale_bytecode", "ethos_hil_model_net", "ethos_hil_given_net"):
             sys.modules.pop(module, None)
 
 
