@@ -158,11 +158,15 @@ def test_a_forked_process_has_its_own(tool: NativeTool) -> None:
 
 
 PARENT = """
-    import sys, threading
+    import signal, sys
     from ethos_hil.lowering.native.worker import NativeTool
+    careless = signal.SIGIO, signal.SIGXCPU
+    for number in careless:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, careless)
     sys.path.insert(0, sys.argv[1])
     tool = NativeTool("tosa_reference_model", "stand-in", "tosa-tools")
-    tool.require()
+    tool.call({"arrays": []}, [sys.argv[3].encode()])
     print(tool._process.process.pid, flush=True)
     if sys.argv[2]:
         tool.call({"arrays": []}, [sys.argv[2].encode()])
@@ -173,10 +177,11 @@ PARENT = """
 
 @pytest.mark.parametrize("busy", ["", "while True: pass", "ctypes.PyDLL(None).sleep(600)"])
 def test_it_does_not_outlive_its_parent(tool: NativeTool, tmp_path: Path, busy: str) -> None:
-    """Not even in native code that holds Python's lock."""
+    """Not even in native code that holds Python's lock, nor below one that ignores and blocks the signals."""
     mark = tmp_path / "called"
     call = f"open({str(mark)!r}, 'w').close()\n{busy}" if busy else ""
-    command = [sys.executable, "-c", textwrap.dedent(PARENT), str(tmp_path), call]
+    acts = "assert signal.getsignal(signal.SIGXCPU) == signal.SIG_DFL\nassert not signal.pthread_sigmask(0, [])"
+    command = [sys.executable, "-c", textwrap.dedent(PARENT), str(tmp_path), call, acts]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
