@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +83,18 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "short", "flipped"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [*product(NAMES, ("missing", "empty", "short", "flipped")), ("model.pte", "a pipe"), ("SHA256SUMS", "a pipe")],
+)
 def test_a_damaged_entry_is_made_again(filled: Cache, name: str, damage: str) -> None:
     path = entry(filled) / name
     assert {file.name for file in path.parent.iterdir()} == set(NAMES), "each file is damaged once"
     data = path.read_bytes()
-    if damage == "missing":
+    if damage in ("missing", "a pipe"):
         path.unlink()
+        if damage == "a pipe":
+            os.mkfifo(path)
     else:
         middle = len(data) // 2
         flipped = data[:middle] + bytes([data[middle] ^ 0x10]) + data[middle + 1 :]
@@ -112,6 +118,18 @@ def test_an_entry_under_another_key_is_not_used_and_none_names_files_outside_its
     other = "cd" * 32
     entry(filled).rename(filled.root / "artifacts" / other)
     assert filled.get(other) is None
+
+
+def test_a_dead_link_in_an_entrys_place_is_replaced_and_the_users_umask_is_kept(filled: Cache) -> None:
+    discard(entry(filled))
+    entry(filled).symlink_to("nowhere")
+    before = os.umask(0o027)
+    try:
+        filled.get_or_make(KEY, make_artifact)
+    finally:
+        os.umask(before)
+    assert filled.get_or_make(KEY, never)[1]
+    assert entry(filled).stat().st_mode & 0o777 == 0o750
 
 
 WRONG_FIELDS: tuple[dict[str, Any], ...] = (
@@ -292,6 +310,11 @@ def test_what_points_to_an_entry_goes_with_it_and_not_before(full: Path) -> None
     assert cache.find_by_pte(sha256) is None
     assert not list((cache.root / "by-pte").iterdir())
     assert not list((cache.root / "locks").iterdir())
+    add(full, KEYS[0])
+    (cache.root / "by-pte" / sha256).unlink()
+    os.mkfifo(cache.root / "by-pte" / sha256)
+    assert cache.find_by_pte(sha256) is None, "a pipe is not waited for"
+    assert CacheContents(full).trim(0).entries == 1
 
 
 def test_an_entry_that_is_being_made_stays(full: Path) -> None:
@@ -337,12 +360,19 @@ def test_clear_leaves_other_files_and_empty_folders(full: Path) -> None:
     assert not (full / "absent").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_one_clear_error(full: Path) -> None:
+def test_a_folder_that_cannot_be_written_or_read_is_one_clear_error(full: Path) -> None:
+    (full / "size").unlink()
+    os.mkfifo(full / "size")
+    with pytest.raises(ToolError, match="cannot be written: it is a named pipe that no program reads"):
+        add(full, KEYS[4])
     (full / "size").unlink()
     (full / "size").mkdir()
     (full / "size/x").touch()
     with pytest.raises(ToolError, match=f"the cache in {full} cannot be written"):
         CacheContents(full).trim(0)
+    (full / "loop").symlink_to("loop")
+    with pytest.raises(ToolError, match=r"the cache in .*loop cannot be read: Too many levels"):
+        CacheContents(full / "loop").entries()
 
 
 def test_something_else_in_the_place_of_an_entry_can_be_listed_and_removed(full: Path) -> None:
@@ -360,7 +390,6 @@ def test_something_else_in_the_place_of_an_entry_can_be_listed_and_removed(full:
 
 
 # --- Several processes. ---
-
 
 WRITER = f"""{HEAD}
 def make():
