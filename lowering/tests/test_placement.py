@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from executorch.backends.arm.ethosu import EthosUPartitioner
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import ProgramFile, from_module
 from ethos_hil.lowering.program.placement import CpuCall, group_calls, kind_of
 from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.tests.conftest import DATA, U55, refusals
-from ethos_hil.lowering.upstream.cpu_calls import Leavable, require_known
+from ethos_hil.lowering.upstream.cpu_calls import Leavable, keep_reasons, require_known
 from ethos_hil.lowering.upstream.explain import plain
 
 NET = """\
@@ -106,14 +114,25 @@ LEAVABLE = {
 }
 
 
-def test_what_is_there_can_be_left() -> None:
+def test_what_is_there_can_be_left_and_what_is_not_is_named_with_what_is(recorded: Recorded, tmp_path: Path) -> None:
+    """Also where a model is lowered, of all methods or of one."""
     for entry in ("aten.sigmoid", "aten.sigmoid.default", "aten.gru_cell", "a.py:3", "/x/a.py:3", "b.c"):
         require_known([entry], LEAVABLE, "net")
-
-
-def test_what_is_not_there_is_named_with_what_is(recorded: Recorded) -> None:
     entries = ("aten.sigmiod", "aten.sig", "a.py:4", "xa.py:3", "c", "")
-    recorded.check(refusals(*(partial(require_known, [entry], LEAVABLE, "net") for entry in entries)))
+    twice = from_module(module_of(lambda x: x + x), (torch.ones(4),))
+    misspelt = replace(twice, methods={"encode": replace(twice.default, leave=("aten.ad",))})
+    ask = partial(lower, target=TosaSpec.parse("TOSA-1.0+FP"), cache=Cache(tmp_path))
+    asks = partial(ask, twice, leave=["block"]), partial(ask, misspelt)
+    recorded.check(refusals(*(partial(require_known, [entry], LEAVABLE, "net") for entry in entries), *asks))
+
+
+def test_partitions_are_handed_over_by_their_numbers() -> None:
+    """Upstream's order is that of a set of texts, which differs from process to process."""
+    answer = SimpleNamespace(partition_tags=dict.fromkeys(("tag10", "tag2", "tag0")))
+    tosa = SimpleNamespace(support_float=bool)
+    upstreams = SimpleNamespace(partition=lambda _: answer, _create_operator_support=None, tosa_spec=tosa)
+    program = torch.export.export(module_of(torch.relu), (torch.ones(1),))
+    assert list(keep_reasons(upstreams, set()).partition(program).partition_tags) == ["tag0", "tag2", "tag10"]
 
 
 def test_of_a_foreign_program_the_operators_are_known_and_no_reason() -> None:
@@ -152,3 +171,21 @@ REASONS = (
 def test_reasons_are_plain_words(recorded: Recorded) -> None:
     reasons = [plain(reason, operator) for reason, operator in REASONS]
     recorded.check("\n".join(f"{reason.why}\n    {reason.remedy}".rstrip() for reason in reasons))
+
+
+def said_by_upstream() -> Iterator[str]:
+    """All texts that upstream's checks report, with a 7 for what is filled in."""
+    arm = Path(inspect.getfile(EthosUPartitioner)).parents[1]
+    for file in (*sorted(arm.glob("operator_support/*.py")), arm / "tosa/partitioner.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call(ast.Attribute(attr="report_reject" | "wrap_check"), [_, ast.Constant(str(text)), *_]):
+                    yield text
+                case ast.Call(ast.Attribute(attr="report_reject" | "wrap_check"), [_, ast.JoinedStr(parts), *_]):
+                    kinds = ((part, "torch.t7" if "type" in ast.dump(part) else "7") for part in parts)
+                    yield "".join(str(part.value) if isinstance(part, ast.Constant) else kind for part, kind in kinds)
+
+
+def test_every_reason_of_upstream_is_known(recorded: Recorded) -> None:
+    """What no ordinary model meets, or what is plain enough, is shown as upstream says it."""
+    recorded.check("\n".join(f"{text}\n    {plain(text, 'aten.add.Tensor').why}" for text in said_by_upstream()))
