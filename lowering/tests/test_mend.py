@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.npu.u65 import U65
 from ethos_hil.base.npu.u85 import U85
+from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower
@@ -28,7 +30,7 @@ from ethos_hil.lowering.repairs.defect import DefectFinding
 from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend, mend_crash
 from ethos_hil.lowering.testing.programs.pieces import layer, requantized, spread, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph, Pads, Pair
-from ethos_hil.lowering.tests.conftest import MODELS, Lowered
+from ethos_hil.lowering.tests.conftest import MODELS, Lowered, refusals
 from ethos_hil.lowering.tests.known_model import marked
 from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -80,14 +82,14 @@ def test_a_repaired_program_has_all_outputs_and_one_without_a_defect_is_left_alo
     assert defects(mended(graph, "ethos-u55-128")) == []
 
 
-def test_a_defect_without_a_repair_is_refused_by_name() -> None:
-    graph = Graph()
-    graph.output(graph.resize(graph.input((1, 5, 6, 8)), "NEAREST", (2, 1, 4, 1), (0, 0), (0, 0)))
-    with pytest.raises(KnownDefect) as caught:
-        mended(graph, "ethos-u55-128")
-    assert "RESIZE at net.py:7 (vela-uneven-resize, docs/defects/vela-uneven-resize.md)" in caught.value.message
-    assert "repeat" in (caught.value.hint or "")
-    assert caught.value.exit_status == 2
+def test_a_defect_without_a_repair_or_whose_repair_vela_refuses_is_refused_by_name(recorded: Recorded) -> None:
+    uneven, cropped, rng = Graph(), Graph(), np.random.default_rng(0)
+    uneven.output(uneven.resize(uneven.input((1, 5, 6, 8)), "NEAREST", (2, 1, 4, 1), (0, 0), (0, 0)))
+    source, kernels, bias = cropped.input((1, 2, 6, 9)), weights(rng, 8, 3, 3, 9), rng.integers(-99, 99, 8)
+    sums = cropped.transpose_conv(source, kernels, bias, stride=(2, 1), out_pad=(-2, -2, 0, 0))
+    cropped.output(cropped.rescale(sums, 0.01))
+    recorded.check(refusals(*(partial(mended, graph, "ethos-u55-128") for graph in (uneven, cropped))))
+    assert KnownDefect.exit_status == 2
 
 
 @pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
