@@ -86,7 +86,6 @@ def test_what_is_kept_holds_no_paths_of_this_machine(lowered: Lowered) -> None:
         ("pooled_look_up", Exception, "look-up tables were made before average pools were", "CONV2D AVG_POOL2D"),
         ("functional_pool", IndexError, "max pools without a stride were", "MAX_POOL2D"),
     ],
-    ids=["pooled_look_up", "functional_pool"],
 )
 def test_what_upstream_cannot_lower_is_lowered_right(
     lowered: Lowered, name: str, error: type[Exception], note: str, operators: str
@@ -217,6 +216,8 @@ def test_each_method_is_lowered_by_itself(lowered: Lowered) -> None:
     artifact = lowered("methods")
     assert tuple(method.name for method in artifact.methods) == NAMES
     assert artifact.method == "encode", "there is no forward, so the first is meant"
+    ids = [row.id for name in NAMES for row in artifact.of(name).npu_ops]
+    assert len(set(ids)) == len(ids) > 0, "also of two delegates with equal blobs"
     for name in NAMES:
         view = artifact.of(name)
         assert view.plan.name == name
@@ -242,7 +243,6 @@ def test_each_method_has_a_partitioner_of_its_own(lowered: Lowered) -> None:
 
 
 # --- Tensors without elements are refused with the operation and the line; what still crashes Vela is named as well.
-
 
 NET = """
 import torch

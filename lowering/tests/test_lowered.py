@@ -229,16 +229,12 @@ def test_what_the_npu_cannot_take_is_an_error_that_names_it(tmp_path: Path, name
 # --- The files of a lowered model.
 
 
-def arrays(data: bytes) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(data)) as file:
-        return dict(file)
-
-
 def test_each_product_is_what_is_in_the_program(lowered: Lowered) -> None:
     artifact = lowered("two_partitions")
     assert products(artifact, "pte") == {"": artifact.pte}
     blobs, programs = products(artifact, "vela"), products(artifact, "tosa")
     assert list(blobs) == list(programs) == ["0", "1"]
+    assert list(products(lowered("methods"), "vela")) == ["encode-0", "score-0", "encode_again-0"]
     for blob, program, delegate in zip(blobs.values(), programs.values(), artifact.delegates, strict=True):
         assert blob in artifact.pte
         assert VelaBlob.parse(blob).command_stream == delegate.blob.command_stream
@@ -254,7 +250,9 @@ def test_the_folder_has_all_there_is_to_look_into(lowered: Lowered) -> None:
     assert (manifest["files"], manifest["missing"]) == (sorted(files), [])
     assert manifest["versions"]["ethos-u-vela"] == "5.1.0"
     (delegate,) = artifact.delegates
-    inputs, reference, pytorch = (arrays(files[f"{name}.npz"]) for name in ("inputs", "reference", "pytorch"))
+    inputs, reference, pytorch = (
+        np.load(io.BytesIO(files[f"{name}.npz"])) for name in ("inputs", "reference", "pytorch")
+    )
     assert [list(each) for each in (inputs, reference, pytorch)] == [
         ["x"], ["output_0", f"instruction_{delegate.instruction}_output_0"], ["float_0", "quantised_0"],
     ]  # fmt: skip
@@ -266,8 +264,10 @@ def test_the_folder_has_all_there_is_to_look_into(lowered: Lowered) -> None:
 
 
 def test_what_is_not_there_is_left_out(cache: Cache) -> None:
-    """TOSA alone has neither blobs nor a map, and a foreign program no reference."""
-    files = artefacts(lower(f"{MODELS}:add", TosaSpec.parse("TOSA-1.0+FP"), cache=cache))
+    """TOSA alone has neither blobs nor a map, and a foreign program no reference; floats have PyTorch's answers."""
+    floats = whole("add", TosaSpec.parse("TOSA-1.0+FP"), cache)
+    np.testing.assert_allclose(Reference(floats).run(floats.example_inputs).outputs, floats.floating, atol=1e-6)
+    files = artefacts(floats)
     assert "delegate-0.tosa" in files
     assert not {"delegate-0.vela", "delegate-map.json", "vela-summary.json"} & files.keys()
     files = artefacts(Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte"))

@@ -83,11 +83,12 @@ def test_the_program_is_the_same_byte_for_byte_without(
 
 @pytest.mark.filterwarnings("error")
 def test_torch_is_left_as_it_was_when_lowering_fails_and_patches_are_put_in_place_once() -> None:
+    collect, override = "_collect_all_valid_cia_ops", "_override_composite_implicit_decomp"
     owners = (
-        (decomp_utils, "_collect_all_valid_cia_ops"),
-        (exported_program, "_collect_all_valid_cia_ops"),
-        (exported_program, "_override_composite_implicit_decomp"),
-        (torch.fx.GraphModule, "recompile"),
+        (decomp_utils, collect),
+        (exported_program, collect),
+        (exported_program, override),
+        (GraphModule, "recompile"),
     )
 
     def now() -> list[object]:
@@ -199,6 +200,9 @@ def test_operators_have_the_same_kernels() -> None:
         with context, overridden():
             rounds.append(tables())
         assert tables() == before
+    with pytest.raises(ZeroDivisionError), remembered_overrides(), overridden():
+        raise ZeroDivisionError
+    assert tables() == before, "also where it fails"
     assert rounds[0] == rounds[1] == rounds[2]
     assert sum(len(keys) for keys, _ in rounds[0].values()) > 5000 + sum(len(keys) for keys, _ in before.values())
 
