@@ -195,7 +195,6 @@ def test_every_row_of_a_known_model_names_its_module_and_line(
 
 # --- An operator that upstream decomposes before it quantises is mapped to its own line.
 
-
 TAKEN_APART = ("einsum.default", "matmul.default", "rsub.Scalar", "scaled_dot_product_attention.default")
 
 

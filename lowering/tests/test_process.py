@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.process import SELDOM
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.process import collecting_seldom, one_torch_thread, quiet
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.testing.function_module import module_of
+from ethos_hil.lowering.tests.conftest import U55
 
 
 def test_output_of_every_kind_is_collected(capfd: pytest.CaptureFixture[str]) -> None:
@@ -95,15 +95,13 @@ def test_the_collector_and_the_threads_are_as_before_also_after_an_error() -> No
 def test_a_model_is_lowered_in_one_thread(tmp_path: Path) -> None:
     """Else sums differ in the last bit from machine to machine, and programs with them."""
     threads: dict[str, int] = {}
-
-    def noted(stage: str) -> None:
-        threads[stage] = torch.get_num_threads()
-
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         model = from_module(module_of(lambda x: x * 2), (torch.ones(1, 4),))
-        lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path), progress=noted)
+        lower(
+            model, U55, cache=Cache(tmp_path), progress=lambda stage: threads.update({stage: torch.get_num_threads()})
+        )
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

@@ -28,13 +28,11 @@ def pte(request: pytest.FixtureRequest) -> bytes:
     return (DATA / request.param).read_bytes()
 
 
-@pytest.mark.parametrize("name", ["add.pte", "segments.pte"])
-def test_a_program_is_read_completely(name: str, recorded: Recorded) -> None:
+def test_a_program_is_read_completely(pte: bytes, recorded: Recorded) -> None:
     """One with its delegate inside, and one with segments, constants and lists."""
-    data = (DATA / name).read_bytes()
-    plan = Program.parse(data).plan()
+    plan = Program.parse(pte).plan()
     (delegate,) = plan.delegates
-    assert delegate.data == data[delegate.file_offset :][: len(delegate.data)]
+    assert delegate.data == pte[delegate.file_offset :][: len(delegate.data)]
     assert VelaBlob.parse(delegate.data).inputs
     short = replace(delegate, data=delegate.data[:16])
     parts = (plan.name, *plan.values, plan.inputs, plan.outputs, *plan.instructions, plan.operators, short)

@@ -34,11 +34,7 @@ from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
 
 U55, U65, U85 = (EthosU.parse(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
-PLACES = (
-    (U55, MemoryMode("Shared_Sram")),
-    (EthosU.parse("ethos-u65-512"), MemoryMode("Dedicated_Sram_384KB")),
-    (EthosU.parse("ethos-u85-256"), MemoryMode("Sram_Only")),
-)
+PLACES = (U55, "Shared_Sram"), (EthosU.parse("ethos-u65-512"), "Dedicated_Sram_384KB"), (U85, "Sram_Only")
 
 
 def products() -> bytes:
@@ -50,18 +46,12 @@ def products() -> bytes:
         .serialize()  # fmt: skip
 
 
-def bitwise() -> bytes:
-    """What an Ethos-U55 cannot do."""
-    graph = Graph()
-    return graph.output(graph.binary("BITWISE_XOR", graph.input((1, 4)), graph.input((1, 4)))).serialize()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("npu", "mode"), PLACES, ids=str)
-def test_it_compiles_what_executorchs_call_compiles(npu: EthosU, mode: MemoryMode) -> None:
+def test_it_compiles_what_executorchs_call_compiles(npu: EthosU, mode: str) -> None:
     tosa = products()
-    arguments = EthosUCompileSpec(npu.name, memory_mode=mode.name).compiler_flags
-    assert flags(npu, mode) == tuple(arguments)
+    arguments = EthosUCompileSpec(npu.name, memory_mode=mode).compiler_flags
+    assert flags(npu, MemoryMode(mode)) == tuple(arguments)
     theirs = vela_compile(tosa, list(arguments))
     ours = run_vela(tosa, arguments)
     assert ours.blob == theirs
@@ -72,8 +62,10 @@ def test_it_compiles_what_executorchs_call_compiles(npu: EthosU, mode: MemoryMod
 
 def test_what_the_npu_cannot_run_is_a_refusal_and_other_failures_are_none(capfd: pytest.CaptureFixture[str]) -> None:
     usual, tosa = flags(U55, MemoryMode("Shared_Sram")), products()
+    bitwise = Graph()
+    bitwise.output(bitwise.binary("BITWISE_XOR", bitwise.input((1, 4)), bitwise.input((1, 4))))
     with pytest.raises(VelaRefusal, match="could not run on NPU"):
-        run_vela(bitwise(), usual)
+        run_vela(bitwise.serialize(), usual)
     failures = (tosa, "--no-such-flag", "SystemExit: 2"), (tosa, "--system-config=None_Such", "None_Such")
     for program, more, message in ((b"", "", "Vela"), *failures):
         with pytest.raises(CompileError, match=message) as caught:
@@ -99,7 +91,6 @@ def test_a_full_disk_is_not_the_programs_fault() -> None:
 
 
 # --- The delegate blob: a good one is read completely, and no damaged one gets through or crashes the reader.
-
 
 STREAM = struct.pack("<4I", 0x0000010F, 0x00004000, 0x00000000, 0xFFFF0000)
 
@@ -166,7 +157,6 @@ def test_each_field_is_checked(recorded: Recorded) -> None:
 
 
 # --- What Vela silently replaces by a default, or refuses with a traceback, is one clear line here.
-
 
 GOOD = """
 [System_Config.Mine]

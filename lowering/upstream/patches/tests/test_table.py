@@ -18,15 +18,7 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 from ethos_hil.lowering.upstream.patches import patch as applying
 from ethos_hil.lowering.upstream.patches.in_executorch import parts_in_order
-from ethos_hil.lowering.upstream.patches.patch import (
-    VARIABLE,
-    Patch,
-    UpstreamDiffers,
-    apply,
-    fingerprint,
-    patches_on,
-    resolve,
-)
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, apply, fingerprint, resolve
 from ethos_hil.lowering.upstream.patches.table import ORIGINS, PARTS, SPEED, TABLE, TABLES_FIRST
 
 OVERRIDES = next(patch for patch in SPEED if patch.name == "overrides")
@@ -149,14 +141,14 @@ def test_a_fingerprint_is_of_what_a_function_does(tmp_path: Path, monkeypatch: p
 
 def test_what_is_not_there_or_means_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, problem in (("math.sqrt", "cannot be read"), ("math.no_such", "does not exist")):
-        with pytest.raises(UpstreamDiffers, match=problem):
+        with pytest.raises(applying.UpstreamDiffers, match=problem):
             fingerprint(name)
     gone = replace(MATMUL, owner="executorch.backends.arm._passes.no_such_pass.NoSuchPass")
     with pytest.raises(ToolError, match="NoSuchPass does not exist"), apply([gone]):
         pass
     monkeypatch.setenv(VARIABLE, "0")
     with pytest.raises(UsageError, match="ETHOS_HIL_PATCHES is '0'"):
-        patches_on()
+        applying.patches_on()
 
 
 def test_a_method_that_is_registered_for_good_is_not_changed_by_the_order_of_passes() -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
-from ethos_hil.base.clock import StatedClock, frequency, of_system
+from ethos_hil.base.clock import frequency, of_system
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.latency import PARTS, SYSTEM_CLOCKS, stated_clock
 
 
-@pytest.mark.parametrize(
-    ("text", "hz"),
-    [("400MHz", 400e6), ("1e9", 1e9), ("0.8 GHz", 800e6), (" 32mhz ", 32e6), ("500000 kHz", 500e6), (".5GHz", 500e6)],
-)
-def test_a_frequency_is_read(text: str, hz: float) -> None:
-    assert stated_clock(text) == StatedClock(hz, f"stated with --clock {text.strip()}")
+def test_a_frequency_is_read(recorded: Recorded) -> None:
+    texts = "400MHz", "1e9", "0.8 GHz", " 32mhz ", "500000 kHz", ".5GHz"
+    recorded.check("\n".join(repr(stated_clock(text)) for text in texts))
 
 
 def test_what_is_no_clock_is_refused_in_one_line(recorded: Recorded) -> None:
