@@ -22,7 +22,7 @@ from ethos_hil.lowering.repairs.defect import Treatment
 from ethos_hil.lowering.repairs.fused_shape import cut
 from ethos_hil.lowering.repairs.mend import DEFECTS
 from ethos_hil.lowering.testing.programs.pieces import per_channel, weights
-from ethos_hil.lowering.testing.tosa_graph import Graph, Pair, Value
+from ethos_hil.lowering.testing.tosa_graph import Graph, Pair, Value, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import Build, Rng, draw, reference
 
 TREATMENTS: dict[str, Treatment] = {treat.__name__: treat for defect in DEFECTS for treat, _ in defect.treatments}
@@ -330,17 +330,18 @@ case("find_shifted_operands", "operands without scales", [],
 
 
 def twins(*biases: int, scales: Sequence[float] = (), other_weights: bool = False, name: str = "conv") -> Build:
-    """Convolutions of one input with the same weights, by their biases; the last one perhaps with others."""
+    """Convolutions of one input with the same weights, by their biases; depthwise ones of int16, weights of int8."""
 
     def build(graph: Graph, rng: Rng) -> list[Value]:
-        source, kernels, results = graph.input((1, 7, 8, 5)), weights(rng, 5, 3, 3, 5), []
+        dtype, multiplier = ("int16", [multiplier_shift(0.01, 15)]) if name == "depthwise" else ("int8", 0.01)
+        source, kernels, results = graph.input((1, 7, 8, 5), dtype), weights(rng, 5, 3, 3, 5), []
         for number, bias in enumerate(biases):
             held = kernels + (other_weights and number > 0)
             held = held[0][:, :, :, None] if name == "depthwise" else held
             sums = getattr(graph, name)(
                 source, held, np.full(5, bias), pad=(1, 0, 2, 1), stride=(1, 2), dilation=(2, 1)
             )
-            results.append(graph.rescale(sums, scales[number] if scales else 0.01))
+            results.append(graph.rescale(sums, scales[number] if scales else multiplier, dtype=dtype))
         return results
 
     return build
