@@ -85,6 +85,14 @@ def files(tmp_path: Path) -> Iterator[GuestFiles]:
     guest.stop()
 
 
+def test_what_is_appended_is_at_the_end(files: GuestFiles) -> None:
+    for text in (b"one", b" two"):
+        number = files.open(b"a", APPEND)
+        files.seek(number, 0, 0)
+        assert files.write(number, text) == len(text)
+    assert (files.folder / "a").read_text() == "one two"
+
+
 def test_a_run_writes_only_so_much(files: GuestFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest_files, "MAX_BYTES", 100)
     first, second = files.open(b"a", WRITE), files.open(b"b", WRITE)
@@ -109,7 +117,8 @@ def test_a_run_makes_only_so_many_files(files: GuestFiles, monkeypatch: pytest.M
 def test_refusals_are_counted_but_not_kept_without_end(files: GuestFiles) -> None:
     for number in range(1000):
         with pytest.raises(Refused):
-            files.open(b"../%d" % number, READ)
+            files.open(b"../\x1b[2J\xff%d" % number, READ)
+    assert files.refusals[0].startswith(r"the program may not open '../\x1b[2J\udcff0'")
     assert len(files.refusals) == guest_files.MAX_REMEMBERED + 1
     assert files.refusals[-1] == "and 980 more refusals"
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from ethos_hil.base.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -145,6 +145,14 @@ def test_an_image_for_the_other_board_is_refused() -> None:
     """A Corstone-300's image starts where a Corstone-320 has no vector table."""
     with pytest.raises(TargetNotAvailable, match="no vector table at 0x11000000, where a corstone-320 starts"):
         run_image(packed(lowered("ethos-u85-256", "Sram_Only"), "corstone-300"), "ethos-u85-256")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("npu", "board"), [("ethos-u55-256", "ethos-u65-256"), ("ethos-u85-256", "ethos-u85-128")])
+def test_a_program_for_another_npu_is_refused_by_the_device(npu: str, board: str) -> None:
+    with pytest.raises(TargetError, match=f"(?=.*{npu}).*{board}") as caught:
+        run_image(packed(lowered(npu, "Sram_Only"), VirtualTarget(board).soc), board)
+    assert caught.value.kind == "npu-mismatch"
 
 
 _FILE = tomllib.loads((DATA / "timing_adapters.toml").read_text())
