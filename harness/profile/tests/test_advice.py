@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,8 @@ def test_following_it_helps(kind: str) -> None:
     before, after = (profiled(model, npu, *memory_mode) for model, *memory_mode in models)
     hint = advice_of(before, kind)
     assert hint is not None, [entry.kind for entry in advice(before)]
+    assert kind != "flatten" or advice_of(before, "layout") is None, "its input is in the NPU's layout already"
+    assert kind != "transposition" or re.search(r"advised\.py:\d+", hint.what)
     left = advice_of(after, kind)
     assert left is None or left.saving < hint.saving
     assert cost(after) < cost(before)

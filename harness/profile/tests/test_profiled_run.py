@@ -28,6 +28,7 @@ from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.results.export.etdump import parse_metadata, write
+from ethos_hil.results.profile_view import memory_use
 
 NPUS = ("ethos-u55-128", pytest.param("ethos-u65-512", marks=pytest.mark.proof), "ethos-u85-256")
 
@@ -128,6 +129,14 @@ def test_each_row_has_its_cost_and_nothing_is_lost(report: Report, profile: Infe
     assert sum(cost.kernels for cost in profile.costs.values()) == kernels
     transfers = len(compiled(report).program.ops) - kernels
     assert sum(cost.transfers for cost in profile.costs.values()) == transfers
+    assert all(0 < (cost.vela_npu_cycles or 0) <= (cost.vela_cycles or 0) for cost in profile.costs.values())
+
+
+def test_what_is_in_use_fits_into_what_is_planned(report: Report) -> None:
+    used = list(memory_use(report.record))
+    assert 0 < sum(memory.peak for memory in used) <= compiled(report).delegate.blob.scratch_size
+    # IFM and OFM of the 1x1 convolution are both there while it runs.
+    assert sum(memory.rows[2][1] for memory in used) >= 8 * 8 * 16 + 8 * 8 * 32
 
 
 def test_macs_are_those_of_the_model(report: Report, profile: InferenceProfile) -> None:
