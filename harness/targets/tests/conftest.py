@@ -22,7 +22,6 @@ from ethos_hil.harness.targets.tests.variants import FvpVariant
 from ethos_hil.harness.virtual.tests.programs import Recorded
 
 U55 = EthosU.parse("ethos-u55-128")
-NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
 MODELS = {"corstone-300": CORSTONE_300_U55, "corstone-320": CORSTONE_320}
 Fake = Callable[..., Path]
 Install = Callable[..., Path]

@@ -120,25 +120,23 @@ def test_a_runner_needs_semihosting(install: Install, tmp_path: Path, lacking: s
 # --- UARTs that are not a plain wire. ---
 
 
-def buffered(keep: str) -> str:
-    """A body whose UART comes when the FVP ends: `keep` makes it of the launcher's, $here/raw."""
-    return f"""
+BUFFERED = """
 count=$#
 while [ $count -gt 0 ]; do
-  case "$1" in *uart0.out_file=*) set -- "$@" "${{1%%=*}}=$here/raw" ;; *) set -- "$@" "$1" ;; esac
+  case "$1" in *uart0.out_file=*) set -- "$@" "${1%%=*}=$here/raw" ;; *) set -- "$@" "$1" ;; esac
   shift
   count=$((count - 1))
 done
 "$launcher" "$@" &
 child=$!
-trap 'kill $child; wait $child; {keep}; exit 0' TERM
+trap 'kill $child; wait $child; cat "$here/raw" > "$uart"; exit 0' TERM
 wait $child
 """
+"""Its UART comes when the FVP ends: $here/raw is the launcher's."""
 
 
 def test_a_uart_that_is_buffered_to_the_end_is_read_at_the_time_limit(install: Install, add_image: Image) -> None:
-    body = buffered('cat "$here/raw" > "$uart"')
-    install(FvpVariant((f"{BOARD}.uart0.unbuffered_output",), body=body))
+    install(FvpVariant((f"{BOARD}.uart0.unbuffered_output",), body=BUFFERED))
     outcome = run_fvp(add_image, timeout=4.0)
     assert len(outcome.runs) == 1
     assert fvp._LATE in outcome.notes

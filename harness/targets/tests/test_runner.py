@@ -15,9 +15,10 @@ from ethos_hil.base.testing.recorded import Recorded, plain, shown
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
+from ethos_hil.harness.targets.contract import endless
 from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, run_program
 from ethos_hil.harness.targets.fvp import FvpTarget
-from ethos_hil.harness.targets.tests.conftest import U55, Fake, fails
+from ethos_hil.harness.targets.tests.conftest import U55, Fake, fails, image_of
 from ethos_hil.harness.targets.tests.variants import DATA
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests import programs
@@ -52,6 +53,13 @@ def test_an_error_of_our_firmware_keeps_its_kind() -> None:
         run_program(VirtualTarget(str(U55)), find_firmware(), job, timeout=TIMEOUT)
     assert caught.value.kind == "unsupported"
     assert caught.value.console
+
+
+def test_a_program_without_end_on_the_virtual_board_says_where_it_is_and_where_it_writes() -> None:
+    image, target = endless(image_of(load("add", "corstone-320"), "corstone-320")), VirtualTarget("ethos-u85-256")
+    fails(lambda: run_program(target, image.elf, ADD, timeout=0.5), "timeout", "the program is in reset")
+    target.load(image)
+    fails(lambda: target.run(timeout=0.5), "timeout", "writes to the UART at 0x59303000 or 0x58203000")
 
 
 @pytest.mark.parametrize("elf", [b"", b"\x7fELF\x02\x01 of another machine" + bytes(64)], ids=["empty", "64 bits"])
