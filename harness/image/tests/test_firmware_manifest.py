@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.verdict import Standing
 from ethos_hil.harness.image import firmware_elf, firmware_manifest
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.firmware_manifest import (
@@ -18,6 +19,7 @@ from ethos_hil.harness.image.firmware_manifest import (
     MANIFEST_NAME,
     OWN,
     FirmwareManifest,
+    doubts_of_built,
     firmware_doubt,
     firmware_path,
     source_digest,
@@ -25,6 +27,7 @@ from ethos_hil.harness.image.firmware_manifest import (
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.testing.command import assert_one_clear_line, run_command
 from ethos_hil.harness.virtual.tests.programs import DATA
+from ethos_hil.suites.plugin.verdict_summary import Tally
 
 ROOT = Path(__file__).resolve().parents[3]
 BOARDS = [soc.firmware.name for soc in SOCS]
@@ -131,7 +134,8 @@ def firmware_row() -> dict[str, str]:
     return dict(row)
 
 
-def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: Path) -> None:
+def test_a_firmware_that_is_older_than_its_sources_is_told_of(checkout: Path, pytestconfig: pytest.Config) -> None:
+    """By preflight, in the record of a run, and once by a session of the suites."""
     source, manifest = checkout / "firmware/main.cc", checkout / "build/firmware/corstone300" / MANIFEST_NAME
     text, written = source.read_text(), manifest.read_text()
     os.utime(source)
@@ -140,12 +144,19 @@ def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: 
     row = firmware_row()
     note = "the firmware of corstone300 was built from other sources than there are now; run `make firmware`"
     assert (row["status"], row["fix"]) == ("note", note)
+    done = run_command("run", DATA / "add.pte", "--json", "-", cwd=checkout)
+    assert note in json.loads(done.out)["notes"], done.err
+    tally = Tally(pytestconfig)
+    tally._count("add", "", "U55_BI", Standing.VERIFIED)
+    assert note in tally.doubts()
     source.write_text(text)
     for damaged in (written.replace(json.loads(written)["sha256"], "0" * 64), ""):
         manifest.write_text(damaged)
         assert doubt().startswith("nothing says from which sources the firmware of corstone300 was built")
     manifest.write_text(written)
     assert firmware_row()["status"] == "ok"
+    (checkout / "firmware/boards/corstone300/soc.h").unlink()
+    assert {"corstone300" in line for line in doubts_of_built()} == {False}, "nothing of a board that is gone"
 
 
 def test_a_missing_firmware_names_what_to_do(checkout: Path) -> None:
