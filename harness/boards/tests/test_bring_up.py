@@ -45,11 +45,22 @@ class SmallMemory:
             self.bytes[(address + at) % len(self.bytes)] = byte
 
 
+def examined(memory: SmallMemory) -> tuple[int, bool]:
+    span = MemorySpan("SRAM", "soc.memories.SRAM", 0, 0x10000, ("pool",))
+    return examine_memory(cast(GdbRemote, memory), span, lambda done, parts: None)
+
+
+def test_a_memory_that_keeps_everything_passes_and_is_put_back() -> None:
+    memory = SmallMemory(0x10000)
+    memory.bytes[:] = before = bytes(index * 7 % 251 for index in range(0x10000))
+    tested, restored = examined(memory)
+    assert (tested > 12_000, restored, memory.bytes) == (True, True, before)
+
+
 @pytest.mark.parametrize("there", [0x1000, 0x4000, 0x8000])
 def test_a_memory_that_is_smaller_than_the_file_says_repeats(there: int) -> None:
-    span = MemorySpan("SRAM", "soc.memories.SRAM", 0, 0x10000, ("pool",))
     with pytest.raises(TargetError, match="has the same bytes at 0x") as caught:
-        examine_memory(cast(GdbRemote, SmallMemory(there)), span, lambda done, parts: None)
+        examined(SmallMemory(there))
     assert caught.value.kind is FailureKind.READBACK
     assert caught.value.hint == "correct soc.memories.SRAM in the board's file to what the board has"
 
