@@ -330,6 +330,7 @@ REFUSED: dict[str, list[Message]] = {
     "an END of one frame more": [*complete()[:-1], end(LAST + 1)],
     "LOG after END": [*complete(), log("one more thing")],
     "a fault inside a tensor": [hello(), loaded(), BEGIN, tensor(OUTPUT, 6)[0], fault(exception=3, hfsr=1 << 1)],
+    "an error without words": [hello(), error(ErrorKind.KERNEL, ""), end(2, status=1, runs=0)],
     "two errors": [
         *(hello(), error(ErrorKind.UNSUPPORTED, "a::b.out"), error(ErrorKind.UNSUPPORTED, "c::d.out")),
         end(3, status=1, runs=0),
