@@ -133,8 +133,8 @@ def _special(kind: int) -> Damage:
     return lambda files, facts: zipped(with_manifest(files, facts), of="inputs.npz", external_attr=(kind | 0o644) << 16)
 
 
-def _named(name: str) -> Damage:
-    return lambda files, facts: zipped(with_manifest(files | {name: b"x"}, facts))
+def _named(*names: str) -> Damage:
+    return lambda files, facts: zipped(with_manifest(files | dict.fromkeys(names, b""), facts))
 
 
 def _twice(files: Files, facts: Facts) -> bytes:
@@ -169,6 +169,8 @@ CONTAINER: dict[str, Damage] = {
     "zip64": _zip64,
     "no bundle": lambda files, facts: zipped({"a.txt": b"text"}),
     "traversal": _named("../evil"),
+    "traversal inside": _named("artifact/../../evil"),
+    "absolute": _named("/tmp/evil"),
     "backslash": _named("..\\evil"),
     "the artifact's folder itself": _named("artifact/."),
     "a name that no disk takes": _named("artifact/" + "a" * 300),
@@ -176,26 +178,25 @@ CONTAINER: dict[str, Damage] = {
     "folder": _special(stat.S_IFDIR),
     "twice": _twice,
     "not in the manifest": lambda files, facts: zipped({**with_manifest(files, facts), "more.txt": b"x"}),
-    "not in the archive": lambda files, facts: _named("more.txt")(files, facts).replace(b"more.txt", b"less.txt"),
-    "content": lambda files, facts: zipped(
-        with_manifest(files, facts) | {"record.json": files["record.json"][:-1] + b" "}
+    "not in the archive": lambda files, facts: zipped(
+        files | {MANIFEST: with_manifest(files | {"less.txt": b""}, facts)[MANIFEST]}
     ),
+    "content": lambda files, facts: zipped(with_manifest(files, facts) | {"record.json": files["record.json"].upper()}),
     "CRC": _entry(16, 7),
     "encrypted": _entry(8, 1, "<H"),
     "method": _entry(10, 12, "<H"),
     "declares 4 GB": _entry(24, 0xFFFFFFF0),
     "bomb": lambda files, facts: zipped(with_manifest(files | {"zeros": bytes(128 << 20)}, facts)),
     "bomb that lies": _longer_than_declared,
-    "many members": lambda files, facts: zipped(
-        with_manifest(files | {f"m{index}": b"" for index in range(1000)}, facts)
-    ),
+    "many members": _named(*(f"m{index}" for index in range(1000))),
     "manifest of something else": _manifest(b'{"kind": "wheel"}'),
     "manifest of a later release": lambda files, facts: zipped(with_manifest(files, facts, schema_version=4)),
+    "manifest without members": lambda files, facts: zipped(with_manifest(files, facts, members=[])),
+    "manifest is a list": _manifest(b"[]"),
+    "manifest is not JSON": _manifest(b"{"),
     "manifest is nested": _manifest(b"[" * 200_000),
     "manifest is giant": _manifest(b" " * (2 << 20)),
-    "manifest without a question": lambda files, facts: pack(
-        files, {name: value for name, value in facts.items() if name != "question"}
-    ),
+    "manifest without a question": lambda files, facts: pack(files, {"soc": facts["soc"]}),
 }
 
 
@@ -206,9 +207,7 @@ CONTENT: dict[str, Damage] = {
     )(files, facts),
     "another delegate beside the program": replaced("artifact/delegate-0.vela", b"vela"),
     "TOSA damaged": replaced("artifact/delegate-0.tosa", bytes(range(64))),
-    "artifact's list of digests": lambda files, facts: pack(
-        {**files, "artifact/SHA256SUMS": b"../../evil  x\n"}, facts
-    ),
+    "artifact's digests": lambda files, facts: pack(files | {"artifact/SHA256SUMS": b"../../evil  x\n"}, facts),
     "a cycle count in words": edited(
         "artifact/artifact.json",
         lambda document: document["methods"][0]["delegates"][0]["npu_ops"][0].update(vela_cycles="many"),
@@ -226,6 +225,8 @@ CONTENT: dict[str, Damage] = {
     "answer of another question": edited(
         "recording.json", lambda document: document["outcome"]["runs"][0].update(input_set=1)
     ),
+    "answer of a toaster": edited("recording.json", lambda document: document["board"].update(kind="toaster")),
+    "a target that can all": edited("recording.json", lambda document: document["board"].update(capabilities=["all"])),
     "a wall time without an end": edited(
         "recording.json", lambda document: document["outcome"]["seconds"].update(total=1e300)
     ),
