@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from ethos_hil.base.inference_profile import OpCost
 from ethos_hil.base.judge import is_refusal
@@ -21,11 +23,14 @@ from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.bench.bench import is_settled
 from ethos_hil.harness.bench.case_work import CaseWork, RecompilationDeparts, case_model, recompile_for
 from ethos_hil.harness.bench.points import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep, PointSettings
+from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.testing.function_module import keeping
+from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.latency import NPU_SECONDS
@@ -68,8 +73,17 @@ def test_a_short_case_is_verified_and_agrees_with_its_timing(pool: BoardPool) ->
     assert (booted.executions, timed.executions) == (1, 0)
 
 
-def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:
-    record = measure(pool, replace(SETTINGS, clock="100MHz", boot=False))
+def test_times_are_at_the_clock_that_is_stated_and_need_no_firmware(
+    pool: BoardPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing boots, so a board whose firmware is not here has the numbers that it has with it, and a note."""
+    settings = replace(SETTINGS, clock="100MHz", boot=False)
+    right = measure(pool, settings, mode="Sram_Only")
+    monkeypatch.setenv(FIRMWARE_VARIABLE, str(tmp_path))
+    record = measure(pool, settings, mode="Sram_Only")
+    assert (record.metrics, record.ops) == (right.metrics, right.ops)
+    (note,) = {*record.notes} - {*right.notes}
+    assert note.startswith("there is no firmware of corstone-300 here")
     assert value(record, NPU_SECONDS) == pytest.approx(value(record, "npu_cycles") / 100e6)
 
 
@@ -205,10 +219,6 @@ SETUPS = (
 
 def models() -> list[TorchModel]:
     """Return a model with two delegates, and one with a transposed convolution, whose rows are split and invented."""
-    import torch
-    from torch import nn
-
-    from ethos_hil.lowering.testing.function_module import keeping
 
     def sort(self: Any, x: torch.Tensor) -> torch.Tensor:
         values = torch.sort(self.head(x).relu().flatten(1), 1)[0].reshape(1, 16, 8, 8)
@@ -231,32 +241,27 @@ def contents(artifact: Artifact) -> list[Delegate]:
     return [replace(delegate, npu_ops=tuple(map(named, delegate.npu_ops))) for delegate in artifact.delegates]
 
 
-def test_what_is_compiled_again_is_what_lowering_makes() -> None:
+def test_what_is_compiled_again_is_what_lowering_makes(tmp_path: Path) -> None:
+    """With a user's file of Vela, too, in which reading begins later."""
+    own = tmp_path / "vela.ini"
+    own.write_text(VelaIni.shipped().text.replace("read_latency=", "read_latency=1"))
     for at, model in enumerate(models()):
         bases = {family: lower(model, EthosU.parse(f"ethos-{family}-256")) for family in ("u55", "u85")}
         for npu, mode, system in SETUPS[at::2]:
-            setup = VelaSetup.of(CompileOptions(npu=npu, memory_mode=mode, system_config=system))
+            ini = own if mode == "Sram_Only" else None
+            setup = VelaSetup.of(CompileOptions(npu=npu, memory_mode=mode, system_config=system, vela_ini=ini))
+            if ini:
+                ini.unlink()  # what was read is what counts
             right = lower(model, setup.npu, vela=setup)
             artifact = recompile_for(bases["u85" if "u85" in npu else "u55"], setup)
             assert contents(artifact) == contents(right), npu
             for name in ("npu", "memory_mode", "vela_flags", "vela_ini", "question", "placement", "scheme"):
                 assert getattr(artifact, name) == getattr(right, name)
-
-
-def test_another_setup_is_another_program() -> None:
-    """The comparison above sees the memory mode: it would fail if the setup were not the one that was asked for."""
-    model = models()[0]
-    base = lower(model, EthosU.parse("ethos-u55-256"))
-    npu = EthosU.parse("ethos-u65-512")
-    right = lower(model, npu, vela=VelaSetup.default(npu, MemoryMode("Dedicated_Sram_384KB")))
-    other = recompile_for(base, VelaSetup.default(npu, MemoryMode("Sram_Only")))
-    assert contents(other) != contents(right)
-
-
-def test_the_other_family_is_refused() -> None:
-    base = lower(models()[1], EthosU.parse("ethos-u55-256"))
-    with pytest.raises(RecompilationDeparts, match="was lowered for ethos-u55-256, whose TOSA is not ethos-u85-128's"):
-        recompile_for(base, VelaSetup.default(EthosU.parse("ethos-u85-128")))
+            if not at:  # the comparison sees the memory mode: it would fail if another one were taken
+                other = VelaSetup.default(setup.npu, MemoryMode("Sram_Only"))
+                assert contents(recompile_for(bases["u85" if "u85" in npu else "u55"], other)) != contents(right), npu
+        with pytest.raises(RecompilationDeparts, match="for ethos-u55-256, whose TOSA is not ethos-u85-128's"):
+            recompile_for(bases["u55"], VelaSetup.default(EthosU.parse("ethos-u85-128")))
 
 
 def test_a_program_that_is_rewritten_for_one_npu_only_has_to_be_lowered() -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.api import lower
@@ -22,8 +23,6 @@ def case(*steps: BenchStep, inputs: tuple[BenchInput, ...] = PAIR, name: str = "
 
 
 def test_all_inputs_go_to_the_first_step_and_its_result_to_the_next() -> None:
-    import torch
-
     model = case_model(case(BenchStep(call="sub"), BenchStep(layer="ReLU"), BenchStep(call="sum", options={"dim": 1})))
     a, b = model.default.example_inputs
     assert torch.equal(model.default.module(a, b), (a - b).relu().sum(1))
@@ -32,8 +31,6 @@ def test_all_inputs_go_to_the_first_step_and_its_result_to_the_next() -> None:
 
 
 def test_numbers_come_from_the_name() -> None:
-    import torch
-
     first, again, other = (case_model(case(BenchStep("Linear", args=(3, 4)), inputs=PAIR[:1], name=n)) for n in "aab")
     weight, same, different = (model.default.module.state_dict()["weight"] for model in (first, again, other))
     assert torch.equal(weight, same)
