@@ -44,6 +44,8 @@ def test_without_an_index_it_ends_with_3(ethos_hil: Run, monkeypatch: pytest.Mon
 def test_versions_that_make_no_program_are_rows_with_their_reason(ethos_hil: Run, recorded: Recorded) -> None:
     """These wheels have no Vela in them. The scan was made all the same."""
     wheel(Path("wheels"), "ethos-u-vela", "9.2.0", ["never-there"])
+    none = ethos_hil("net.py:net", "--over", "ethos-u-vela=9.2", "--npu", "ethos-u85-128")
+    assert_one_clear_line(none, 3, "no version of ethos-u-vela can be installed; the last, 9.2.0: ")
     fields = " ".join(f"points.0.versions.{name}" for name in ("version", "cycles"))
     check_session(recorded, ethos_hil, [
         "net.py:net --over ethos-u-vela=9.1..9.2 --npu ethos-u85-128 --json a.json | 'ethos-u-vela on' no version 9.",
