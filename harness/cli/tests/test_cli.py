@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session, run_command
 from ethos_hil.harness.virtual.tests.programs import DATA
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.tests.test_cache import make_artifact
 
 
 def test_a_model_or_program_or_input_that_cannot_be_used(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
@@ -56,6 +59,8 @@ def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(
     assert ethos_hil("lower", "net.py:net").status == 0
     (here / "stranger.pte").write_bytes((here / "net.pte").read_bytes() + bytes(16))
     np.savez(here / "x.npz", np.zeros((1, 2, 8, 8), np.float32))
+    document = json.loads(ethos_hil("run", "net.pte", "--clock", "400MHz", "--json", "-").out)
+    assert document["clock"]["hz"] == 400e6
     check_session(recorded, ethos_hil, [
         "run net.pte | verified", "run stranger.pte --inputs x.npz --json r.json | unverified",
         "json r.json verdict failure.kind",
@@ -65,10 +70,11 @@ def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(
 def test_preflight_shows_what_is_needed_and_available(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
     """Also of a program for another NPU and memory mode: it shows both."""
     assert ethos_hil("lower", "net.py:net").status == 0
+    np.savez(here / "x.npz", np.zeros((5, 1, 2, 8, 8), np.float32))
     other = "preflight net.pte --npu ethos-u55-256 --memory-mode Sram_Only"
     facts = "schema_version verdict npu target"
     check_session(recorded, ethos_hil, [
-        "preflight net.py:net --json p.json | check scratch planned package stack kernels",
+        "preflight net.py:net --inputs x.npz --json p.json | check scratch planned package stack kernels",
         f"json p.json {facts} checks", f"{other} | check npu memory",
         f"{other} --json p.json | check", f"json p.json {facts} checks.status checks.fix",
     ])  # fmt: skip
@@ -128,3 +134,38 @@ def test_a_command_in_this_process_ends_as_in_one_of_its_own(line: str, tmp_path
     assert ended.shown() == type(ended)(done.returncode, done.stdout, usage).shown(), (
         "but for progress, which takes its time"
     )
+
+
+# --- `ethos-hil cache`, and what the shell completes. ---
+
+KEYS = [f"{number:064x}" for number in range(3)]
+LIMIT = "ETHOS_HIL_CACHE_LIMIT"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache of the commands here, with three entries."""
+    for key in KEYS:
+        Cache(tmp_path).get_or_make(key, lambda key=key: make_artifact(key))  # type: ignore[misc]
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path))
+    monkeypatch.delenv(LIMIT, raising=False)
+    return tmp_path
+
+
+def test_it_shows_what_there_is_and_clears(
+    folder: Path, ethos_hil: Run, monkeypatch: pytest.MonkeyPatch, recorded: Recorded
+) -> None:
+    """A limit that is none is one line, and removes nothing."""
+    recorded.check(run_command("cache").shown(folder))
+    monkeypatch.setenv(LIMIT, "some")
+    check_errors(recorded, ethos_hil, "cache", ["", "clear"])
+    recorded.check(run_command("cache", "clear", environment={LIMIT: "1GB"}).shown(folder), "clear")
+
+
+@pytest.mark.parametrize(("line", "words"), [("run net", []), ("cache ", ["clear"]), ("doc", ["doctor"])])
+def test_the_shell_completes_what_is_one_of_a_few(line: str, words: list[str]) -> None:
+    """What bash is given for a line that ends where the cursor is."""
+    number = str(len(line.split(" ")))
+    variables = {"COMP_WORDS": f"ethos-hil {line}", "COMP_CWORD": number, "_ETHOS_HIL_COMPLETE": "complete_bash"}
+    ended = run_command(environment=variables)
+    assert (ended.out.split(), ended.err) == (words, "")

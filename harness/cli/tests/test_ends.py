@@ -118,17 +118,9 @@ again:
 
 
 def guest(folder: Path, body: str, text: str = "") -> Path:
-    """Build an ELF.
-
-    Args:
-        folder: where to.
-        body: its instructions.
-        text: what it prints, as the assembler writes it: `\\\\033` is ESC, `\\\\n` a line feed.
-    """
+    """Build an ELF of instructions; its text is as the assembler writes it: `\\\\033` is ESC, `\\\\n` a line feed."""
     (folder / "guest.s").write_text(_SOURCE.format(body=body, text=text))
-    command = (
-        "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -g -nostdlib -Wl,-Ttext=0x10000000 -Wl,-e,reset guest.s -o guest"
-    )
+    command = "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -g -nostdlib -Wl,-Ttext=0x10000000,-e,reset guest.s -o guest"
     subprocess.run(command.split(), cwd=folder, check=True, timeout=60, capture_output=True)
     return folder / "guest"
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import ethos_hil as api
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.ask.lower_question import quantise_as_asked
 from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model.torch_model import load_model
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
 from ethos_hil.lowering.vela.ini import VelaIni
 
 MODEL = """
@@ -103,6 +105,15 @@ def test_one_example_to_calibrate_with_is_said(ethos_hil: Run, here: Path, recor
     notes = [" ".join([record["scheme"], *record["notes"]]) for record in records]
     recorded.check("\n".join([*notes, ethos_hil("lower", "blocks.py:blocks").shown()]))
     assert len({record["sha256"] for record in records}) == 3
+
+
+def test_a_file_calibrates_with_all_its_sets_by_the_names_of_arguments() -> None:
+    first, second = (np.arange(start, start + 6, dtype=np.float32).reshape(3, 1, 2) for start in (0, 9))
+    np.savez("swapped.npz", target=second, input=first)
+    model = from_module(torch.nn.MSELoss(), (torch.zeros(1, 2),) * 2)
+    calibrated = quantise_as_asked(model, api.Question(model, calibrate="swapped.npz"))
+    assert isinstance(calibrated, TorchModel)
+    np.testing.assert_array_equal(calibrated.default.calibration_inputs, np.stack([first, second], 1))
 
 
 def test_sixteen_bits_everywhere_or_in_some_modules(ethos_hil: Run, here: Path) -> None:

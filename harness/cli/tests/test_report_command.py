@@ -90,11 +90,9 @@ def test_what_cannot_be_a_report_is_one_line(ethos_hil: Run, recorded: Recorded)
     Path("foreign.json").write_text('{"schema_version": 1}')
     Path("deep.json").write_text("[" * 100_000)
     Path("cut.json").write_text('{"schema_version": 1, "verdict": "veri')
-    Path("empty").mkdir()
-    Path("broken").mkdir()
+    for name in ("empty", "broken", "no-history", "foreign"):
+        Path(name).mkdir()
     Path("broken/manifest.json").write_text("{")
-    Path("no-history").mkdir()
-    Path("foreign").mkdir()
     Path("foreign/x.parquet").write_bytes(b"PAR1 not at all PAR1")
     Path("policy.toml").write_text("schema_version = 9")
     check_errors(recorded, ethos_hil, "report", [
