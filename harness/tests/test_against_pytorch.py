@@ -116,6 +116,8 @@ def test_an_integer_that_does_not_fit_is_an_overflow(board: OpenTarget) -> None:
     wide = torch.tensor([[2**40, 2**33 + 7, 3, 4]])
     message = failure(board.run(module_of(lambda x: x + 1), wide), FailureKind.OVERFLOW)
     assert "output 0 is int32, int64 in the model; PyTorch answers 1099511627777 at [0, 0], the program 1" in message
+    message = failure(board.run(module_of(lambda x: x > 0), wide), FailureKind.OVERFLOW)
+    assert message.startswith("input 0 has 1099511627776 at [0, 0]; the program narrows it to int32")
     with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):  # the sum overflows, where the input fits
         board.run(module_of(lambda x: x + 1), torch.tensor([[1, 2**31 - 1]]))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.testing.distribution import distribution
+from ethos_hil.base.testing.processes import left_of
 from ethos_hil.base.testing.recorded import WRITE, Recorded, plain
 from ethos_hil.harness.doctor import examination
 from ethos_hil.harness.socs.registry import SOCS
@@ -105,6 +106,12 @@ def test_without_qemu_it_cannot_run_and_says_how_it_could(tmp_path: Path, record
     names = ("qemu", "arm-none-eabi-g++", "cmake", "ninja", "cc", "target corstone-320")
     lines = [line for line in report.out.splitlines() if line.startswith("missing") or line[9:].startswith(names)]
     recorded.check("\n".join(re.sub("  +", "  ", line) for line in lines))
+
+
+def test_what_does_not_answer_is_ended_and_so_is_all_that_a_program_started(tmp_path: Path) -> None:
+    assert examination.ask(["sleep", "1000"], seconds=0.01) == "it did not answer in 0.01 s"
+    leaves = executable(tmp_path / "leaves", "sleep 1000 >/dev/null 2>&1 & echo $!")
+    assert left_of([int(examination.ask([str(leaves)])[0])]) == []
 
 
 def test_what_will_not_do_is_said_with_what_would(tmp_path: Path, recorded: Recorded) -> None:

@@ -125,6 +125,7 @@ def test_a_data_set_is_scored_and_every_answer_compared(ethos_hil: Run, data: Pa
     report = evaluated(ethos_hil, data, "labelled", "-j", 1)
     assert (report["verdict"], report["items"], report["equal_to_reference"]) == ("verified", 70, 70)
     assert report["metric"] == "top1"
+    assert 0 < report["sqnr_db"]["quantised"] < 100
     assert report["scores"]["float"] == 1.0  # the labels are the float model's own
     assert report["scores"]["device"] == report["agreement"]["float-device"] > 0.5
     assert (
@@ -281,7 +282,7 @@ INF, NAN = np.inf, np.nan
 SCORES = (np.array([[0.1, 0.9, 0.9, 0.3, 0.2, 0.05, -1.0]], np.float32),)
 
 
-def test_scores_of_classes_a_mean_absolute_error_and_a_function_of_the_users() -> None:
+def test_scores_of_classes_and_numbers_and_of_a_function_and_the_metric_that_suits_a_label() -> None:
     for name, label, score in (
         ("top1", 1, 1.0), ("top1", 2, 0.0), ("top5", 0, 1.0), ("top5", 5, 0.0), ("top1", torch.tensor([1]), 1.0),
     ):  # fmt: skip
@@ -290,6 +291,9 @@ def test_scores_of_classes_a_mean_absolute_error_and_a_function_of_the_users() -
     assert ItemMetric.parse("mae").score(outputs, torch.tensor([1.0, 1.0, 1.0]), "item 0") == pytest.approx(4 / 3)
     assert ItemMetric("mine", lambda outputs, label: outputs[0][0, label]).score(SCORES, 3, "") == pytest.approx(0.3)
     assert ItemMetric.parse("top1").score((np.array([0, -INF, INF]),), 2, "") == 1, "a class that is ruled out"
+    labels: list[Any] = [3, np.int64(3), torch.tensor(3), torch.zeros(7), 0.5]
+    assert [ItemMetric.for_label(label).name for label in labels] == [*["top1"] * 3, *["mae"] * 2]
+    assert class_of(True) is None
 
 
 def scored(name: str, output: Any, label: Any) -> Callable[[], Any]:
@@ -366,12 +370,6 @@ def test_a_sum_is_never_infinite_and_a_noise_never_nan() -> None:
     with pytest.raises(UsageError, match="item 1: the sum of the scores up to it is too large, with 1e"):
         tally.add(Item(1, (), 0), {DEVICE: infinite}, equal=True, what="item 1")
     assert (tally.items, tally.mean(DEVICE)) == (1, 1e308)
-
-
-def test_the_metric_that_suits_a_label() -> None:
-    labels: list[Any] = [3, np.int64(3), torch.tensor(3), torch.zeros(7), 0.5]
-    assert [ItemMetric.for_label(label).name for label in labels] == [*["top1"] * 3, *["mae"] * 2]
-    assert class_of(True) is None
 
 
 def test_a_tally_by_hand() -> None:

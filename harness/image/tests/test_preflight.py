@@ -38,6 +38,7 @@ from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.program.placement import CpuCall, Placement
@@ -150,7 +151,7 @@ def test_failures_make_one_error_with_every_row_and_fix(recorded: Recorded) -> N
     errors["two of them"] = PreflightFailed(
         rows(place=dataclasses.replace(at(package=9)["place"], npu="ethos-u55-256"))
     )
-    assert len(errors["two of them"].checks) == 10
+    assert len(failed_findings(Question("net"), errors["two of them"]).facts.preflight) == 10
     recorded.check({case: [error.kind, error.message, error.hint] for case, error in errors.items()})
     raise_if_failed(cases["fits"])
     with pytest.raises(PreflightFailed) as caught:

@@ -7,11 +7,14 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 
-from ethos_hil.base.record import Output
+from ethos_hil.base.errors import TargetError, UsageError
+from ethos_hil.base.record import ArtifactInfo, Output
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
+from ethos_hil.harness.verdict.artifact_info import defects_in, name_defects, naming_program, program_of
 from ethos_hil.harness.verdict.verify import (
     Comparison,
     ExpectedOutputs,
@@ -22,6 +25,7 @@ from ethos_hil.harness.verdict.verify import (
     same_bits,
     verify,
 )
+from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 LOGITS = np.array([[0.5, -0.0, np.nan, np.inf]], np.float32)
@@ -119,8 +123,7 @@ NAN, INF = math.nan, math.inf
 
 def answered(*answers: np.ndarray, repeat: int = 1) -> Outcome:
     """Executions with one output each; the answers are in the order of the executions."""
-    runs = tuple(Run(at // repeat, at % repeat, (answer,), ()) for at, answer in enumerate(answers))
-    return Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
+    return outcome(*(Run(at // repeat, at % repeat, (answer,), ()) for at, answer in enumerate(answers)))
 
 
 VALUES: list[tuple[Any, ...]] = [
@@ -162,7 +165,7 @@ FORMS: dict[str, tuple[Outcome, ExpectedOutputs]] = {
     "an execution that is missing": (answered(ROW), ExpectedOutputs("y.npz", ((ROW,), (ROW,)))),
     "no execution": (answered(), ExpectedOutputs("y.npz", ((ROW,), (ROW,)))),
     "integers and floats, of which only the latter have a remedy": (
-        Outcome(b"", b"", b"", 0, 0, {}, (Run(0, 0, (np.ones(2, "i4"), np.ones(2, "f4")), ()),), (), {}),
+        outcome(Run(0, 0, (np.ones(2, "i4"), np.ones(2, "f4")), ())),
         ExpectedOutputs("y.npz", ((np.zeros(2, "i4"), np.zeros(2, "f4")),)),
     ),
 }
@@ -189,3 +192,44 @@ def test_an_answer_for_each_set_or_for_each_execution() -> None:
     difference = compare(answered(*rows, repeat=2), first, ("y",)).difference
     assert difference is not None
     assert "input set 0, repeat 1" in difference.message
+
+
+# --- A program that keeps Vela's known defects says so when it fails, and only then. ---
+
+HINT = "leave out --as-upstream: they are repaired then"
+KNOWN = "the program has known defects of Vela 5.1, left in by --as-upstream: one, two"
+
+
+def artifact(*defects: tuple[str, ...], compiled: bytes | None = None) -> Artifact:
+    delegates = tuple(
+        dataclasses.replace(Delegate(at, at, b"", b"", ()), defects=names, compiled=compiled)
+        for at, names in enumerate(defects)
+    )
+    return Artifact("key", "net", None, b"", delegates)
+
+
+DEFECTIVE, MENDED = artifact(("one",), ("one", "two")), artifact(("one",), compiled=b"rewritten")
+
+
+def test_a_failure_names_the_defects_of_programs_that_were_not_rewritten() -> None:
+    assert defects_in(DEFECTIVE) == ("one", "two")
+    assert defects_in(MENDED) == defects_in(artifact(())) == ()
+    failure = Failure(FailureKind.MISMATCH, "it is wrong", "another hint")
+    assert name_defects(failure, DEFECTIVE) == Failure(FailureKind.MISMATCH, f"it is wrong; {KNOWN}", HINT)
+    assert name_defects(failure, MENDED) == failure
+
+
+def test_an_error_of_the_run_names_them_too() -> None:
+    """One that knows its program already: the artifacts here have no bytes to describe."""
+    program = ArtifactInfo("1234", 0, 0, ())
+    error, usage = TargetError("it stopped", kind=FailureKind.FAULT, hint="look"), UsageError("no such target")
+    vars(error)["program"] = vars(usage)["program"] = program
+    with pytest.raises(TargetError) as caught, naming_program(DEFECTIVE):
+        raise error
+    assert caught.value.failure == Failure(FailureKind.FAULT, f"it stopped; {KNOWN}", HINT)
+    with pytest.raises(TargetError) as caught, naming_program(MENDED):
+        raise error
+    assert caught.value is error
+    assert program_of(caught.value) == program
+    with pytest.raises(UsageError, match=r"^no such target$"), naming_program(DEFECTIVE):
+        raise usage
