@@ -21,7 +21,7 @@ from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.terminal import progress
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.harness.verdict.metrics import Stopwatch, attribute, estimated_rows, metrics, rows
+from ethos_hil.harness.verdict.metrics import Stopwatch, attribute, estimated_rows, metrics, row_of, rows
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.conditions.process import tell, tell_within, telling
 
@@ -63,13 +63,8 @@ def npu_op(number: int, end_offset: int) -> NpuOp:
     return NpuOp(f"npu{number:05d}", "Conv2D", end_offset, "CONV2D", ("aten.conv",), f"layer.{number}", source, (), 11)
 
 
-ARTIFACT = Artifact(
-    "key",
-    "net",
-    None,
-    b"",
-    (Delegate(0, 1, b"", b"", (npu_op(0, 40), npu_op(1, 100))), Delegate(1, 3, b"", b"", (npu_op(2, 8),))),
-)
+DELEGATES = Delegate(0, 1, b"", b"", (npu_op(0, 40), npu_op(1, 100))), Delegate(1, 3, b"", b"", (npu_op(2, 8),))
+ARTIFACT = Artifact("key", "net", None, b"", DELEGATES)
 
 
 def run(*events: tuple[int, int], second: tuple[tuple[int, int], ...] = ()) -> Run:
@@ -157,6 +152,8 @@ def test_rows_are_those_of_the_median_execution_or_estimates(recorded: Recorded)
         "estimates": estimated_rows(ARTIFACT),
     }
     recorded.check("\n".join(f"{name}:\n{lines_of_rows(table)}" for name, table in tables.items()))
+    fused = dataclasses.replace(npu_op(0, 40), sources=("net.py:0", "net.py:7"))
+    assert row_of(fused, 1, "modelled", 1).sources == fused.sources
 
 
 def test_cycles_that_are_not_those_that_were_counted_are_an_error(recorded: Recorded) -> None:
