@@ -103,18 +103,22 @@ class DeskFarm:
         }
 
     def client(self, *words: str) -> str:
-        """Run labgrid-client and return what it says.
+        """Run labgrid-client and return what it says. It asks again for what an exporter is about to let go.
 
         Raises:
             ToolError: it fails; has its last line.
         """
         command = [str(self.environment / "bin/labgrid-client"), "-x", self.coordinator, *words]
         marked = {**os.environ, _MARK: str(self.folder)}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_CLIENT_SECONDS, env=marked)
-        if done.returncode:
+        deadline = Deadline(_CLIENT_SECONDS)
+        while True:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_CLIENT_SECONDS, env=marked)
+            if not done.returncode:
+                return done.stdout
             lines = (done.stderr or done.stdout).strip().splitlines()
-            raise ToolError(f"labgrid-client {' '.join(words)}: {lines[-1] if lines else done.returncode}")
-        return done.stdout
+            if deadline.passed or not lines or "Failed to acquire resources" not in lines[-1]:
+                raise ToolError(f"labgrid-client {' '.join(words)}: {lines[-1] if lines else done.returncode}")
+            time.sleep(0.2)
 
     def holders(self) -> dict[str, str]:
         """Return who has which place."""
