@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.judge import Quarantined
+from ethos_hil.base.judge import Quarantined, standing_of
 from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
@@ -180,6 +180,12 @@ def test_a_quarantine_of_one_case_does_not_allow_changes_of_another_case_of_its_
     )
     account = Account((Accounted(Standing.QUARANTINED, record=first), Accounted(Standing.VERIFIED, record=second)))
     assert account.with_comparison(RunComparison("a", "b", (change,), {}, 1)).failing == (change,)
+
+
+def test_a_point_that_lacks_something_is_refused_where_a_test_is_skipped() -> None:
+    lacking = record("", verdict=Verdict.SKIPPED, kind=FailureKind.NOT_AVAILABLE)
+    point = replace(lacking, test=None, model="m", bench=BenchInfo("g", "one", ""))
+    assert [standing_of(lacking), standing_of(point)] == [Standing.SKIPPED, Standing.REFUSED]
 
 
 ENTRY = Quarantined("t*", BAD, "why", "issue", "ada", today())
