@@ -61,6 +61,7 @@ def test_a_bundled_program_says_what_is_right(ethos_hil: Run, here: Path, record
     check_session(recorded, ethos_hil, [
         "run up.bpte | verified output", "run floats.bpte | failed", "run floats.bpte --atol 0.05 | verified",
         "run floats.bpte --inputs x.npz | unverified", "preflight up.bpte | npu",
+        "run cpu.bpte --allow-cpu-only | verified output",
     ])  # fmt: skip
     failed = ethos_hil("run", "floats.bpte").out
     assert "mismatch: output 0" in failed

@@ -53,12 +53,12 @@ def quantised() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return convert_pt2e(prepared), example
 
 
-def compiled(module: nn.Module, example: tuple[torch.Tensor, ...]) -> Any:
-    """ExecuTorch's program of a module for an Ethos-U55-128."""
+def compiled(module: nn.Module, example: tuple[torch.Tensor, ...], *npus: str) -> Any:
+    """ExecuTorch's program of a module; without an NPU all of it is on the CPU."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
-    partitioner = [EthosUPartitioner(EthosUCompileSpec("ethos-u55-128"))]
+    partitioner = [EthosUPartitioner(EthosUCompileSpec(npu)) for npu in npus]
     exported = torch.export.export(module, example)
     return to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch()
 
@@ -81,9 +81,10 @@ def bundled(program: Any, module: nn.Module, input_sets: list[tuple[torch.Tensor
 def write(folder: Path) -> None:
     """Write files that ExecuTorch alone made, and three input sets; floats.bpte expects a float module's answers."""
     module, example = quantised()
-    program = compiled(module, example)
+    program = compiled(module, example, "ethos-u55-128")
     (folder / "up.pte").write_bytes(program.buffer)
     sets = inputs(3)
     np.savez(folder / "x.npz", np.concatenate([entry[0].numpy() for entry in sets])[:, None])
     bundled(program, module, sets, folder / "up.bpte")
     bundled(program, two_heads()[0].eval(), sets, folder / "floats.bpte")
+    bundled(compiled(nn.LeakyReLU(), example), nn.LeakyReLU(), sets, folder / "cpu.bpte")
