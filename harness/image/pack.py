@@ -39,8 +39,6 @@ _EHDR = struct.Struct("<16sHHIIIIIHHHHHH")
 _PHDR = struct.Struct("<IIIIIIII")
 _SHDR = struct.Struct("<IIIIIIIIII")
 _PT_LOAD, _PF_R = 1, 4
-_ELF32_LITTLE_ENDIAN = bytes([1, 1])
-"""EI_CLASS and EI_DATA."""
 _SHT_PROGBITS, _SHF_ALLOC = 1, 2
 
 
@@ -156,11 +154,9 @@ class PackageSlot:
         """Return the slot in a firmware ELF.
 
         Raises:
-            ToolError: it is not a 32-bit little-endian ELF, or reserves no space for a package.
+            ToolError: it is not an ELF that a Cortex-M can run, or reserves no space for a package.
         """
         firmware = Firmware.read(elf)
-        if elf[4:6] != _ELF32_LITTLE_ENDIAN:
-            raise ToolError("the firmware is not a 32-bit little-endian ELF", hint="run `make firmware`")
         if firmware.package_start is None or firmware.package is None:
             raise ToolError(
                 "the firmware has no symbols __package_start and __package_limit: it reserves no space for a package",
