@@ -26,7 +26,7 @@ from rich.table import Table
 
 from ethos_hil.base import environment
 from ethos_hil.base.console import add_row, console, right, table_of
-from ethos_hil.base.dataclasses import asdict, dataclass, field
+from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -348,12 +348,12 @@ def without_user(text: str) -> str:
 
 
 def _report(results: Sequence[Examination]) -> dict[str, Any]:
-    machine = environment.machine()
+    machine, tree = environment.machine(), environment.work_tree(ROOT)
     return {
         "schema_version": 2,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": environment.versions(),
-        "commit": asdict(environment.work_tree(ROOT)),
+        "commit": {"commit": tree.commit, "dirty": tree.dirty},
         "machine": {name: machine[name] for name in ("system", "machine", "processor", "cores")},
         "events": RunPlan(1, 1).events(0),
         "fvps": [
