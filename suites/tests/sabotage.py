@@ -47,9 +47,12 @@ def _compiler_raises() -> None:
 
 
 def _compiler_returns_zeros() -> None:
+    from executorch.backends.arm.arm_vela import VelaCompileResult
     from executorch.exir.backend.backend_details import PreprocessResult
 
-    _replace_compilers(lambda *_, **__: bytes(64), lambda *_, **__: PreprocessResult(processed_bytes=bytes(64)))
+    _replace_compilers(
+        lambda *_, **__: VelaCompileResult(bytes(64)), lambda *_, **__: PreprocessResult(processed_bytes=bytes(64))
+    )
 
 
 def _replace_compilers(vela: Any, tosa: Any) -> None:

@@ -68,9 +68,10 @@ def test_unbroken_it_is_green(artifact: Artifact) -> None:
 
 def test_without_a_suite_a_compiler_that_returns_zeros_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One that raises is in test_sabotaged_suites.py."""
+    from executorch.backends.arm.arm_vela import VelaCompileResult
     from executorch.backends.arm.ethosu import backend
 
-    monkeypatch.setattr(backend, "vela_compile", lambda *_args, **_kwargs: bytes(64))
+    monkeypatch.setattr(backend, "vela_compile", lambda *_args, **_kwargs: VelaCompileResult(bytes(64)))
     with pytest.raises(EthosHilError):
         lower(from_module(nn.Linear(4, 3), (torch.zeros(1, 4),), label="linear"), NPU, cache=Cache(tmp_path))
 

@@ -40,7 +40,7 @@ class Oracle:
 
         def watched(tosa: bytes, *args: Any, **kwargs: Any) -> bytes:
             blob = compile_(tosa, *args, **kwargs)
-            self._tosa[bytes(blob)] = bytes(tosa)
+            self._tosa[bytes(getattr(blob, "processed_bytes", blob))] = bytes(tosa)  # an object since executorch 1.5
             return blob
 
         return watched
