@@ -404,7 +404,7 @@ def _prepare(
     name: str, method: Method, exported: torch.export.ExportedProgram, toolchain: Toolchain, sources: Sources
 ) -> _Ready:
     """Quantise a method if the target needs it and the user has not done it."""
-    from ethos_hil.lowering.upstream.graph_repairs import UNFUSED_ACTIVATIONS, prepare, rewrite_graphs, separate
+    from ethos_hil.lowering.upstream.graph_repairs import prepare
     from ethos_hil.lowering.upstream.names.operators import is_quantised
     from ethos_hil.lowering.upstream.quantizers import grouped_notes, quantise
 
@@ -416,17 +416,14 @@ def _prepare(
                 hint="give the float model, or ask for TOSA-1.0+INT",
             )
         require_unquantised_options(name, method, toolchain.scheme)
-        notes: tuple[str, ...] = ()
-        if not toolchain.as_upstream and rewrite_graphs(floating, separate):
-            exported, notes = export(floating, method.example_inputs), (UNFUSED_ACTIVATIONS,)
         toolchain.observe(name, floating, sources)
-        return _Ready(exported, (), evaluate(floating, method.example_inputs), notes, AS_GIVEN)
+        return _Ready(exported, (), evaluate(floating, method.example_inputs), (), AS_GIVEN)
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:
             return _Ready(exported, floats, (), ())
         quantised = toolchain.scheme is not None
-        notes = prepare(floating, sources, quantised=quantised, as_upstream=toolchain.as_upstream)
+        notes = prepare(floating, quantised=quantised, as_upstream=toolchain.as_upstream)
         toolchain.observe(name, floating, sources)
         program = export(floating, method.example_inputs) if notes else exported
     if toolchain.scheme is None:
@@ -436,8 +433,6 @@ def _prepare(
         quantiser = quantizer_of(name, method, toolchain.scheme, toolchain.compile_spec, floating)
         notes = (*notes, *(grouped_notes(floating, sources) if method.quantizer is None else ()))
         module, program = quantise(floating, method.calibration_inputs, quantiser)
-        if not toolchain.as_upstream and rewrite_graphs(module, separate):
-            program, notes = export(module, method.calibration_inputs[0]), (*notes, UNFUSED_ACTIVATIONS)
         scheme = scheme_text(method, toolchain.scheme)
         return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme)
 

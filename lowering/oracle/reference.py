@@ -218,7 +218,7 @@ def require_reference_model() -> None:
     except (ToolRaised, NativeCrash) as error:
         raise OracleError(
             f"tosa_reference_model cannot be imported: {error}",
-            hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
+            hint="install the tested set again (docs/install.md)",
         ) from error
 
 

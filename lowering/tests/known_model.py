@@ -63,11 +63,6 @@ def add_two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x + y
 
 
-def pool_without_stride(net: Any, x: torch.Tensor) -> torch.Tensor:
-    """A max pool without a stride, which upstream's partitioner rejects."""
-    return nn.functional.max_pool2d(net.conv(x), 2)  # @functional_pool
-
-
 def look_up_late(net: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Look-ups that follow transpositions in TOSA: plainly, behind a reshape, before a convolution, in a gate."""
     x = net.first(nn.functional.hardswish(x))  # @late_conv
@@ -75,9 +70,9 @@ def look_up_late(net: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
     return net.dense(nn.functional.hardswish(net.gate(y)).flatten(1)), torch.sigmoid(net.first(y[:, :3]))
 
 
-def pool_with_indices(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Upstream fails on the indices of a max pool."""
-    return nn.functional.max_pool2d(x, 2, return_indices=True)  # @indices
+def scale_weights(net: Any, x: torch.Tensor) -> torch.Tensor:
+    """A convolution with computed weights, on which upstream fails."""
+    return nn.functional.conv2d(x, net.conv.weight * x.mean())  # @scaled
 
 
 def leave_torch(x: torch.Tensor) -> torch.Tensor:
@@ -130,18 +125,6 @@ def loop(net: Any, x: torch.Tensor) -> torch.Tensor:
     return net.head(y)  # @loop_head
 
 
-def branch_into_layers(net: Any, x: torch.Tensor) -> torch.Tensor:
-    """Branches with weights, which upstream cannot lower."""
-
-    def yes(y: torch.Tensor) -> torch.Tensor:
-        return net.one(y)  # @branch_layer
-
-    def no(y: torch.Tensor) -> torch.Tensor:
-        return net.other(y)
-
-    return torch.cond(x.sum() > 0, yes, no, (x,))
-
-
 def encode(net: Any, x: torch.Tensor) -> torch.Tensor:
     """The front half of a network of two methods."""
     return net.pool(torch.relu(net.conv(x)))  # @encode
@@ -174,12 +157,11 @@ def given(seed: int, function: Callable[..., Any], *shapes: Sequence[int], **par
 CONV = partial(partial, nn.Conv2d)
 two_partitions = partial(given, 2, sort_between, (1, 3, 8, 8), before=CONV(3, 8, 3), after=CONV(8, 4, 1))
 add = partial(given, 4, add_two, (1, 4, 4, 3), (1, 4, 4, 3))
-functional_pool = partial(given, 7, pool_without_stride, (1, 3, 8, 8), conv=CONV(3, 8, 3))
 late_tables = partial(
     given, 10, look_up_late, (1, 3, 8, 7),
     first=CONV(3, 6, 3, padding=1), gate=CONV(6, 6, 1), dense=partial(nn.Linear, 6 * 8 * 7, 5),
 )  # fmt: skip
-indices = partial(given, 0, pool_with_indices, (1, 3, 8, 8))
+scaled_weights = partial(given, 0, scale_weights, (1, 3, 8, 8), conv=CONV(3, 8, 3))
 through_numpy = partial(given, 0, leave_torch, (1, 4))
 dynamic = partial(given, 0, branch_on_values, (1, 4))
 undelegated = partial(given, 0, sort, (1, 12))
@@ -218,13 +200,6 @@ def looping() -> Calibrated:
     torch.manual_seed(22)
     x = torch.rand(1, 2, 6, 6)
     return keeping(loop, head=nn.Conv2d(2, 3, 1)), (x,), [(x,), (4 * x,)]
-
-
-def branch_with_layers() -> Calibrated:
-    torch.manual_seed(23)
-    x = torch.rand(1, 2, 6, 6)
-    net = keeping(branch_into_layers, one=nn.Conv2d(2, 4, 3), other=nn.Conv2d(2, 4, 3))
-    return net, (x,), [(x,), (-x,)]
 
 
 def methods() -> dict[str, object]:

@@ -129,11 +129,10 @@ def test_the_map_of_a_delegate_with_branches_agrees_with_its_stream(lowered: Low
 @pytest.mark.parametrize(
     ("name", "npu", "message", "hint"),
     [
-        # exir/emit/_emitter.py of executorch 1.4.1 writes cond, map and scan, and no other control flow.
+        # exir/emit/_emitter.py of executorch 1.5.1 writes cond, map and scan, and no other control flow.
         ("looping", U55, "while_loop", "only an Ethos-U85 runs loops"),
-        # _passes/rewrite_conv_pass.py wants weights to be parameters; in a branch they are its arguments.
-        pytest.param("branch_with_layers", U85, "rewrite_conv_pass", "weights inside of torch.cond",
-                     marks=pytest.mark.proof),
+        # _passes/rewrite_conv_pass.py wants weights to be constants.
+        ("scaled_weights", U55, "rewrite_conv_pass", "takes weights that are constants"),
     ],
     ids=str,
 )  # fmt: skip

@@ -52,7 +52,7 @@ def test_it_compiles_what_executorchs_call_compiles(npu: EthosU, mode: str) -> N
     tosa = products()
     arguments = EthosUCompileSpec(npu.name, memory_mode=mode).compiler_flags
     assert flags(npu, MemoryMode(mode)) == tuple(arguments)
-    theirs = vela_compile(tosa, list(arguments))
+    theirs = vela_compile(tosa, list(arguments)).processed_bytes
     ours = run_vela(tosa, arguments)
     assert ours.blob == theirs
     assert run_vela(tosa, [*arguments, *DEBUG_FLAGS]).blob == theirs

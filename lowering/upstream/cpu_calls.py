@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import did_you_mean, list_of
@@ -59,7 +57,7 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
     shuffles in each process, and with it the order of delegates and of their inputs.
 
     Args:
-        partitioner: upstream's TOSAPartitioner or EthosUPartitioner (executorch 1.4.1): `partition` makes a reporter
+        partitioner: upstream's TOSAPartitioner or EthosUPartitioner (executorch 1.5.1): `partition` makes a reporter
             and hands it to `_create_operator_support`.
         misplaced: receives the names of the nodes that make such outputs, or read such state. The further checks
             (`ethos_hil.lowering.upstream.cpu_calls.checks`) refuse them.
@@ -132,7 +130,7 @@ def placement(plan: ExecutionPlan, written: Any, lowered: Any, locate: Locate, *
     Args:
         plan: the method in the .pte.
         written: ExecuTorch's manager of the programs that it wrote: each node that became an instruction has the
-            instruction's index as its debug handle (exir/emit/_emitter.py, executorch 1.4.1).
+            instruction's index as its debug handle (exir/emit/_emitter.py, executorch 1.5.1).
         lowered: its manager of the programs with their delegates.
         locate: names the line and module of a node.
         on_cpu: whether the model keeps the method on the CPU, so that no partitioner saw it.
@@ -226,34 +224,16 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> 
             if node.name in misplaced or any(_names(entry, name, locate(node)) for entry in leave):
                 return True
             # A convolution that is quantised together with the activation behind it has no quantised output of its
-            # own. Upstream's partitioner takes it, and then fails to lower it (executorch 1.4.1).
+            # own. Upstream's partitioner takes it, and then fails to lower it (executorch 1.5.1).
             return any(_is_quantised(user) and self._is_left(user) for user in node.users)
 
     class NotIntegerSum(OperatorSupportBase):
-        """Upstream (executorch 1.4.1, DecomposeCumsumPass) makes a running sum a convolution, whatever its type."""
+        """Upstream (executorch 1.5.1, DecomposeCumsumPass) makes a running sum a convolution, whatever its type."""
 
         def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
             return _name(node) != "aten.cumsum.default" or _value(node.args[0]).dtype.is_floating_point
 
-    class PicksOthers(OperatorSupportBase):
-        """Resizes to the nearest element for which upstream picks other elements than PyTorch.
-
-        PyTorch picks element floor(o * in / out) for output o. Upstream (executorch 1.4.1, backends/arm/_passes/
-        rewrite_upsample.py) has TOSA's RESIZE pick the one nearest to the half-pixel centre, which is the same only for
-        whole factors.
-        """
-
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            if _name(node) != "aten.upsample_nearest2d.vec":
-                return True
-            before, after = _value(node.args[0]).shape, _value(node).shape
-            factors: Any = node.args[2] if len(node.args) > 2 else None
-            return all(
-                picks_alike(int(before[axis]), int(after[axis]), factors[axis - 2] if factors else None)
-                for axis in (2, 3)
-            )
-
-    return [NotLeft(), NotIntegerSum(), PicksOthers()]
+    return [NotLeft(), NotIntegerSum()]
 
 
 @dataclass(frozen=True)
@@ -346,20 +326,3 @@ def _is_quantised(node: torch.fx.Node) -> bool:
 
 def _is_computation(name: str) -> bool:
     return name.count(".") == 2 and not name.startswith("quantized_decomposed.")
-
-
-def picks_alike(size: int, produced: int, factor: float | None = None) -> bool:
-    """Return whether upstream picks PyTorch's elements along one axis.
-
-    Args:
-        size: elements of the input.
-        produced: elements of the output.
-        factor: the scale factor, if the model gives one.
-    """
-    at = np.arange(produced, dtype=np.int64)
-    step = np.float32(1.0 / factor) if factor else np.float32(size) / np.float32(produced)
-    pytorchs = np.minimum(np.floor(at.astype(np.float32) * step).astype(np.int64), size - 1)
-    # Upstream's scale is 2 made / 2 size, its offset size - made; RESIZE rounds half up, and stays inside.
-    position = 2 * size * at + size - produced
-    tosas = np.clip((position + produced) // (2 * produced), 0, size - 1)
-    return bool((pytorchs == tosas).all())

@@ -27,7 +27,7 @@ _HINTS = {
     "data-dependent": "what a model does must not depend on the values it is given; choose with torch.where or "
     "torch.cond, or leave it out",
     "Unsupported control flow operator: while_loop": "only an Ethos-U85 runs loops, inside of its delegate, and only "
-    "if all of the loop can be delegated; ExecuTorch 1.4.1 has no loops on the CPU",
+    "if all of the loop can be delegated; ExecuTorch has no loops on the CPU",
     "graph_output_allocated not set": "a model needs at least one output that is a tensor",
     "Expecting input to have dtype torch.float32": "the quantiser takes float32: convert the model and its inputs",
     "unsupported ScalarType BFloat16": "the quantiser takes float32: convert the model and its inputs",
@@ -39,12 +39,10 @@ _HINTS = {
     "transposed convolutions with groups per tensor, as get_symmetric_quantization_config(is_per_channel=False) does",
     "No registered serialization name": "return plain tuples of tensors: tuple(torch.max(x, 1)), not what torch.max, "
     "topk or sort return by themselves",
-    "aten.max_pool2d_with_indices": "ExecuTorch's Arm backend fails on the indices of a max pool: leave out "
-    "return_indices",
     "doesn't support tensor": "ExecuTorch's Arm backend leaves a value in float that it delegates: leave the operators "
     "of that line to the CPU (--leave, or the method's `leave`)",
-    "unsupported param type": "ExecuTorch's Arm backend takes no weights inside of torch.cond or "
-    "while_loop; compute what has weights before the branch, or behind it",
+    "unsupported param type": "ExecuTorch's Arm backend takes weights that are constants, not computed ones: scale the "
+    "convolution's answer in place of its weights, or leave its operator to the CPU (--leave)",
 }
 """Advice, by a part of a message that does not give it itself."""
 _MAX_LENGTH = 300
@@ -218,7 +216,7 @@ def _computing(node: torch.fx.Node) -> torch.fx.Node:
 
 # The reasons of upstream's partitioner in plain words, and what would help.
 #
-# Upstream's texts are those of executorch 1.4.1 (backends/arm/operator_support, backends/arm/tosa/partitioner.py). One
+# Upstream's texts are those of executorch 1.5.1 (backends/arm/operator_support, backends/arm/tosa/partitioner.py). One
 # that is not in the tables is shown as it is.
 
 _LEFT = "Rejected by NotLeft"
@@ -276,10 +274,6 @@ _TEXTS = (
         ),
     ),
     (
-        "Rejected by PicksOthers",
-        Reason("ExecuTorch's Arm backend picks other elements where factors are not whole", "enlarge by whole factors"),
-    ),
-    (
         MISPLACED,
         Reason(
             "its result is used as float or int64, which a delegate cannot give; upstream takes it all the same",
@@ -335,6 +329,15 @@ _TEXTS = (
         Reason("it only moves or renames data, and no operator beside it is on the NPU"),
     ),
     (
+        "U55 nearest-neighbor resize requires (.+)",
+        Reason(r"a resize to the nearest element on U55 requires \1", "enlarge by 2, 4 or 8, in a batch of 1"),
+    ),
+    (
+        "U55 flip support is limited to (.+)",
+        Reason(r"a flip on U55 is limited to \1", "flip channels or rows of a tensor of four dimensions"),
+    ),
+    ("U55 (reflection padding|unfold_copy) (.+)", Reason(r"\1 on U55 \2", _OTHER_NPU)),
+    (
         "internal uint8 tensors",
         Reason("TOSA has uint8 at a program's inputs and outputs only", "use int8 inside of the model"),
     ),
@@ -375,7 +378,7 @@ _TEXTS = (
     ),
     ("rank.*is unsupported", Reason("it has too many dimensions for TOSA", "merge dimensions with reshape")),
     ("sum needs dims|Failed dim check", Reason("a dimension that it reduces is too long", "reduce in two steps")),
-    ("symbolic shape", Reason("its shape is not fixed", "export with fixed shapes")),
+    ("[Ss]ymbolic|unresolved tensor shapes", Reason("its shape is not fixed", "export with fixed shapes")),
     (
         r"Tensor x dtype|requires (INT|FP) profile|requires \w+ extension|unsupported values|dtype .* is not supported",
         Reason("TOSA does not have it for these types", "use int8, or the operators that are quantised"),

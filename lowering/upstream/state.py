@@ -3,7 +3,7 @@
 torch.export keeps a write to a buffer. Two steps of upstream may lose it. PT2E (torchao 0.18, convert_pt2e) computes
 constants once, and takes a buffer for a constant wherever it is quantised, even if the program writes to it: later
 reads, and all that follows from them, would have the value of the first call. `LiftedState` keeps it from that. And
-ExecuTorch 1.4.1 writes no initial value of such a buffer into the program.
+ExecuTorch writes no initial value of such a buffer into the program.
 """
 
 from __future__ import annotations
@@ -33,24 +33,6 @@ def has_writes(module: torch.nn.Module) -> bool:
 def unchanging(module: torch.nn.Module) -> torch.nn.Module:
     """The module, or a copy of it if a call would change its buffers."""
     return copy.deepcopy(module) if has_writes(module) else module
-
-
-def keep_state(partitioner: Any) -> Any:
-    """The partitioner, which leaves buffers that the program writes out of the delegates: these take them as inputs.
-
-    Upstream (executorch 1.4.1, `tag_constant_data`) gives a delegate each buffer that it alone reads, as a constant,
-    but for one whose next value is computed from it by a single operator.
-    """
-    partition = partitioner.partition
-
-    def partition_keeping_state(program: torch.export.ExportedProgram) -> Any:
-        result = partition(program)
-        for node in state_inputs(program):
-            node.meta.pop("delegation_tag", None)
-        return result
-
-    partitioner.partition = partition_keeping_state
-    return partitioner
 
 
 def state_inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
@@ -136,7 +118,7 @@ def influences(program: torch.export.ExportedProgram) -> Influence:
 # A model's state as inputs of its graph, while PT2E quantises it.
 #
 # PT2E and upstream's quantiser fold what they take for constant, before and after the calibration (torchao 0.18,
-# `constant_fold`; executorch 1.4.1, `transform_for_annotation`). A buffer is a constant for them where it is read, even
+# `constant_fold`; executorch 1.5.1, `transform_for_annotation`). A buffer is a constant for them where it is read, even
 # if the program writes to it. An input is not. So a buffer that the program writes becomes an input of the graph for
 # that time, which the graph writes to when it ends, and a buffer again afterwards.
 

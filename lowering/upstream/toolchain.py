@@ -24,7 +24,6 @@ from ethos_hil.lowering.upstream.explain import refuse_empty
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts
 from ethos_hil.lowering.upstream.patches.in_executorch import without_origin
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, patches_on
-from ethos_hil.lowering.upstream.state import keep_state
 from ethos_hil.lowering.user_code.user_function import Sources
 from ethos_hil.lowering.vela.options import VelaSetup
 
@@ -156,7 +155,7 @@ class Toolchain(abc.ABC):
         """A partitioner that `make` makes with our checks; it notes why it leaves what it leaves."""
         misplaced: set[str] = set()
         self._misplaced.append(misplaced)
-        return keep_reasons(keep_state(make(self.compile_spec, checks(leave, locate, misplaced))), misplaced)
+        return keep_reasons(make(self.compile_spec, checks(leave, locate, misplaced)), misplaced)
 
     @abc.abstractmethod
     def finish(self, method: str, program: torch.export.ExportedProgram) -> None:

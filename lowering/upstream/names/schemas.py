@@ -25,7 +25,7 @@ def bundle_schema_file() -> Path:
         return path
     raise ToolError(
         f"executorch's {BUNDLE_SCHEMA} was not found, so .bpte files cannot be read",
-        hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
+        hint="install the tested set again (docs/install.md)",
     )
 
 
@@ -42,5 +42,5 @@ def schema_folder() -> Path:
             return folder
     raise ToolError(
         "executorch's program.fbs was not found, so .pte files cannot be read",
-        hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
+        hint="install the tested set again (docs/install.md)",
     )

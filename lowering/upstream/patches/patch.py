@@ -26,13 +26,14 @@ class Patch:
     Attributes:
         name: for people, unique in the table.
         package: the distribution that is patched.
-        versions: the versions of it whose source was read and has these fingerprints.
+        versions: the versions of it whose source was read and has these fingerprints, the tested one last.
         owner: the module or class whose attribute is replaced, dotted. It is imported when the patch is applied.
         attribute: what is replaced.
         make: gives the replacement. Its first argument is upstream's own value (None with `adds`); those of `apply`
             follow.
-        fingerprints: the functions and classes whose source was read, by dotted name, each with its `fingerprint`:
-            what is replaced, and what of upstream the replacement imitates or relies on.
+        fingerprints: the functions and classes whose source was read, by dotted name, each with its `fingerprint`
+            in every form that it has in these versions: what is replaced, and what of upstream the replacement
+            imitates or relies on.
         why: what upstream does, and what is done instead.
         gain: what it brings, measured where it saves time.
         changes_result: whether an artifact, or what is observed, may be another one without it. A patch of which that
@@ -46,7 +47,7 @@ class Patch:
     owner: str
     attribute: str
     make: Callable[..., Any]
-    fingerprints: tuple[tuple[str, str], ...]
+    fingerprints: tuple[tuple[str, tuple[str, ...]], ...]
     why: str
     gain: str
     changes_result: bool
@@ -73,7 +74,7 @@ class Patch:
         if hasattr(owner, self.attribute) is self.adds:
             raise UpstreamDiffers(f"{self.target} {'exists already' if self.adds else 'does not exist'}")
         for name, known in self.fingerprints:
-            if fingerprint(name) != known:
+            if fingerprint(name) not in known:
                 raise UpstreamDiffers(f"the source of {name} has changed, to {fingerprint(name)}")
         return owner, None if self.adds else getattr(owner, self.attribute)
 

@@ -22,19 +22,22 @@ from ethos_hil.lowering.upstream.patches.in_torch import (
     generated_on_demand,
     remembered_overrides,
     searched_by_numbers,
-    searched_where_there_may_be,
     shared_history,
 )
 from ethos_hil.lowering.upstream.patches.patch import Patch
 from ethos_hil.lowering.upstream.patches.retracing import remembered_calls
 
-_VERSIONS = {"torch": ("2.13.0",), "torchao": ("0.18.0",), "executorch": ("1.4.1",)}
+Known = str | tuple[str, ...]
+"""The fingerprint of a source that is the same in all versions below, or those of each form that it has in them."""
+_VERSIONS = {"torch": ("2.13.0",), "torchao": ("0.18.0",), "executorch": ("1.4.1", "1.5.1")}
+"""The versions whose sources were read, the tested one last."""
+_VELA_COMPILE = "3ce4afd357fe3588", "42e1f836be724a9d"
+"""It returns an object since 1.5. Vela is called as before."""
 _ARM_PASSES = "executorch.backends.arm._passes"
 _EXPORTED = "torch.export.exported_program"
 _GRAPH_MODULE = "torch.fx.graph_module.GraphModule"
 _PARTITIONER = "executorch.backends.arm.tosa.partitioner"
 _PASS_BASE = "executorch.exir.pass_base"
-_QAT = "torchao.quantization.pt2e.qat_utils"
 _SDPA = "executorch.backends.transforms.decompose_sdpa.DecomposeScaledDotProductAttention"
 _COLLECTION = (
     ("torch._export.utils._collect_all_valid_cia_ops_for_namespace", "10e01e3ec33ff3ea"),
@@ -49,16 +52,17 @@ def _row(
     package: str,
     make: Callable[..., Any],
     target: str,
-    fingerprint: str,
-    *others: tuple[str, str],
+    fingerprint: Known,
+    *others: tuple[str, Known],
     why: str,
     gain: str,
     changes_result: bool = False,
     adds: bool = False,
 ) -> Patch:
-    """A row of the table, for the versions above: `target` and `others` are dotted, each with a fingerprint, or ""."""
+    """A row for the versions above: `target` and `others` are dotted, each with its fingerprints; "" if it has none."""
     owner, _, attribute = target.rpartition(".")
-    covered = (*([(target, fingerprint)] if fingerprint else []), *others)
+    given = (*([(target, fingerprint)] if fingerprint else []), *others)
+    covered = tuple((name, (known,) if isinstance(known, str) else known) for name, known in given)
     return Patch(name, package, _VERSIONS[package], owner, attribute, make, covered, why, gain, changes_result, adds)
 
 
@@ -119,16 +123,6 @@ SPEED = (
         gain="see decomposed programs: most of it",
     ),
     _row(
-        "folding of trained norms", "torchao", searched_where_there_may_be,
-        f"{_QAT}._fold_conv_bn_qat_helper", "d4e3bfe6c7e2b89f",
-        (f"{_QAT}._fold_conv_bn_qat", "4ff482e44652446c"),
-        (f"{_QAT}._get_quantized_qat_conv_bn_pattern", "6a59e91574fb8993"),
-        (f"{_QAT}._duplicate_dequantize_node", "4c78967efaa470c3"),
-        (f"{_QAT}._remove_extra_dequantize", "965d56280c16c834"),
-        why="torchao traces 96 patterns of quantisation-aware training wherever a batch norm was left",
-        gain="without it a network of a norm and two convolutions, one norm left alone, takes 20 s instead of 0.6 s",
-    ),
-    _row(
         "ranges of histograms", "torchao", searched_by_numbers,
         "torchao.quantization.pt2e.observer.HistogramObserver._non_linear_param_search", "6e4df4c38a62111a",
         why="torchao compares tensors of one number, up to 200,000 of them for each range of a small tensor",
@@ -138,7 +132,7 @@ SPEED = (
 """What torch, torchao and ExecuTorch do many times in a lowering and need not do."""
 
 
-def _origins(operators: str, target: str, fingerprint: str, *others: tuple[str, str]) -> Patch:
+def _origins(operators: str, target: str, fingerprint: Known, *others: tuple[str, Known]) -> Patch:
     """The row of a pass that takes `operators` apart; `target` is its `call` in ExecuTorch's folder of Arm passes."""
     return _row(
         f"origins of {operators}", "executorch", traced, f"{_ARM_PASSES}.{target}", fingerprint, *others,
@@ -180,7 +174,7 @@ PARTS = (
     _row(
         "parts of partitions", "executorch", parts_in_order,
         f"{_PARTITIONER}._find_connected_components", "7802fc12443492e2",
-        (f"{_PARTITIONER}.TOSAPartitioner._tag_module", "6da12d8e27f46de5"),
+        (f"{_PARTITIONER}.TOSAPartitioner._tag_module", ("6da12d8e27f46de5", "7d85f148aa3d8825")),
         why="upstream numbers the parts of a partition that it splits by the addresses of nodes in memory",
         gain="a model with attention (Swin, MobileViT) becomes the same program in every process",
         changes_result=True,
@@ -191,7 +185,7 @@ VELA_PROCESS = (
     _row(
         "process of Vela", "executorch", vela_elsewhere,
         "executorch.backends.arm.arm_vela.vela", "",
-        ("executorch.backends.arm.arm_vela.vela_compile", "3ce4afd357fe3588"),
+        ("executorch.backends.arm.arm_vela.vela_compile", _VELA_COMPILE),
         why="upstream calls Vela in its own process, which Vela's compiler ends on some programs",
         gain="such an end is an error that names the operation; without it, the whole process ends without a word",
         changes_result=True,
@@ -211,7 +205,7 @@ STARTS_OF_FVPS = (
 CALLS_OF_VELA = (
     _row(
         "calls of Vela", "executorch", observe,
-        "executorch.backends.arm.ethosu.backend.vela_compile", "3ce4afd357fe3588",
+        "executorch.backends.arm.ethosu.backend.vela_compile", _VELA_COMPILE,
         why="a .pte does not hold the TOSA program that a delegate was compiled from, which is its reference",
         gain="`make upstream` has a reference for what upstream's tests compile",
         changes_result=True,

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from executorch.backends.arm.ethosu import EthosUCompileSpec
-from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.pass_base import ExportPass
@@ -24,14 +22,13 @@ from torch._subclasses.fake_impls import op_implementations_dict as rules
 from torch.export import decomp_utils, exported_program
 from torch.export.exported_program import ExportedProgram
 from torch.fx import GraphModule, symbolic_trace
-from torchao.quantization.pt2e import HistogramObserver, move_exported_model_to_eval, qat_utils
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+from torchao.quantization.pt2e import HistogramObserver
 
 from ethos_hil.lowering import lower as lowering
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.testing.function_module import keeping, module_of
+from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 from ethos_hil.lowering.upstream.patches import in_torch, retracing
 from ethos_hil.lowering.upstream.patches import patch as applying
@@ -424,75 +421,6 @@ def test_it_can_be_copied(module: GraphModule, called: bool) -> None:
     for other in (copy.copy(module), copy.deepcopy(module)):
         assert is_computed(other)
         assert other.code == module.code
-
-
-# --- Norms of quantisation-aware training are folded as torchao does it, and looked for only where there can be some.
-
-FOLDING = tuple(patch for patch in SPEED if patch.name == "folding of trained norms")
-IMAGE = (torch.linspace(-1, 1, 32).reshape(1, 2, 4, 4),)
-
-
-def two_norms(net: Any, x: Tensor) -> Tensor:
-    """A norm that no convolution takes in, and one that does."""
-    result: Tensor = net.taken(net.layer(torch.relu(net.alone(x))))
-    return result
-
-
-def norms() -> nn.Module:
-    return keeping(two_norms, alone=nn.BatchNorm2d(2), layer=nn.Conv2d(2, 2, 1), taken=nn.BatchNorm2d(2))
-
-
-def root(x: Tensor) -> Tensor:
-    return x.abs().sqrt()
-
-
-def exported_norms(model: nn.Module) -> torch.fx.GraphModule:
-    module = torch.export.export(model, IMAGE).module(check_guards=False)
-    assert isinstance(module, torch.fx.GraphModule)
-    return module
-
-
-def converted(*, trained: bool) -> torch.fx.GraphModule:
-    torch.manual_seed(0)
-    model = exported_norms(norms().train(trained))
-    quantiser = EthosUQuantizer(EthosUCompileSpec("ethos-u55-128"))
-    quantiser.set_global(get_symmetric_quantization_config(is_qat=trained))
-    prepared = (prepare_qat_pt2e if trained else prepare_pt2e)(model, quantiser)
-    prepared(*IMAGE)
-    if trained:
-        move_exported_model_to_eval(prepared)
-    return convert_pt2e(prepared)
-
-
-def test_patterns_are_traced_only_where_there_is_a_square_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sees red without the patch. Each pattern comes from far away, and none is worth the wait."""
-    patterns: list[Any] = []
-
-    def none(pattern: Any, *_: Any, **__: Any) -> torch.fx.GraphModule:
-        patterns.append(pattern)
-        return torch.fx.symbolic_trace(root)
-
-    monkeypatch.setattr(qat_utils, "_get_aten_graph_module_for_pattern", none)
-    monkeypatch.setattr(qat_utils, "replace_pattern_with_filters", lambda *_, **__: [])
-    with apply(FOLDING):
-        converted(trained=False)
-        assert not patterns
-        qat_utils._fold_conv_bn_qat_helper(exported_norms(module_of(root)), nn.functional.conv2d, (), is_cuda=False)
-    assert len(patterns) == 24, "upstream's own search; two for each of its twelve kinds"
-    converted(trained=False)
-    assert len(patterns) == 24 + 96
-
-
-@pytest.mark.slow
-@pytest.mark.proof
-@pytest.mark.parametrize("trained", [False, True])
-def test_the_program_is_torchaos(trained: bool) -> None:
-    with apply(FOLDING):
-        ours = converted(trained=trained)
-    theirs = converted(trained=trained)
-    assert ours.code == theirs.code
-    weights = [{name: tensor.tolist() for name, tensor in module.state_dict().items()} for module in (ours, theirs)]
-    assert weights[0] == weights[1]
 
 
 # --- The range of a histogram is the one that torchao finds.

@@ -75,10 +75,10 @@ def test_what_changes_results_is_an_error_that_says_what_to_do(
     others = [patch for patch in ORIGINS if patch is not broken]
     before = [getattr(resolve(patch.owner), patch.attribute) for patch in others]
     breaks(monkeypatch, broken, how)
-    problem = rf"patch '{broken.name}' .* executorch 1\.4\.1: .*{how}"
+    problem = rf"patch '{broken.name}' .* executorch 1\.4\.1 or 1\.5\.1 .* executorch 1\.5\.1: .*{how}"
     with pytest.raises(ToolError, match=problem) as raised, apply(others), apply([broken]):
         pass
-    assert "install executorch 1.4.1" in str(raised.value.hint)
+    assert "install executorch 1.5.1" in str(raised.value.hint)
     assert f"{VARIABLE}=off" in str(raised.value.hint)
     assert [getattr(resolve(patch.owner), patch.attribute) for patch in others] == before
 
