@@ -8,7 +8,9 @@ namespace ethos_hil::runner {
 
 namespace {
 
-constexpr char USAGE[] = "executor_runner -m program.pte -i input.bin [-i input2.bin ...] -o output_base";
+constexpr char USAGE[] =
+    "executor_runner -m program.pte -i input.bin [-i input2.bin ...] -o output_base [--server_mode true]";
+constexpr char SERVER_MODE[] = "--server_mode";
 
 bool is_blank(char character) { return character == ' ' || character == '\t' || character == '\n'; }
 
@@ -51,11 +53,20 @@ CommandLine::CommandLine(char* line) {
   next_word(line);  // the program's own name
   while (const char* word = next_word(line)) {
     const char* value = next_word(line);
-    if (std::strcmp(word, "-m") != 0 && std::strcmp(word, "-i") != 0 && std::strcmp(word, "-o") != 0) {
-      explain(Text() << "argument '" << shown(word) << "' is not -m, -i or -o");
+    const bool is_server_mode = std::strcmp(word, SERVER_MODE) == 0;
+    if (!is_server_mode && std::strcmp(word, "-m") != 0 && std::strcmp(word, "-i") != 0 &&
+        std::strcmp(word, "-o") != 0) {
+      explain(Text() << "argument '" << shown(word) << "' is not -m, -i, -o or " << SERVER_MODE);
     }
-    if (value == nullptr) explain(Text() << "argument " << word << " needs a file name");
-    if (word[1] == 'm') {
+    if (value == nullptr) {
+      explain(Text() << "argument " << shown(word) << " needs " << (is_server_mode ? "true or false" : "a file name"));
+    }
+    if (is_server_mode) {
+      server_mode = std::strcmp(value, "true") == 0;
+      if (!server_mode && std::strcmp(value, "false") != 0) {
+        explain(Text() << "argument " << SERVER_MODE << " is true or false, not '" << shown(value) << "'");
+      }
+    } else if (word[1] == 'm') {
       set_once(program, word, value);
     } else if (word[1] == 'o') {
       set_once(output_base, word, value);

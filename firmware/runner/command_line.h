@@ -1,4 +1,4 @@
-// The runner's command line: executor_runner -m program.pte -i first.bin -i second.bin -o base
+// The runner's command line: executor_runner -m program.pte -i first.bin -i second.bin -o base --server_mode true
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@ struct CommandLine {
   const char* output_base = nullptr;
   std::uint32_t input_count = 0;
   const char* inputs[MAX_INPUTS];
+  bool server_mode = false;
 };
 
 // Whether `line` has words after the program's name.

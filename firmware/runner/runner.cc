@@ -25,13 +25,18 @@ char command_line[COMMAND_LINE_SIZE];
 
 constexpr std::size_t MAX_FILE_NAME = 256;
 
+// Characters of standard input that ask for one job: a line, or as much of a longer one as ExecuTorch's runner reads at
+// once (`char line[16]`).
+constexpr std::uint32_t MAX_REQUEST = 15;
+
 // The host bounds the time of a run (--timelimit); this only makes a stuck NPU end with an error instead of an empty
 // log.
 constexpr std::uint32_t NPU_TIMEOUT_MS = 600'000;
 
-// The size in ExecuTorch's runner for an Ethos-U85; for an Ethos-U65 it compiles with it by default
-// (Dedicated_Sram_384KB).
-constexpr std::uint32_t FAST_SCRATCH = 384 << 10;
+// The caches of Vela's modes Dedicated_Sram_512KB, which ExecuTorch's examples of language models for an Ethos-U85
+// have, and Dedicated_Sram_384KB, which it compiles with for an Ethos-U65 by default.
+constexpr std::uint32_t FAST_SCRATCH = 512 << 10;
+constexpr std::uint32_t SMALLER_FAST_SCRATCH = 384 << 10;
 
 // The events that examples/arm/executor_runner/arm_perf_monitor.cpp counts, in its order (numbers: Arm's core driver,
 // ethosu_pmu.h).
@@ -217,6 +222,51 @@ void report_memory(Bytes pte, Bytes file, std::uint32_t file_memory, const Metho
   report_pool("stack_used:                ", board::stack_used(), board::stack_size());
 }
 
+void run_job(Method& method) {
+  method.reset_values();
+  execute(method, {NPU_TIMEOUT_MS, false, nullptr, 0, add_to_totals});
+}
+
+// Runs each of the test cases, or the inputs that were read. Returns how many test cases failed.
+std::uint32_t run_all(const CommandLine& arguments, const TestCases& cases, Method& method) {
+  std::uint32_t executed = 0;
+  std::uint32_t failed = 0;
+  do {
+    if (cases) cases.set_inputs(executed, method);
+    run_job(method);
+    // The output files are those of the first test case, the only one that upstream's runner has.
+    if (executed == 0) write_outputs(arguments.output_base, method);
+    if (cases && !cases.judge(executed, method)) ++failed;
+    ++executed;
+  } while (cases && executed < cases.count());
+  if (method.delegate_count() != 0) report_counters(executed);
+  return failed;
+}
+
+// Waits for a request on standard input. False at its end. Reads byte by byte, as some hosts wait for all that is asked
+// for.
+bool read_request(Handle keyboard) {
+  char character = '\0';
+  std::uint32_t size = 0;
+  while (size < MAX_REQUEST && character != '\n' && semihosting::read(keyboard, &character, 1)) ++size;
+  return size != 0;
+}
+
+// Runs a job for each request, with inputs that are read anew. The program's state stays.
+void serve(const CommandLine& arguments, Method& method) {
+  say(Text() << "Running in semihosting server mode.");
+  const Handle keyboard = semihosting::open(semihosting::CONSOLE, Mode::READ_TEXT);
+  if (keyboard == semihosting::INVALID) reject(Text() << "cannot read standard input");
+  for (std::uint32_t job = 0; read_request(keyboard); ++job) {
+    read_inputs(arguments, method);
+    totals = {};
+    run_job(method);
+    if (method.delegate_count() != 0) report_counters(1);
+    write_outputs(arguments.output_base, method);
+    say(Text() << "SERVER_INFERENCE_DONE " << job);
+  }
+}
+
 }  // namespace
 
 bool requested() { return semihosting::command_line(command_line, sizeof command_line) && has_arguments(command_line); }
@@ -238,10 +288,14 @@ void run(const Text& problem) {
   const char* name = program.first_plan();
   say(Text() << "Running method " << shown(name));
   const npu::Family* family = npu::identify().family();
-  const std::uint32_t fast_scratch = family != nullptr && !family->dedicated ? 0 : FAST_SCRATCH;
-  const NpuMemory npu_memory{DeviceMemoryMode::SHARED_SRAM, fast_scratch};
+  const bool has_cache = family == nullptr || family->dedicated;
+  const NpuMemory npu_memory{DeviceMemoryMode::SHARED_SRAM, has_cache ? FAST_SCRATCH : 0,
+                             has_cache ? SMALLER_FAST_SCRATCH : 0};
   Method method(program, name, memory, npu_memory);
   say(Text() << "Method '" << shown(name) << "' loaded.");
+  if (is_bundle && arguments.server_mode) {
+    reject(Text() << shown(arguments.program) << " is a bundle, which has inputs of its own: leave out --server_mode");
+  }
   const TestCases cases = is_bundle ? Bundle(file).test_cases(name) : TestCases();
   if (cases) {
     cases.check_inputs(method);  // with a bundle, the files given with -i are ignored
@@ -251,20 +305,14 @@ void run(const Text& problem) {
   say(Text() << "Input prepared.");
 
   if (method.delegate_count() != 0) npu::initialise(events_of_npu().set, npu_memory.mode);
-  std::uint32_t executed = 0;
   std::uint32_t failed = 0;
-  do {
-    method.reset_values();
-    if (cases) cases.set_inputs(executed, method);
-    execute(method, {NPU_TIMEOUT_MS, false, nullptr, 0, add_to_totals});
-    // The output files are those of the first test case, the only one that upstream's runner has.
-    if (executed == 0) write_outputs(arguments.output_base, method);
-    if (cases && !cases.judge(executed, method)) ++failed;
-    ++executed;
-  } while (cases && executed < cases.count());
-  if (method.delegate_count() != 0) report_counters(executed);
+  if (arguments.server_mode) {
+    serve(arguments, method);
+  } else {
+    failed = run_all(arguments, cases, method);
+  }
   report_memory(pte, file, file_memory, method, memory);
-  if (failed != 0) fail_cases(failed, executed);
+  if (failed != 0) fail_cases(failed, cases.count());
   say(Text() << "Program complete, exiting.");
   finish(0);
 }

@@ -12,12 +12,12 @@ namespace ethos_hil::semihosting {
 bool command_line(char* line, std::size_t size);
 
 // The mode in which a file is opened: its position in the list "r", "rb", "r+", "r+b", "w", "wb", ... (SYS_OPEN).
-enum class Mode : std::uint32_t { READ = 1, WRITE_TEXT = 4, WRITE = 5 };
+enum class Mode : std::uint32_t { READ_TEXT = 0, READ = 1, WRITE_TEXT = 4, WRITE = 5 };
 
 using Handle = std::int32_t;
 constexpr Handle INVALID = -1;
 
-// The name that stands for the host's console.
+// The name that stands for the host's console: for its keyboard, in a mode that reads.
 constexpr char CONSOLE[] = ":tt";
 
 // Opens a file. Returns INVALID when that fails; error() has the reason.

@@ -28,8 +28,10 @@ Method::Method(const Program& program, const char* name, Memory& memory, const N
     kernels_[i] = find_kernel(text(op(i).name()), text(op(i).overload()));
   }
   // Comes last, because programs run without it.
-  if (npu_memory.mode == DeviceMemoryMode::SHARED_SRAM && memory.sram_free() >= npu_memory.fast_scratch) {
-    load_fast_scratch(memory, npu_memory.fast_scratch);
+  if (npu_memory.mode == DeviceMemoryMode::SHARED_SRAM) {
+    const bool has_room = memory.sram_free() >= npu_memory.fast_scratch;
+    const std::uint32_t size = has_room ? npu_memory.fast_scratch : npu_memory.smaller_fast_scratch;
+    if (memory.sram_free() >= size) load_fast_scratch(memory, size);
   }
 }
 

@@ -17,8 +17,9 @@ namespace ethos_hil {
 struct NpuMemory {
   DeviceMemoryMode mode;
   // Bytes of fast scratch. With DEDICATED_SRAM they are required; with SHARED_SRAM, whose programs work without, they
-  // are taken from the SRAM that is left, if it is enough.
+  // are taken from the SRAM that is left, if it is enough for them or for the smaller number.
   std::uint32_t fast_scratch;
+  std::uint32_t smaller_fast_scratch = 0;
 };
 
 class Method {

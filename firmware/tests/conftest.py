@@ -75,7 +75,7 @@ def run_program(firmware: bytes, boot_elf: Callable[[bytes], Conversation], host
 def run_runner(firmware: bytes, tmp_path: Path) -> RunFiles:
     """Boot the firmware without a package in the test's own folder, with a command line."""
 
-    def run(command_line: str, elf: bytes = firmware) -> Ended:
-        return run_files(elf, tmp_path, command_line)
+    def run(command_line: str, elf: bytes = firmware, typed: bytes = b"") -> Ended:
+        return run_files(elf, tmp_path, command_line, typed)
 
     return run

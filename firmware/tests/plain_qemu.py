@@ -204,15 +204,15 @@ RunFiles = Callable[..., Ended]
 """Boots the firmware in a folder with a command line, as the simulator of a board with semihosting does."""
 
 
-def run_files(elf: bytes, directory: Path, command_line: str, timeout: float = 20.0) -> Ended:
-    """Boot `elf` with semihosting, `directory` as its working folder, until it exits."""
+def run_files(elf: bytes, directory: Path, command_line: str, typed: bytes = b"", timeout: float = 20.0) -> Ended:
+    """Boot `elf` with semihosting and its standard input, `directory` as its working folder, until it exits."""
     path = directory / "firmware.elf"
     path.write_bytes(elf)
     uart = directory / "uart.bin"
     done = subprocess.run(
         [*QEMU, "-serial", f"file:{uart}", *semihosting(command_line), "-kernel", str(path)],
         cwd=directory,
-        stdin=subprocess.DEVNULL,
+        input=typed,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=timeout,

@@ -152,3 +152,10 @@ def test_half_a_bundle_is_refused(run_runner: RunFiles, tmp_path: Path) -> None:
     ended = run_runner(write_files(tmp_path, whole[: len(whole) // 2], []))
     assert ended.status == 1
     assert "E [executorch:program] bundle of " in ended.errors()[0]
+
+
+def test_a_bundle_is_refused_in_server_mode(run_runner: RunFiles, tmp_path: Path) -> None:
+    """Its jobs would have other inputs than the files."""
+    ended = run_runner(write_files(tmp_path, bundle([right_case(0)]), []) + " --server_mode true", typed=b"go\n")
+    assert ended.status == 1
+    assert "program.pte is a bundle, which has inputs of its own: leave out --server_mode" in ended.errors()[0]

@@ -93,7 +93,10 @@ def test_inputs_that_are_not_tensors_have_an_unread_file(run_runner: RunFiles, t
         ("executor_runner -m program.pte -i i0.bin", "not right number of parameters: -o is missing"),
         ("executor_runner -o out -i i0.bin", "not right number of parameters: -m is missing"),
         (COMMAND + " -i", "argument -i needs a file name"),
-        (COMMAND + " -i i0.bin -v 1", "argument '-v' is not -m, -i or -o"),
+        (COMMAND + " -i i0.bin -v 1", "argument '-v' is not -m, -i, -o or --server_mode"),
+        (COMMAND + " -i i0.bin --server_mode", "argument --server_mode needs true or false"),
+        (COMMAND + " --server_mode 1 -i i0.bin", "argument --server_mode is true or false, not '1'"),
+        (COMMAND + " --server_mode true", "takes 1, 0 were given"),
         (COMMAND + " -o other -i i0.bin", "two arguments -o: out and other"),
         (COMMAND + " -i gone.bin", "cannot open gone.bin (errno 2)"),
         ("executor_runner -m gone.pte -o out -i i0.bin", "cannot open gone.pte (errno 2)"),
@@ -118,6 +121,24 @@ def test_errors_are_one_line(
     (tmp_path / "empty.bin").write_bytes(b"")
     assert words in error_line(run_runner(command_line))
     assert not (tmp_path / "out-0.bin").exists()
+
+
+def test_in_server_mode_each_line_is_a_job(run_runner: RunFiles, exported: Exported, tmp_path: Path) -> None:
+    """A line is what upstream's fgets takes for one. What changes from job to job is tested with the launchers."""
+    command = write_files(tmp_path, exported.pte, exported.input_set) + " --server_mode "
+    ended = run_runner(command + "true")
+    assert (ended.status, ended.errors(), (tmp_path / "out-0.bin").exists()) == (0, [], False), "no line, no job"
+    ended = run_runner(command + "true", typed=b"go\n\nmore than 15 characters\nno end")
+    assert (ended.status, ended.errors()) == (0, [])
+    said = [line.removeprefix("I [executorch:arm_executor_runner] ") for line in ended.lines]
+    assert said[said.index("Running in semihosting server mode.") + 1 :][: 5 * 3] == [
+        line
+        for job in range(5)
+        for line in ("1 outputs:", "Writing output to file: out-0.bin", f"SERVER_INFERENCE_DONE {job}")
+    ]
+    assert (tmp_path / "out-0.bin").read_bytes() == raw(exported.outputs[0])
+    ended = run_runner(command + "false", typed=b"go\n")
+    assert (ended.status, "SERVER_INFERENCE_DONE" in "".join(ended.lines)) == (0, False)
 
 
 def test_words_may_be_quoted(run_runner: RunFiles, exported: Exported, tmp_path: Path) -> None:
