@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import codecs
+import fcntl
 import os
 import resource
+import stat
 import sys
+import termios
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -131,6 +135,12 @@ _REASON = "Info: Simulation is stopping. Reason: {} time has been exceeded."
 _STOPPED = "Info: /OSCI/SystemC: Simulation stopped by user."
 
 
+_TERMINAL = 0, 1
+"""The file descriptors of the standard input and output that are the program's, too."""
+_READER_SECONDS = 1.0
+_LOOK_SECONDS = 5e-5
+
+
 class Shutdown(Exception):
     """The UART's output contained the end mark."""
 
@@ -143,14 +153,26 @@ class Screen:
             name: codecs.getincrementaldecoder("utf-8")(errors="replace") for name in ("uart", "console", "remark")
         }
         self._line_open = False
+        # Both are pipes where a program is given lines and answers with lines.
+        self._waits_for_reader = all(stat.S_ISFIFO(os.fstat(number).st_mode) for number in _TERMINAL)
 
     def write(self, source: str, data: bytes, *, final: bool = False) -> None:
         """Write bytes from one of the sources."""
         text = self._decoders[source].decode(data, final)
-        if text:
-            sys.stdout.buffer.write(text.encode())
+        for line in text.splitlines(keepends=True):
+            self._wait_for_reader()
+            sys.stdout.buffer.write(line.encode())
             sys.stdout.buffer.flush()
-            self._line_open = not text.endswith("\n")
+            self._line_open = not line.endswith("\n")
+
+    def _wait_for_reader(self) -> None:
+        """Wait until the last line was taken: one who waits for more in the pipe, with Python's `select`, does not see
+        that a line came with the one before. A reader that takes nothing for a while is not waited for any more.
+        """
+        deadline, unread = Deadline(_READER_SECONDS), array.array("i", [0])
+        while self._waits_for_reader and not fcntl.ioctl(_TERMINAL[1], termios.FIONREAD, unread) and unread[0]:
+            self._waits_for_reader = not deadline.passed
+            time.sleep(_LOOK_SECONDS)
 
     def finish(self) -> None:
         """Write the incomplete characters that are left."""
@@ -325,6 +347,7 @@ def _machine(
             engine=engine or Engine,
             answered=image.answered,
             before_exit=dumps.write if dumps.pending else None,
+            terminal=_TERMINAL,
         )
     except BaseException:
         qemu.stop()

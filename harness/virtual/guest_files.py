@@ -298,24 +298,34 @@ INTERRUPTED = b"F-1,%x,C" % errno.EINTR
 class FileServer:
     """Carries out the calls of one run."""
 
-    def __init__(self, files: GuestFiles, memory: CallMemory, console: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        files: GuestFiles,
+        memory: CallMemory,
+        console: Callable[[bytes], None],
+        keyboard: Callable[[int], bytes] = lambda size: b"",
+        is_terminal: Callable[[int], bool] = lambda number: False,
+    ) -> None:
         """Make a server.
 
         Args:
             files: what the guest reaches.
             memory: the guest's memory.
             console: gets what the guest writes to its standard output and error.
+            keyboard: waits for the guest's standard input, and returns at most so many bytes of it; none at its end.
+            is_terminal: whether the guest's standard input (0) or output (1, 2) is one.
         """
         self._files = files
         self._memory = memory
         self._console = console
+        self._keyboard = keyboard
         self._calls: dict[str, Callable[..., int]] = {
             "open": self._open,
             "close": self._close,
             "read": self._read,
             "write": self._write,
             "lseek": self._files.seek,
-            "isatty": lambda number: 0,
+            "isatty": lambda number: int(number <= STDERR and is_terminal(number)),
             "fstat": self._size,
         }
 
@@ -342,7 +352,7 @@ class FileServer:
 
     def _read(self, number: int, address: int, size: int) -> int:
         if number == STDIN:
-            return self._end_of_input(size)
+            return self._read_input(address, size)
         done = 0
         while done < size:
             data = self._files.read(number, min(_PIECE, size - done))
@@ -352,11 +362,13 @@ class FileServer:
             done += len(data)
         return done
 
-    def _end_of_input(self, size: int) -> int:
+    def _read_input(self, address: int, size: int) -> int:
+        data = self._keyboard(min(_PIECE, size)) if size else b""
         # READC cannot say "no more": it takes the byte in its buffer. One byte is READC's, or as good as one.
-        if size == 1:
+        if size == 1 and not data:
             raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
-        return 0
+        self._memory.write(address, data)
+        return len(data)  # a line, or what there is: no reader of a terminal waits for all
 
     def _write(self, number: int, address: int, size: int) -> int:
         done = 0

@@ -7,6 +7,7 @@ devices that QEMU lacks). Such an access stops the guest, is carried out here, a
 from __future__ import annotations
 
 import math
+import os
 import select
 import time
 from collections.abc import Callable
@@ -110,6 +111,7 @@ class Machine:
         memories: MemorySystem | None = None,
         answered: AnsweredCalls | None = None,
         before_exit: Callable[[Machine], None] | None = None,
+        terminal: tuple[int, int] | None = None,
     ) -> None:
         """Put a board at the start of its image.
 
@@ -123,6 +125,8 @@ class Machine:
             answered: the semihosting calls that are answered here instead of by QEMU.
             before_exit: called when the guest is about to end the run by semihosting, while its memory can be read.
                 Every semihosting call stops the guest then, which takes longer.
+            terminal: the file descriptors of the guest's standard input, and of what its console's output is passed on
+                to. Without them its input is at its end.
 
         Raises:
             TargetNotAvailable: the board has no image for its system on chip, or QEMU does not answer.
@@ -132,6 +136,8 @@ class Machine:
         self._answered = answered
         self._before_exit = before_exit
         self._console = b""
+        self._terminal = terminal
+        self._lacks_input = False
         self._exit: Exit | None = None
         self._read: dict[int, bytes] = {}
         self._irq = False
@@ -159,7 +165,9 @@ class Machine:
             self._call_server: FileServer | None = None
             if answered is not None:
                 self._call_memory = ProcessorMemory(self._gdb, self._memory, answered.code, deadline)
-                self._call_server = FileServer(answered.files, self._call_memory, self._write_console)
+                self._call_server = FileServer(
+                    answered.files, self._call_memory, self._write_console, self._read_input, self._is_terminal
+                )
         except BaseException:
             board.stop()
             raise
@@ -264,7 +272,8 @@ class Machine:
                 self._gdb.interrupt()
                 self._interrupt(self._gdb.stop(deadline), deadline)
                 self._running = False
-            return self._describe(self._gdb.read_register("pc", deadline))
+            place = self._describe(self._gdb.read_register("pc", deadline))
+            return place + ", waiting for standard input" * self._lacks_input
         except (QemuError, TimeoutError):
             return None
 
@@ -450,6 +459,27 @@ class Machine:
 
     def _write_console(self, data: bytes) -> None:
         self._console += data
+
+    def _read_input(self, size: int) -> bytes:
+        """Wait for standard input, and return at most `size` bytes of it: no more than the guest asks for, as the rest
+        may be for another process.
+        """
+        if self._terminal is None:
+            return b""
+        ready = select.select([self._terminal[0], self._gdb.fileno()], [], [], self._deadline.remaining)[0]
+        if self._gdb.fileno() in ready:
+            raise QemuClosed("QEMU has ended while its guest waited for standard input")
+        if not ready:
+            # The call ends in an error, and the guest stops, so that it can be asked where it is.
+            deadline = Deadline(_INTERRUPT_SECONDS)
+            self._gdb.answer(INTERRUPTED, (), deadline)
+            self._gdb.stop(deadline)
+            self._lacks_input = True
+            raise TimeoutError("nothing came on standard input")
+        return os.read(self._terminal[0], size)
+
+    def _is_terminal(self, number: int) -> bool:
+        return self._terminal is not None and os.isatty(self._terminal[min(number, 1)])
 
     def _access(self) -> None:
         before = self._gdb.read_registers(self._deadline)

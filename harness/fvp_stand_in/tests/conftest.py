@@ -63,10 +63,10 @@ class Board:
         limit = ["-a", str(self.guest), "--timelimit", f"{seconds:g}"]
         return [str(self.launchers / self.model.fvp.executable), *arguments, *limit, *options]
 
-    def run(self, words: str, *options: str, seconds: float = 30.0) -> Ended:
-        """Run the test program to its end; the output must be UTF-8."""
+    def run(self, words: str, *options: str, seconds: float = 30.0, typed: bytes = b"") -> Ended:
+        """Run the test program to its end, with its standard input; the output must be UTF-8."""
         done = subprocess.run(
-            self.command(words, *options, seconds=seconds), capture_output=True, timeout=60, check=False
+            self.command(words, *options, seconds=seconds), input=typed, capture_output=True, timeout=60, check=False
         )
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
