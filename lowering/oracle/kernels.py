@@ -55,6 +55,12 @@ class Store(PlanValues):
     def __init__(self, plan: ExecutionPlan) -> None:
         super().__init__(plan)
         self._memory = [np.zeros(size, np.uint8) for size in plan.planned_sizes]
+        # A device gives them memory, too: upstream's exporter of language models plans none for inputs.
+        self._unplanned = {
+            index: np.zeros(value.nbytes, np.uint8)
+            for index in (*plan.inputs, *plan.outputs)
+            if isinstance(value := plan.values[index], Tensor) and value.buffer is None and value.data is None
+        }
 
     def outputs(self, index: int) -> list[int]:
         """Return the tensors that an output argument names: value `index` itself, or the items of a list."""
@@ -83,7 +89,9 @@ class Store(PlanValues):
 
     def _place(self, index: int, tensor: Tensor) -> np.ndarray:
         if tensor.buffer is None:
-            raise OracleError(f"tensor {index} has no memory")
+            if index not in self._unplanned:
+                raise OracleError(f"tensor {index} has no memory")
+            return self._unplanned[index]
         return self._memory[tensor.buffer][tensor.offset : tensor.offset + tensor.nbytes]
 
 
