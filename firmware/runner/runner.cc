@@ -252,7 +252,7 @@ bool read_request(Handle keyboard) {
   return size != 0;
 }
 
-// Runs a job for each request, with inputs that are read anew. The program's state stays.
+// Runs a job for each request, with inputs that are read again. The program's state stays.
 void serve(const CommandLine& arguments, Method& method) {
   say(Text() << "Running in semihosting server mode.");
   const Handle keyboard = semihosting::open(semihosting::CONSOLE, Mode::READ_TEXT);

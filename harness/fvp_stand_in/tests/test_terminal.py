@@ -50,7 +50,7 @@ class Session:
         return self.process.returncode, stdout.decode(), stderr.decode()
 
 
-def test_each_line_is_a_job_on_an_input_that_is_read_anew_until_the_input_ends(board: Board) -> None:
+def test_each_line_is_a_job_on_an_input_that_is_read_again_until_the_input_ends(board: Board) -> None:
     session = Session(board)
     assert session.terminal == b"terminal 0 0\n"
     session.give(1, 2)

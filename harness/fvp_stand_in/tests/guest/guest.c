@@ -43,7 +43,7 @@ static void write_file(const char *name, const uint8_t *from, size_t size) {
 
 /* --- the terminal --- */
 
-/* A job for each line of standard input, as ExecuTorch's runner does it: its input is read anew, its state stays. */
+/* A job for each line of standard input, as ExecuTorch's runner does it: its input is read again, its state stays. */
 static void serve(void) {
   static uint8_t sums[256], input[256];
   char line[16];
