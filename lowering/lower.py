@@ -228,6 +228,8 @@ class _Ready:
     quantised: tuple[np.ndarray, ...]
     notes: tuple[str, ...]
     scheme: str | None = None
+    unrounded: tuple[np.ndarray, ...] = ()
+    """Those of the quantised module without the roundings that the program drops; nothing if it drops none."""
 
 
 def _hosts(exported: torch.export.ExportedProgram, ready: _Ready, sources: Sources) -> HostModules:
@@ -332,7 +334,7 @@ def _compile(
         vela_ini=ethosu.vela.ini.text if ethosu is not None and ethosu.vela.user_ini else "",
         notes=tuple(dict.fromkeys((*(note for method in ready.values() for note in method.notes), *toolchain.notes))),
     )
-    return artifact if ethosu is None else _with_bounds(artifact)
+    return artifact if ethosu is None else _with_bounds(artifact, ready)
 
 
 def _write(edge: Any) -> Any:
@@ -361,12 +363,15 @@ def _check_left(
         require_known(method.leave, {name: there[name]} if name in there else {}, name)
 
 
-def _with_bounds(artifact: Artifact) -> Artifact:
+def _with_bounds(artifact: Artifact, ready: Mapping[str, _Ready]) -> Artifact:
     """Return the artifact with how far each of its methods may be from PyTorch."""
     from ethos_hil.lowering.oracle.bounds.program import worst_case
 
     tell("bounding the distance from PyTorch")
-    methods = [replace(method, allowed=worst_case(artifact.of(method.name))) for method in artifact.methods]
+    methods = [
+        replace(method, allowed=worst_case(artifact.of(method.name), ready[method.name].unrounded))
+        for method in artifact.methods
+    ]
     first, *others = methods
     return replace(artifact, allowed=first.allowed, others=tuple(others))
 
@@ -404,6 +409,7 @@ def _prepare(
     name: str, method: Method, exported: torch.export.ExportedProgram, toolchain: Toolchain, sources: Sources
 ) -> _Ready:
     """Quantise a method if the target needs it and the user has not done it."""
+    from ethos_hil.lowering.upstream.dropped_roundings import without_dropped
     from ethos_hil.lowering.upstream.graph_repairs import prepare
     from ethos_hil.lowering.upstream.names.operators import is_quantised
     from ethos_hil.lowering.upstream.quantizers import grouped_notes, quantise
@@ -417,7 +423,9 @@ def _prepare(
             )
         require_unquantised_options(name, method, toolchain.scheme)
         toolchain.observe(name, floating, sources)
-        return _Ready(exported, (), evaluate(floating, method.example_inputs), (), AS_GIVEN)
+        exact = without_dropped(floating)
+        unrounded = () if exact is None else evaluate(exact, method.example_inputs)
+        return _Ready(exported, (), evaluate(floating, method.example_inputs), (), AS_GIVEN, unrounded)
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:
@@ -434,7 +442,9 @@ def _prepare(
         notes = (*notes, *(grouped_notes(floating, sources) if method.quantizer is None else ()))
         module, program = quantise(floating, method.calibration_inputs, quantiser)
         scheme = scheme_text(method, toolchain.scheme)
-        return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme)
+        exact = without_dropped(module)
+        unrounded = () if exact is None else evaluate(exact, method.example_inputs)
+        return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme, unrounded)
 
 
 def _array(tensor: torch.Tensor, index: int) -> np.ndarray:

@@ -288,6 +288,19 @@ def test_a_point_of_quantisation_is_in_doubt_only_beside_a_boundary() -> None:
     assert point.error.tolist() == [0, 1, 1, 0]
 
 
+def test_a_table_whose_last_entry_repeats_is_beyond_its_bound() -> None:
+    """As ExecuTorch 1.4 wrote them: the top 128 codes of a steep function have one answer."""
+    ends = np.arange(-256, 257) / 32
+    right = np.rint(np.exp(ends - 8) * 32000)
+    codes = np.arange(32640, 32768)
+    exact = np.exp(codes / 4096 - 8) * 32000 * 128
+    for table, holds in ((right, True), (np.append(right[:-1], right[-2]), False)):
+        program = Graph()
+        program.output(program.table(program.input((128,), "int16"), table.astype(int)))
+        (bounded,) = graph.evaluate(program.serialize(), [Bounded(codes, np.zeros(128))], EXACT)
+        assert bool((np.abs(bounded.value - exact) <= bounded.error).all()) is holds
+
+
 # --- The bounds as numbers: a few elements of each operator's are recorded, to four digits.
 
 SHAPE = (1, 4, 4, 3)

@@ -279,8 +279,8 @@ def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
     most half the largest bend of the table nearby: an eighth where it is smooth, a half at an edge. Where the function
     jumps, as ceil does, it departs by the height of the jump. That height is how much the line is steeper than both its
     neighbours, and half of it is in the bends already. Entries are rounded, or cut, to integers, which adds one step,
-    and bends of up to 2. The last entry repeats the one before (executorch 1.4.1, insert_table_ops.py), so the bend
-    there is the whole missing step.
+    and bends of up to 2. ExecuTorch 1.4 repeated the last entry but one, which is beyond this bound where the function
+    is steep there (1.5.1, insert_table_ops.py, has the right one).
     """
     entries = table.value
     if entries.size == 256:
@@ -299,7 +299,7 @@ def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
     before, after = np.append(slopes[1], slopes[:-1]), np.append(slopes[1:], slopes[-2])
     steeper = np.maximum(slopes - np.maximum(before, after), np.minimum(before, after) - slopes)
     jumps = np.where(steeper > 2, steeper + 2, 0)  # rounding the entries alone makes up to 2
-    departs = 128 * (np.where(places == 511, 1.0, 0.5) * around + 0.5 * jumps + 2)
+    departs = 128 * (0.5 * around + 0.5 * jumps + 2)
     # The input's error may reach steeper places, and places with a larger error.
     reach = np.ceil(np.minimum(x.error, 65536) / 128).astype(np.int64)
     steepest, own = np.zeros(code.shape), np.zeros(code.shape)

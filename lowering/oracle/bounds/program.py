@@ -87,11 +87,14 @@ MOST_ELEMENTS = 1 << 24
 EfficientNet-Lite0 has twice as many; its bound takes 3 s, and is larger than its outputs."""
 
 
-def worst_case(artifact: Artifact) -> tuple[np.ndarray, ...]:
+def worst_case(artifact: Artifact, unrounded: Sequence[np.ndarray] = ()) -> tuple[np.ndarray, ...]:
     """Return the largest distance of each element of each output from PyTorch's, or nothing where it is not known.
 
     Args:
         artifact: seen from one of its methods, which was lowered here.
+        unrounded: PyTorch's answers without the roundings that the program drops, if it drops any
+            (`ethos_hil.lowering.upstream.dropped_roundings`). The program is near these; PyTorch's own are as far away
+            from it as from them, in addition.
 
     Returns:
         float32 arrays, rounded up; inf where nothing is known.
@@ -110,7 +113,8 @@ def worst_case(artifact: Artifact) -> tuple[np.ndarray, ...]:
         return ()
     if [bound.value.shape for bound in bounds] != [array.shape for array in expected]:
         return ()
-    errors = ((bound.error + extra).astype(np.float32) for bound in bounds)
+    dropped = [abs(exact.astype(float) - own) for exact, own in zip(unrounded or expected, expected, strict=True)]
+    errors = ((bound.error + extra + more).astype(np.float32) for bound, more in zip(bounds, dropped, strict=True))
     return tuple(np.where(error > 0, np.nextafter(error, np.float32(np.inf)), error) for error in errors)
 
 
