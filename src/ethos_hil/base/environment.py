@@ -11,7 +11,8 @@ from pathlib import Path
 
 from ethos_hil.base.dataclasses import dataclass
 
-PACKAGES = ("ethos-hil", "torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "numpy")
+VELA = "ethos-u-vela"
+PACKAGES = ("ethos-hil", "torch", "executorch", "torchao", VELA, "tosa-tools", "numpy")
 
 
 def versions() -> dict[str, str]:
