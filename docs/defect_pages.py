@@ -65,7 +65,7 @@ def _page(defect: VelaDefect) -> str:
     effect, _, more = text.partition(_LAST)
     return _PAGE.format(
         title=title,
-        versions=", ".join(defect.versions),
+        versions=", ".join(defect.versions.seen) + "".join(f"; not {gone}" for gone in defect.versions.gone),
         npus=", ".join(family.title for family in defect.families),
         id=defect.id,
         effect=effect.strip(),

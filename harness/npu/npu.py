@@ -45,7 +45,7 @@ from ethos_hil.harness.npu.weights import decompress, weight_order_u85
 
 Bytes = npt.NDArray[np.uint8]
 TABLE_HINT = (
-    "Vela 5.1 emits this for ethos-u55-32 and -64 where an activation (sigmoid, hardswish, ...) meets a transposition, "
+    "Vela emits this for ethos-u55-32 and -64 where an activation (sigmoid, hardswish, ...) meets a transposition, "
     "as at a model's input or output; compile for ethos-u55-128 or -256, or put the activation elsewhere"
 )
 Observer = Callable[[Op, RegionMemory], None]

@@ -76,7 +76,7 @@ def naming_program(artifact: Artifact) -> Iterator[None]:
         defects = () if isinstance(error, UsageError) else defects_in(artifact)
         if not defects:
             raise
-        raise error.replace(message=f"{error.message}; {_defects_left(defects)}", hint=_REPAIRED) from error
+        raise error.replace(message=f"{error.message}; {_defects_left(artifact, defects)}", hint=_REPAIRED) from error
 
 
 def program_of(error: EthosHilError) -> ArtifactInfo | None:
@@ -96,11 +96,14 @@ def name_defects(failure: Failure, artifact: Artifact) -> Failure:
     defects = defects_in(artifact)
     if not defects:
         return failure
-    return dataclasses.replace(failure, message=f"{failure.message}; {_defects_left(defects)}", hint=_REPAIRED)
+    return dataclasses.replace(
+        failure, message=f"{failure.message}; {_defects_left(artifact, defects)}", hint=_REPAIRED
+    )
 
 
-def _defects_left(defects: tuple[str, ...]) -> str:
-    return f"the program has known defects of Vela 5.1, left in by --as-upstream: {', '.join(defects)}"
+def _defects_left(artifact: Artifact, defects: tuple[str, ...]) -> str:
+    vela = f"Vela {artifact.versions.get(environment.VELA, '')}".rstrip()
+    return f"the program has known defects of {vela}, left in by --as-upstream: {', '.join(defects)}"
 
 
 def failed_findings(question: Question, error: EthosHilError) -> Findings:

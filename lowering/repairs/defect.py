@@ -9,6 +9,7 @@ from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.npu.u65 import U65
+from ethos_hil.base.sightings import Sightings
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.vela.compiler import VelaOutput
 
@@ -27,7 +28,7 @@ class VelaDefect:
         id: its name, which is that of its module, its page in docs/defects, and its reproducer.
         effect: what Vela does, as a sentence without its subject: "drops ...".
         remedy: what a user can do where it is not repaired.
-        versions: the versions of Vela in which it was seen.
+        versions: the versions of Vela in which it was looked for, and those that have it.
         families: the NPUs for which Vela has it.
         repair: finds the operators that meet it, and rewrites them; None if no rewriting is known.
         refuse: finds the operators that `repair` leaves, for which no rewriting is known; None if it leaves none.
@@ -37,7 +38,7 @@ class VelaDefect:
     id: str
     effect: str
     remedy: str
-    versions: tuple[str, ...] = ("5.1.0",)
+    versions: Sightings = Sightings(("5.1.0", "5.2.0"))
     families: tuple[Family, ...] = FAMILIES
     repair: Treatment | None = None
     refuse: Treatment | None = None

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 
 from ethos_hil.base.npu.family import Family
+from ethos_hil.base.sightings import Sightings
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
 
@@ -90,5 +91,6 @@ DEFECT = VelaDefect(
     id="vela-fused-shape",
     effect="gives an operation the shape of the activation that it fuses into it, though a reshape is between them",
     remedy="apply the activation before the reshape, or use a batch of 1",
+    versions=Sightings(("5.1.0",), gone=("5.2.0",)),
     repair=fold_activations,
 )

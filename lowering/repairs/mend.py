@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ethos_hil.base.dataclasses import dataclass
+from ethos_hil.base.environment import VELA, version
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
@@ -76,7 +77,7 @@ def mend(
     """Return a program that computes the same without a known defect.
 
     Args:
-        output: what Vela made of upstream's TOSA program.
+        output: what the installed Vela made of upstream's TOSA program.
         arguments: Vela's, to compile another one in the same way.
         as_upstream: find defects and repair none.
         place: says where in the model a finding is.
@@ -107,7 +108,7 @@ def _check(output: VelaOutput, npu: EthosU) -> None:
     if left:
         defect = table_beyond_shram.DEFECT
         raise CompileError(
-            f"Vela 5.1 places a look-up table beyond the SHRAM of {npu}: bytes 0x{left[0].begin:x} to "
+            f"{vela()} places a look-up table beyond the SHRAM of {npu}: bytes 0x{left[0].begin:x} to "
             f"0x{left[0].end:x} of 0x{left[0].shram:x}; no hardware can run that ({PAGES}/{defect.id}.md)",
             hint=defect.remedy,
         )
@@ -123,7 +124,7 @@ def _check(output: VelaOutput, npu: EthosU) -> None:
         )
     if problem is not None:
         raise CompileError(
-            f"Vela 5.1 compiled a delegate for {npu} into another program: {problem}",
+            f"{vela()} compiled a delegate for {npu} into another program: {problem}",
             hint=f"this defect of Vela has no name yet ({PAGES}); leave one operator after the other to the CPU "
             "(Method.leave), or --as-upstream to run it all the same",
         )
@@ -166,7 +167,7 @@ def _treat(tosa: bytes, family: Family, output: VelaOutput | None = None) -> tup
     draft = TosaDraft(tosa)
     for defect in DEFECTS:
         unseen = defect.seen is not None and (output is None or not defect.seen(output))
-        if family not in defect.families or unseen:
+        if family not in defect.families or unseen or not defect.versions.include(version(VELA)):
             continue
         for treat, repaired in defect.treatments:
             for block in draft.blocks:
@@ -175,6 +176,11 @@ def _treat(tosa: bytes, family: Family, output: VelaOutput | None = None) -> tup
     return draft.finish(), tuple(findings)
 
 
+def vela() -> str:
+    """Return the installed Vela's name and version."""
+    return f"Vela {version(VELA)}"
+
+
 def refusal(defect: VelaDefect, place: str) -> KnownDefect:
     """Return the error of a defect that cannot be repaired."""
-    return KnownDefect(f"Vela 5.1 {defect.effect}: {place} ({defect.id}, {PAGES}/{defect.id}.md)", hint=defect.remedy)
+    return KnownDefect(f"{vela()} {defect.effect}: {place} ({defect.id}, {PAGES}/{defect.id}.md)", hint=defect.remedy)

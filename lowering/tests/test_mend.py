@@ -267,6 +267,14 @@ def test_a_defect_that_remains_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(rewrites, "_move", lambda block, operator, chain: None)  # compiled as it is
     with pytest.raises(CompileError) as caught:
         lower(f"{MODELS}:late_tables", EthosU.parse("ethos-u55-64"), cache=Cache(tmp_path))
-    assert caught.value.message.startswith("Vela 5.1 places a look-up table beyond the SHRAM of ethos-u55-64")
+    assert caught.value.message.startswith("Vela 5.1.0 places a look-up table beyond the SHRAM of ethos-u55-64")
     assert "ethos-u55-128" in (caught.value.hint or "")
     assert list(tmp_path.rglob("*.pte")) == []
+
+
+def test_a_defect_that_the_installed_vela_has_not_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sees red where it would be: a rewriting without need, and a note that accuses the wrong version."""
+    monkeypatch.setattr(mending, "version", lambda _: "5.2.0")
+    assert defects(mended(table_behind_a_reshape(), "ethos-u55-128", as_upstream=True)) == []
+    monkeypatch.undo()
+    assert defects(mended(table_behind_a_reshape(), "ethos-u55-128", as_upstream=True)) == ["vela-fused-shape"]

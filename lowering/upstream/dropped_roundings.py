@@ -134,6 +134,6 @@ def _is(node: Any, conversion: str) -> bool:
 
 
 def _name(node: Any) -> str:
-    """Return the name of aten's operator, also of its form that works in place; "" for what is none."""
+    """Return the name of aten's operator, also of its form that works in place; "" of anything else."""
     text = str(node.target) if node.op == "call_function" else ""
     return text.split(".")[1].removesuffix("_") if text.startswith("aten.") else ""

@@ -29,7 +29,7 @@ from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, origins_of
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
-from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash
+from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash, vela
 from ethos_hil.lowering.upstream.explain import refuse_empty
 from ethos_hil.lowering.upstream.export import operator_calls
 from ethos_hil.lowering.upstream.names.operators import is_conversion
@@ -421,6 +421,6 @@ def _notes(mended: Mended, place: Callable[[DefectFinding], str], *, as_upstream
         places.setdefault((finding.defect, finding.repaired), []).append(place(finding))
     done = "not repaired, as asked" if as_upstream else "the TOSA program was rewritten"
     return [
-        f"{defect.id}: {done} (at {', '.join(dict.fromkeys(where))}): Vela 5.1 {defect.effect}"
+        f"{defect.id}: {done} (at {', '.join(dict.fromkeys(where))}): {vela()} {defect.effect}"
         for (defect, _), where in places.items()
     ]

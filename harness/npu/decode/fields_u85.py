@@ -48,7 +48,7 @@ CURVES = {10: Curve.TANH, 11: Curve.SIGMOID}
 SCALAR = 1 << 3
 FROM_ZERO, GOING_ON, FROM_IFM2 = 0, 1, 2  # accumulators: input field of ACC_FORMAT
 WIDE_MULTIPLIER_HINT = (
-    "Vela 5.1 emits this for 16-bit convolutions whose scales have 32-bit multipliers, of which it stores 15 bits; the "
+    "Vela emits this for 16-bit convolutions whose scales have 32-bit multipliers, of which it stores 15 bits; the "
     "results would be wrong on hardware too. Compile for an Ethos-U55 or U65, or use 8-bit activations"
 )
 MAX_EARLY_BITS = 30

@@ -197,7 +197,7 @@ def test_an_answer_for_each_set_or_for_each_execution() -> None:
 # --- A program that keeps Vela's known defects says so when it fails, and only then. ---
 
 HINT = "leave out --as-upstream: they are repaired then"
-KNOWN = "the program has known defects of Vela 5.1, left in by --as-upstream: one, two"
+KNOWN = "the program has known defects of Vela, left in by --as-upstream: one, two"
 
 
 def artifact(*defects: tuple[str, ...], compiled: bytes | None = None) -> Artifact:
