@@ -141,6 +141,16 @@ def test_in_server_mode_each_line_is_a_job(run_runner: RunFiles, exported: Expor
     assert (ended.status, "SERVER_INFERENCE_DONE" in "".join(ended.lines)) == (0, False)
 
 
+def test_a_job_reads_its_input_again_and_one_that_fails_is_the_last(
+    run_runner: RunFiles, exported: Exported, tmp_path: Path
+) -> None:
+    write_files(tmp_path, exported.pte, exported.input_set)
+    (tmp_path / "i0.bin").rename(tmp_path / "out-0.bin")
+    ended = run_runner(COMMAND + " -i out-0.bin --server_mode true", typed=b"go\ngo\n")
+    assert "input size (600) and tensor size (2400) mismatch: out-0.bin" in error_line(ended)
+    assert [line.partition("SERVER_")[2] for line in ended.lines if "SERVER_" in line] == ["INFERENCE_DONE 0"]
+
+
 def test_words_may_be_quoted(run_runner: RunFiles, exported: Exported, tmp_path: Path) -> None:
     (tmp_path / "my program.pte").write_bytes(exported.pte)
     (tmp_path / "i 0.bin").write_bytes(exported.input_set[0])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.base.testing.processes import left_of
+from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.tests.conftest import Board, children
 
 
@@ -95,6 +98,8 @@ def waiting(board: Board, seconds: float = 60) -> tuple[Session, set[int]]:
     session = Session(board, seconds=seconds)
     session.type(b"go\n")
     assert session.answer() == [0]
+    with pytest.raises(subprocess.TimeoutExpired):
+        session.process.wait(0.3)
     started = children(session.process.pid)
     assert started, "QEMU at least"
     return session, started
@@ -124,3 +129,18 @@ def test_qemu_that_ends_while_its_program_waits_is_not_a_success(board300: Board
     os.kill(qemu, signal.SIGKILL)
     assert session.process.wait(30) == 1
     assert session.end()[2].startswith("Error: crashed: QEMU was ended by SIGKILL")
+
+
+def test_a_line_is_written_when_the_one_before_was_taken_or_no_one_takes_it(board300: Board) -> None:
+    """The program writes its lines at once. A reader may look with `select` for more than the line that it has got."""
+    with subprocess.Popen(board300.command("args a b c"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pieces = []
+        for _ in range(3):
+            select.select([process.stdout], [], [])
+            before = time.monotonic()
+            pieces.append(os.read(process.stdout.fileno(), 1 << 16))
+        assert process.wait(30) == 0
+        assert time.monotonic() - before >= simulation._READER_SECONDS
+        assert pieces == [b"[guest]\n", b"[args]\n", b"[a]\n"]
+        assert process.stdout.read().startswith(b"[b]\n[c]\nto stderr\nafter\n")
