@@ -22,6 +22,7 @@ from ethos_hil.harness.targets.tests.conftest import U55, Fake, fails, image_of
 from ethos_hil.harness.targets.tests.variants import DATA
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests import programs
+from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.formats.pte_reader import Program
 
 TIMEOUT = 60.0
@@ -94,6 +95,17 @@ def test_files_arguments_and_numbers_are_those_of_the_protocol(recorded: Recorde
     assert outcome.memory == {"planned_bytes": 192}
     np.testing.assert_equal(outcome.runs[0].outputs, program.outputs, strict=True)
     assert any("ethosu_pmu_cycle_cntr" in line for line in outcome.console)
+
+
+def test_an_output_with_channels_last_comes_in_its_own_shape(fake: Fake, tmp_path: Path) -> None:
+    """It is contiguous, whatever its layout in the file, as upstream's runner_utils gives it since executorch 1.5."""
+    rows = np.arange(24, dtype=np.int8).reshape(1, 2, 3, 4)
+    (tmp_path / "rows").write_bytes(rows.tobytes())
+    fake(f"cp {tmp_path / 'rows'} out-0.bin")
+    output = Tensor("CHAR", (1, 4, 2, 3), (0, 2, 3, 1), None, 0, None)
+    (answer,) = run(RunnerJob(ADD.program, ADD.input_sets, [output])).runs[0].outputs
+    np.testing.assert_array_equal(answer, rows.transpose(0, 3, 1, 2), strict=True)
+    assert answer.flags.c_contiguous
 
 
 def test_lines_made_to_be_searched_for_ever_are_searched_once(fake: Fake, tmp_path: Path) -> None:

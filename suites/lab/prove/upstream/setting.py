@@ -21,8 +21,14 @@ REPOSITORY = Path(__file__).resolve().parents[4]
 PACKAGES = ("executorch", "torch", "ethos-u-vela", "tosa-tools", "pytest")
 # The FVPs that upstream's tests start, and the board whose firmware each runs.
 FVPS = {executable: model.soc.firmware.name for executable, model in MODELS.items()}
-# Upstream's names of boards in runners' folders (_elf_path_candidates in runner_utils.py, 1.4.1).
-_RUNNERS = {"corstone-300": "corstone300", "corstone-300-u65": "corstone300", "corstone-320": "corstone320"}
+# Upstream's names of boards in runners' folders (_elf_path_candidates in runner_utils.py, 1.5.1). The last is
+# that of its tests for a Cortex-M without an NPU (CortexMSerialize in backends/cortex_m/test/tester.py).
+_RUNNERS = {
+    "corstone-300": "corstone300",
+    "corstone-300-u65": "corstone300",
+    "corstone-320": "corstone320",
+    "corstone-300_cortex-m55": "corstone300",
+}
 # Where else upstream looks for a runner, or writes; a user's own values must not decide what is tested.
 _UNSET = ("EXECUTORCH_ROOT", "GITHUB_WORKSPACE", "BUILD_WORKSPACE_DIRECTORY", "TOSA_TESTCASES_BASE_PATH", "TEST_SEED")
 

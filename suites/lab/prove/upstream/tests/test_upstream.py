@@ -12,6 +12,7 @@ import pytest
 
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.suites.lab.prove.upstream.records import TestResult, read
+from ethos_hil.suites.lab.prove.upstream.setting import Setting, firmware
 from ethos_hil.suites.lab.tests.running import COMMAND
 
 SAMPLE = Path(__file__).parents[1] / "sample.txt"
@@ -39,6 +40,21 @@ def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str,
             os.killpg(process.pid, signal.SIGKILL)  # pytest and its workers too
             raise
     return process.returncode, read(out / "results.jsonl"), text
+
+
+def test_upstream_finds_a_runner_for_every_board_and_for_a_cortex_m_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from executorch.backends.arm.test.runner_utils import get_elf_path
+    from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
+
+    monkeypatch.setenv("EXECUTORCH_ROOT", Setting.prepare(tmp_path, None).environment(1)["EXECUTORCH_ROOT"])
+    cortex_m = f"_{CortexMTargetConfig(cpu=CortexM.M55).target_string}"
+    boards = ("corstone-300", ""), ("corstone-300-u65", ""), ("corstone-320", ""), ("corstone-300", cortex_m)
+    for name, suffix in boards:
+        board = "corstone320" if "320" in name else "corstone300"
+        for portable in (False, True):
+            assert Path(get_elf_path(name, portable, suffix)).samefile(firmware(board)), name + suffix
 
 
 @pytest.mark.slow
