@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ethos_hil.base.dataclasses import dataclass, replace
+from ethos_hil.base.environment import version
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import LoweringOptions
 from ethos_hil.lowering.artifact import Artifact, LoweredMethod
+from ethos_hil.lowering.bare.lower_bare import BARE, lower_bare, require_plain
 from ethos_hil.lowering.cache.key import ModelIdentity, identity
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.cache.versions import check_source_unchanged, versions
@@ -38,8 +40,8 @@ from ethos_hil.lowering.upstream.cpu_calls import Leavable, Locate, delegated_op
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export, output_names
-from ethos_hil.lowering.upstream.patches.patch import apply
-from ethos_hil.lowering.upstream.patches.table import SPEED
+from ethos_hil.lowering.upstream.patches.patch import UpstreamUnfit, apply, bare, go_bare, require_fitting
+from ethos_hil.lowering.upstream.patches.table import OF_LOWERING, SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.state import find_lost, written_buffers
 from ethos_hil.lowering.upstream.toolchain import (
@@ -106,6 +108,30 @@ def lower(
     if isinstance(model, str):
         progress("loading the model")
         model = load_model(model)
+    try:
+        return _lower(
+            model, target, options, memory_mode, vela, cache, progress, hosts, whole=whole, etrecord=etrecord
+        )  # fmt: skip
+    except UpstreamUnfit as unfit:
+        if bare():
+            raise
+        go_bare(unfit.message)
+        return _lower(model, target, options, memory_mode, vela, cache, progress, None, whole=whole, etrecord=False)
+
+
+def _lower(
+    model: TorchModel | ProgramFile,
+    target: EthosU | TosaSpec,
+    options: LoweringOptions,
+    memory_mode: MemoryMode | None,
+    vela: VelaSetup | None,
+    cache: Cache,
+    progress: Progress,
+    hosts: Callable[[str, HostModules], None] | None,
+    *,
+    whole: bool,
+    etrecord: bool,
+) -> Artifact:
     if isinstance(model, ProgramFile):
         if isinstance(target, TosaSpec):
             raise UsageError(f"{model.label} is compiled already", hint="give the model it was made from")
@@ -133,7 +159,7 @@ def lower(
     with telling(progress), apply([patch for patch in SPEED if patch.package == "torch"]), collecting_seldom():
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
-            early = _quantise_by_users(model, exported, toolchain)
+            early = {} if bare() else _quantise_by_users(model, exported, toolchain)
             etrecord = etrecord and not whole
             leave = ("leave", *sorted(set(options.leave))) if options.leave else ()
             asked = (*(("whole",) if whole else ()), *leave)
@@ -143,6 +169,10 @@ def lower(
 
         def make() -> Artifact:
             tell("loading ExecuTorch")
+            if bare():
+                method = require_plain(model, options.leave, whole=whole)
+                with _stage("lowering the model", model.sources), one_torch_thread():
+                    return _compile_bare(model, method, toolchain, known)
             toolchain.start()
             with _executorch(toolchain, model.sources):
                 return _compile(
@@ -209,11 +239,36 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
         raise explained from error
 
 
+def _compile_bare(model: TorchModel, method: Method, toolchain: Toolchain, known: ModelIdentity) -> Artifact:
+    ethosu = toolchain if isinstance(toolchain, EthosUToolchain) else None
+    ini = ethosu.vela.ini if ethosu is not None else None
+    done = lower_bare(model.default_name, method, toolchain.compile_spec, ini, toolchain.scheme)
+    check_source_unchanged()
+    return Artifact.of_methods(
+        [done.method],
+        key=known.key,
+        question=known.question,
+        model=model.label,
+        npu=ethosu.vela.npu if ethosu is not None else None,
+        memory_mode=ethosu.vela.mode if ethosu is not None else None,
+        tosa=toolchain.spec if isinstance(toolchain, TosaToolchain) else None,
+        pte=done.pte,
+        versions=versions(),
+        vela_flags=done.vela_flags,
+        vela_ini=ethosu.vela.ini.text if ethosu is not None and ethosu.vela.user_ini else "",
+        notes=(f"{BARE}: {bare()}",),
+    )
+
+
 @contextmanager
 def _executorch(toolchain: Toolchain, sources: Sources) -> Iterator[None]:
     """Import ExecuTorch. While inside, upstream is patched, and torch computes with one thread."""
     with _stage("loading ExecuTorch", sources):
-        import_executorch()
+        try:
+            import_executorch()
+        except ImportError as error:
+            raise UpstreamUnfit(f"executorch {version('executorch')} lacks what is known of it: {error}") from error
+        require_fitting(OF_LOWERING)
         toolchain.compile_spec  # noqa: B018 - importing its class takes seconds
     with apply(SPEED), one_torch_thread():
         yield

@@ -12,7 +12,7 @@ from pathlib import Path
 from ethos_hil.base import npu
 from ethos_hil.base.environment import version
 from ethos_hil.base.errors import ToolError
-from ethos_hil.lowering.upstream.patches.patch import patches_on
+from ethos_hil.lowering.upstream.patches.patch import depth
 
 NOT_SHIPPED = frozenset({"tests", "testing"})
 """Folders that a wheel does not have (pyproject.toml, `packages.find`)."""
@@ -27,13 +27,13 @@ def versions() -> dict[str, str]:
     "ethos-hil-lowering" is the digest of this package's source, with all its subpackages, as it was when this process
     started to use it: other code makes another artifact. "ethos-hil-installed" is the digest of what pip says that it
     installed of the packages: two builds of one version may differ. A file that was edited after it was installed is
-    not noticed. "ethos-hil-patches" is "on", or "off" with ETHOS_HIL_PATCHES=off: without the patches of upstream an
-    artifact may say less.
+    not noticed. "ethos-hil-patches" is "on", "off" with ETHOS_HIL_PATCHES=off, or "bare"
+    (`ethos_hil.lowering.upstream.patches.patch.depth`): without the patches of upstream an artifact may say less.
 
     Raises:
         UsageError: ETHOS_HIL_PATCHES has another value.
     """
-    return {**_find_versions(), "ethos-hil-patches": "on" if patches_on() else "off"}
+    return {**_find_versions(), "ethos-hil-patches": depth()}
 
 
 def check_source_unchanged() -> None:

@@ -78,6 +78,18 @@ class Patch:
                 raise UpstreamDiffers(f"the source of {name} has changed, to {fingerprint(name)}")
         return owner, None if self.adds else getattr(owner, self.attribute)
 
+    @property
+    def problem(self) -> str:
+        """Why it does not fit what is installed, as a sentence; "" if it fits."""
+        try:
+            self.find()
+        except UpstreamDiffers as difference:
+            return (
+                f"patch {self.name!r} was made for {self.package} {' or '.join(self.versions)} and does not fit "
+                f"{self.package} {self.installed}: {difference}"
+            )
+        return ""
+
 
 class UpstreamDiffers(Exception):
     """What is installed is not what a patch was made for. The message says what differs."""
@@ -155,6 +167,47 @@ def replace_attribute(owner: Any, name: str, value: object, *, adds: bool = Fals
 
 
 VARIABLE = "ETHOS_HIL_PATCHES"
+_bare: list[str] = []
+"""Why this process lowers bare, in a list of one; empty as long as nothing is known against it."""
+
+
+class UpstreamUnfit(ToolError):
+    """What is installed is not what the patches that change results were made for: it can be lowered with bare."""
+
+
+def go_bare(why: str) -> None:
+    """Have this process lower with ExecuTorch's public functions alone from now on (`ethos_hil.lowering.bare.lower_bare`).
+
+    Args:
+        why: a sentence, which artifacts get as a note.
+    """
+    _bare[:] = [why]
+
+
+def bare() -> str:
+    """Return why this process lowers bare; "" if it does not."""
+    return _bare[0] if _bare else ""
+
+
+def depth() -> str:
+    """Return how upstream is used, as the versions of an artifact say it: "on" with patches, "off" or "bare" without.
+
+    Raises:
+        UsageError: ETHOS_HIL_PATCHES has a value that means nothing.
+    """
+    return "bare" if bare() else "on" if patches_on() else "off"
+
+
+def require_fitting(patches: Sequence[Patch]) -> None:
+    """Check that all patches that change results fit what is installed. With ETHOS_HIL_PATCHES=off all do.
+
+    Raises:
+        UpstreamUnfit: one does not; the message names each.
+    """
+    problems = [problem for patch in patches if patch.changes_result and patches_on()
+                for problem in [patch.problem] if problem]  # fmt: skip
+    if problems:
+        raise UpstreamUnfit(problems[0] if len(problems) == 1 else f"{problems[0]} (and {len(problems) - 1} more)")
 
 
 def patches_on() -> bool:
@@ -187,7 +240,7 @@ def apply(patches: Sequence[Patch], *arguments: Any) -> Iterator[None]:
         arguments: what `Patch.make` of each takes apart from upstream's value.
 
     Raises:
-        ToolError: a patch that changes results does not fit what is installed.
+        UpstreamUnfit: a patch that changes results does not fit what is installed.
         UsageError: ETHOS_HIL_PATCHES has a value that means nothing.
     """
     with ExitStack() as stack:
@@ -196,8 +249,8 @@ def apply(patches: Sequence[Patch], *arguments: Any) -> Iterator[None]:
                 continue
             try:
                 owner, own = patch.find()
-            except UpstreamDiffers as difference:
-                _does_not_fit(patch, difference)
+            except UpstreamDiffers:
+                _does_not_fit(patch)
                 continue
             value = patch.make(own, *arguments)
             stack.enter_context(replace_attribute(owner, patch.attribute, value, adds=patch.adds))
@@ -206,18 +259,13 @@ def apply(patches: Sequence[Patch], *arguments: Any) -> Iterator[None]:
         yield
 
 
-def _does_not_fit(patch: Patch, difference: UpstreamDiffers) -> None:
-    made_for = " or ".join(patch.versions)
-    problem = (
-        f"patch {patch.name!r} was made for {patch.package} {made_for} and does not fit {patch.package} "
-        f"{patch.installed}: {difference}"
-    )
+def _does_not_fit(patch: Patch) -> None:
     if patch.changes_result:
-        raise ToolError(
-            problem,
+        raise UpstreamUnfit(
+            patch.problem,
             hint=f"install {patch.package} {patch.versions[-1]} (make setup), or set {VARIABLE}=off to do without all "
             "patches",
-        ) from difference
+        )
     if patch not in _warned:
         _warned.add(patch)
-        warnings.warn(f"{problem}; without it, lowering only takes longer", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"{patch.problem}; without it, lowering only takes longer", RuntimeWarning, stacklevel=4)

@@ -212,4 +212,6 @@ CALLS_OF_VELA = (
     ),
 )  # fmt: skip
 
+OF_LOWERING = (*ORIGINS, *TABLES_FIRST, *PARTS, *VELA_PROCESS)
+"""Those that decide what an artifact says: where one does not fit, a model is lowered bare."""
 TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *PARTS, *VELA_PROCESS, *STARTS_OF_FVPS, *CALLS_OF_VELA)

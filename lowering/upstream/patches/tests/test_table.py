@@ -8,13 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.fx import Graph, Node
 
 from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.lowering.bare.lower_bare import BARE
 from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 from ethos_hil.lowering.upstream.patches import patch as applying
 from ethos_hil.lowering.upstream.patches.in_executorch import parts_in_order
@@ -109,14 +114,38 @@ def test_with_patches_off_nothing_is_replaced_or_looked_at(monkeypatch: pytest.M
             assert [vars(resolve(patch.owner)).get(patch.attribute) for patch in TABLE] == before
 
 
-def test_a_lowering_with_a_patch_that_does_not_fit_fails_with_that_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("target", [U55, EthosU.parse("ethos-u85-256"), TosaSpec.parse("TOSA-1.0+FP")], ids=str)
+def test_a_model_is_lowered_bare_where_a_patch_that_changes_results_does_not_fit(
+    target: EthosU | TosaSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    breaks(monkeypatch, MATMUL)
-    with pytest.raises(ToolError, match=f"patch '{MATMUL.name}'"):
-        lower(f"{MODELS}:add", U55, cache=Cache(tmp_path))
-    monkeypatch.undo()
-    assert lower(f"{MODELS}:add", U55, cache=Cache(tmp_path)).npu_ops
+    """Never dead: the reference answers it as PyTorch does. Their keys differ."""
+    full = lower(f"{MODELS}:add", target, cache=Cache(tmp_path / "full"))
+    monkeypatch.setattr(applying, "_bare", [])
+    breaks(monkeypatch, PARTS[0])
+    plain = lower(f"{MODELS}:add", target, cache=Cache(tmp_path))
+    (note,) = plain.notes
+    assert note.startswith(
+        f"{BARE}: patch 'parts of partitions' was made for executorch 1.4.1 or 1.5.1 and does not fit"
+    )
+    assert (full.versions["ethos-hil-patches"], plain.versions["ethos-hil-patches"]) == ("on", "bare")
+    assert (len(plain.delegates), len(plain.npu_ops)) == (1, len(full.npu_ops))
+    assert plain.key != full.key
+    (output,) = Reference(plain).run(plain.example_inputs).outputs
+    np.testing.assert_allclose(output, plain.pytorch[0], atol=1e-6)
+    np.testing.assert_array_equal(output, Reference(full).run(full.example_inputs).outputs[0])
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "what"),
+    [("methods", {}, "methods (encode, score"), ("add", {"leave": ("aten.add.Tensor",)}, "--leave"),
+     ("add", {"whole": True}, "--whole")],
+)  # fmt: skip
+def test_what_needs_patches_is_refused_bare(
+    model: str, options: dict[str, Any], what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(applying, "_bare", ["a patch does not fit"])
+    with pytest.raises(UsageError, match=re.escape(what)):
+        lower(f"{MODELS}:{model}", U55, cache=Cache(tmp_path), **options)
 
 
 BODY = "def sample(values, factor=2):\n    return [value * factor for value in values]\n"

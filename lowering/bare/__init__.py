@@ -1,0 +1,1 @@
+"""Lowering with what any version of ExecuTorch has."""
