@@ -60,7 +60,7 @@ from ethos_hil.harness.scan.compiled_version import map_rows
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import check_npu, find_plugin, make_target
-from ethos_hil.harness.verdict.artifact_info import info
+from ethos_hil.harness.verdict.artifact_info import info, versions_of
 from ethos_hil.harness.verdict.metrics import attribute, estimated_rows
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.formats.tosa import without_locations
@@ -126,7 +126,7 @@ def timed_findings(
         ops=ops,
         # No .pte is written for it.
         artifact=replace(info(artifact), sha256="", pte_bytes=0),
-        versions=environment.versions(),
+        versions=versions_of(artifact),
         notes=(
             *artifact.notes,
             *notes,

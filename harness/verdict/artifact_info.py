@@ -39,9 +39,30 @@ def info(artifact: Artifact) -> ArtifactInfo:
         scheme=artifact.scheme or "",
         question=f"pte:{artifact.sha256}" if artifact.foreign else artifact.question,
         delegates=tuple(DelegateInfo(delegate.instruction, *delegate.digests) for delegate in artifact.delegates),
-        lowering="" if artifact.foreign else artifact.versions.get("ethos-hil-lowering", ""),
+        lowering=_lowering(artifact),
         key=artifact.key,
+        depth=depth_of(artifact),
     )
+
+
+_DEPTHS = {"on": "full", "off": "unpatched", "bare": "bare"}
+
+
+def depth_of(artifact: Artifact) -> str:
+    """Return `ArtifactInfo.depth`."""
+    return _DEPTHS.get(artifact.versions.get("ethos-hil-patches", ""), "")
+
+
+def _lowering(artifact: Artifact) -> str:
+    """Return the digest of the code that lowered it; programs of another depth are made by other code."""
+    digest = "" if artifact.foreign else artifact.versions.get("ethos-hil-lowering", "")
+    return digest if depth_of(artifact) in ("", "full") else f"{digest} {depth_of(artifact)}"
+
+
+def versions_of(artifact: Artifact | None) -> dict[str, str]:
+    """Return the versions for a record: those that made the program, where it was lowered by ethos-hil."""
+    made = {} if artifact is None or artifact.foreign else artifact.versions
+    return {name: made.get(name, version) for name, version in environment.versions().items()}
 
 
 def cached_artifact(program: ArtifactInfo, cache: Cache) -> Artifact | None:

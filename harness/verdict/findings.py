@@ -36,7 +36,7 @@ from ethos_hil.harness.verdict.against_pytorch import (
     against_limit,
     integers_that_do_not_fit,
 )
-from ethos_hil.harness.verdict.artifact_info import info, name_defects
+from ethos_hil.harness.verdict.artifact_info import info, name_defects, versions_of
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.model_calls import ModelCalls, is_example, state_of, steps_of
 from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, replay
@@ -369,7 +369,7 @@ def report_of(answer: Answer, label: str, *, reporter: Reporter | None = None) -
         metrics=metrics(artifact, board, outcome, ops),
         ops=ops,
         artifact=info(artifact),
-        versions=environment.versions() | ({"fvp": board.version} if board.kind == "fvp" else {}),
+        versions=versions_of(artifact) | ({"fvp": board.version} if board.kind == "fvp" else {}),
         executions=len(outcome.runs),
         notes=(
             *artifact.notes,

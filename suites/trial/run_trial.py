@@ -127,7 +127,7 @@ class Trial:
 
     def _explain_error(self, evidence: Evidence) -> Findings:
         """Return the findings of a test without an answer, with the facts of the error that ended it."""
-        from ethos_hil.harness.verdict.artifact_info import info
+        from ethos_hil.harness.verdict.artifact_info import info, versions_of
         from ethos_hil.harness.verdict.findings import describe
 
         artifact, npu = self.artifact, self.test.profile.npu
@@ -136,7 +136,7 @@ class Trial:
             npu=str(npu or ""),
             target=TargetInfo("none", "none", "") if self.board is None else describe(self.board),
             artifact=info(artifact) if artifact is not None else None,
-            versions=environment.versions(),
+            versions=versions_of(artifact),
             notes=artifact.notes if artifact is not None else (),
             console=self.error.console if self.error is not None else (),
             preflight=_checks(self.error),

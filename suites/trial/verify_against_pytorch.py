@@ -12,8 +12,8 @@ from ethos_hil.base.errors import OracleError
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.record import Output, RunFacts, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind
-from ethos_hil.harness.run import info
 from ethos_hil.harness.verdict.against_pytorch import NOT_THE_MODEL, accuracies, reference_name
+from ethos_hil.harness.verdict.artifact_info import info, versions_of
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import fitting
 from ethos_hil.lowering.oracle.bounds.tolerance import Tolerance, tolerances
@@ -168,7 +168,7 @@ def _findings(
         outputs=outputs,
         accuracy=accuracies(artifact, artifact.example_inputs, answer.outputs) if quantised else (),
         artifact=info(artifact),
-        versions=environment.versions(),
+        versions=versions_of(artifact),
         executions=1,
         notes=(*artifact.notes, *notes),
         created=environment.now(),

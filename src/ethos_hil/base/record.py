@@ -289,11 +289,9 @@ class ArtifactInfo:
 
     Attributes:
         sha256, pte_bytes: digest and size of the .pte; "" and 0 where none was written, as for a point of a benchmark.
-        npu_ops: the number of its NPU operations that are known.
-        cpu_ops: the names of all kernels on the CPU, in order.
-        vela_flags: Vela's arguments.
+        npu_ops: the number of its NPU operations that are known. `vela_flags`: Vela's arguments.
         delegated: the number of operators in the delegates; None in records that do not have it.
-        cpu_calls: the calls of `cpu_ops` with place and reason.
+        cpu_calls: the calls of `cpu_ops`, the kernels on the CPU, with place and reason, in order.
         scheme: how it was quantised: "a8w8", "a16w8", "a8w8, a16w8 in head", "quantizer NAME", "as given" by a model
             that was quantised already; "" where it was not, or nothing is known.
         question: digest of what was asked: the model with its inputs, how it is quantised, what is left to the CPU;
@@ -303,6 +301,7 @@ class ArtifactInfo:
         lowering: digest of the code of ours that lowered it; "" where it was not lowered here.
         key: its key in the cache, where copies of one program have the lines of their own source; "" where it was not
             lowered here, and in records that do not have it.
+        depth: how ExecuTorch was used: "full", "unpatched", or "bare", with public functions alone; "" as for `key`.
     """
 
     sha256: str
@@ -317,6 +316,7 @@ class ArtifactInfo:
     delegates: tuple[DelegateInfo, ...] = ()
     lowering: str = ""
     key: str = ""
+    depth: str = ""
 
 
 @dataclass(frozen=True)
