@@ -1,8 +1,9 @@
-# An image with ethos-hil, for jobs of CI: Debian, Python 3.11, QEMU, a C compiler for its plug-ins, git, the wheel and
-# requirements-run.lock.
+# An image with ethos-hil, for jobs of CI: Debian with its Python, QEMU, a C compiler for its plug-ins, git, the wheel and
+# requirements-run.lock. DEBIAN=trixie has Python 3.13 in place of 3.11, and QEMU 10 in place of 7.2.
 #
 #     make wheel && docker build -t registry.example.org/ethos-hil .
-FROM debian:bookworm-slim
+ARG DEBIAN=bookworm
+FROM debian:$DEBIAN-slim
 RUN apt-get update -q \
     && apt-get install -qy --no-install-recommends gcc git libc6-dev python3-venv qemu-system-arm \
     && rm -rf /var/lib/apt/lists/*

@@ -3,8 +3,10 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
-# Any Python 3.11: the matched torch, tosa-tools and Vela wheels are used and tested on that one.
-PYTHON ?= $(or $(shell command -v python3.11),$(shell command -v python3))
+# Of these .venv is made with the first that will do, which pyproject.toml says; PYTHON=python3.12 names the only one.
+MINORS = $(shell sed -n 's/^requires-python = ">=3\.\([0-9]*\),<3\.\([0-9]*\)".*/\1 \2/p' pyproject.toml | \
+	{ read -r oldest limit && seq $$((limit - 1)) -1 $$oldest; })
+PYTHON ?= python3 $(MINORS:%=python3.%)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # What a shell may have set for other work, such as one of ROS or conda: packages would be installed elsewhere, other ones
@@ -42,8 +44,8 @@ test: setup lint ## All tests of the product but the proofs, with a sample of th
 check: setup ## Lint, types, and the fast tests of what changed since the last commit on main
 	@$(BIN)/python -m ethos_hil.suites.lab check
 
-suites: setup ## Every operator and model in every profile, on the virtual target, with a table of verdicts
-	$(BIN)/python -m pytest suites -n $(JOBS) --dist worksteal
+suites: setup ## Every operator and model in every profile, on the virtual target; OPTIONS='--one-in 8' runs fewer
+	$(BIN)/python -m pytest suites -n $(JOBS) --dist worksteal $(OPTIONS)
 
 lint: setup ## ruff, mypy, clang-format
 	$(BIN)/ruff check .
@@ -104,7 +106,7 @@ wheelhouse: setup ## Download every package into build/wheelhouse, for make setu
 	@rm -rf build/wheelhouse.new
 	@sed -n 's/^\([^ #]*==[^ ]*\).*/\1/p' requirements.lock requirements-build.lock requirements-torch.lock > build/wheelhouse.pins
 	@$(PIP) download --no-deps --require-hashes --no-build-isolation -d build/wheelhouse.new -r requirements-build.lock -r requirements.lock
-	@$(PIP) download --no-build-isolation -d build/wheelhouse.new -c build/wheelhouse.pins -r requirements-torch.lock
+	@$(PIP) download --no-build-isolation -d build/wheelhouse.new -c build/wheelhouse.pins $$(cat .venv/.torch)
 	@rm -rf build/wheelhouse build/wheelhouse.pins && mv build/wheelhouse.new build/wheelhouse
 	@du -sh build/wheelhouse
 
@@ -112,7 +114,7 @@ lock: setup ## Write the locks again: what .venv has, with the hashes of all fil
 	@$(PIP) freeze --all --exclude-editable --exclude pip --exclude setuptools --exclude torch > build/lock.in
 	@$(PIP) freeze --all | grep ^setuptools== > build/lock-build.in
 	@for part in "" -build; do $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-annotate --no-header \
-	  --python $(BIN)/python --python-version 3.11 build/lock$$part.in -o build/lock$$part.out && \
+	  --python $(BIN)/python --python-version 3.$(lastword $(MINORS)) build/lock$$part.in -o build/lock$$part.out && \
 	  { grep '^#' requirements$$part.lock && cat build/lock$$part.out; } > build/lock$$part.new || exit; done
 	@mv build/lock.new requirements.lock && mv build/lock-build.new requirements-build.lock
 	@rm build/lock*.in build/lock*.out
@@ -139,7 +141,7 @@ endif
 # Each step may be killed at any moment, and the next `make setup` mends what it left: what says that a step is done is
 # written last. A step that waits for another make says so.
 
-PACKAGES := python3-venv gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
+PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
 	qemu-system-arm cmake ninja-build gdb-multiarch clang-format clang libclang-rt-dev llvm git chromium
 COMMANDS := arm-none-eabi-gcc qemu-system-arm cmake ninja gdb-multiarch clang-format clang++ llvm-symbolizer git
 
@@ -148,13 +150,39 @@ lock = mkdir -p $(dir $1) 2>/dev/null && { exec 9>>$1; } 2>/dev/null || { echo "
 	write to $(CURDIR); let its owner run \`make setup\`, or work in a copy" >&2; exit 3; }; \
 	flock -n 9 || { echo "Waiting for another make, which sets up $2" >&2; flock 9; }
 
-# Only asks apt when something is missing; a user without root is told what to install. What a killed apt left half
-# installed counts as missing.
+# $(call apt,PACKAGES): a user without root is told what to install.
+apt = as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; { $$as_root apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive $$as_root apt-get -o DPkg::Lock::Timeout=600 install -qq -y --no-install-recommends $1 >/dev/null; } || \
+	{ echo "Could not install them. As root: apt-get install $1" >&2; exit 3; }
+
+# The Python, and the build of torch for it, are decided before anything large is downloaded: .venv is the finished one or
+# a new one, and .venv/.torch has what pip is to install. .venv/.begun says that pip has begun: it leaves halves of
+# packages when it is killed, and takes them for whole ones afterwards, so an environment that has it and not the stamp
+# .venv/.installed is made anew.
+FITS = harness/doctor/suitable_python.py pyproject.toml 2>/dev/null
+decide = if [ -e .venv/.installed ] && $(BIN)/python $(FITS) >/dev/null && $(PIP) --version >/dev/null 2>&1; then :; \
+	elif [ -L .venv ]; then echo ".venv is a link to $$(readlink .venv), which make setup did not finish; remove the link" >&2; exit 3; \
+	elif [ ! -e .venv/.torch ] || [ -e .venv/.begun ]; then \
+	  python=; why=; for one in $(PYTHON); do \
+	    if said="$$($$one $(FITS))"; then python=$$one; break; fi; why="$$why $$one $${said:-does not run};"; done; \
+	  if [ -z "$$python" ]; then \
+	    known="$$(apt-cache pkgnames python3. 2>/dev/null)"; \
+	    for minor in $(MINORS); do [[ "$$known" != *python3.$$minor-venv* ]] || break; done; \
+	    echo "No Python for .venv:$$why install one that will do (apt-get install python3.$$minor-venv), or name it: make setup PYTHON=..." >&2; exit 3; \
+	  fi; \
+	  if [ -n "$$said" ]; then echo "Installing $$said" >&2; $(call apt,$$said); fi; \
+	  $$python -m venv --clear .venv; \
+	fi; \
+	if [ ! .venv/.torch -nt requirements-torch.lock ]; then \
+	  $(BIN)/python harness/doctor/torch_build.py requirements-torch.lock >.venv/.torch.new || exit 3; mv .venv/.torch.new .venv/.torch; \
+	fi
+
+# Only asks apt when something is missing. What a killed apt left half installed counts as missing. Ubuntu has no chromium
+# for apt; only a test of the report needs it.
 build/.apt: Makefile
-	@$(call lock,build/.apt.lock,the system); set -e; missing=; \
+	@$(call lock,build/.setup.lock,the system); set -e; $(decide); missing=; \
 	for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
-	command -v chromium google-chrome >/dev/null || missing="$$missing chromium"; \
-	$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || missing="$$missing python3.11-venv"; \
+	command -v chromium google-chrome >/dev/null || ! apt-cache show chromium >/dev/null 2>&1 || missing="$$missing chromium"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libstdc++_nano.a)" ] || missing=" libstdc++"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libc_nano.a)" ] || missing=" newlib"; \
 	[ -n "$$missing" ] || ls "$$(clang++ -print-runtime-dir)"/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || missing=" libclang-rt"; \
@@ -162,27 +190,22 @@ build/.apt: Makefile
 	missing="$$missing$$half"; \
 	if [ -n "$$missing" ]; then \
 	  echo "Installing Debian packages (missing:$$missing)" >&2; \
-	  as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
-	  { [ -z "$$half" ] || $$as_root dpkg --configure -a >/dev/null; } && \
-	  $$as_root apt-get update -qq && \
-	  DEBIAN_FRONTEND=noninteractive $$as_root apt-get -o DPkg::Lock::Timeout=600 install -qq -y --no-install-recommends $(PACKAGES) >/dev/null || \
-	  { echo "Could not install them. As root: apt-get install $(PACKAGES)" >&2; exit 3; }; \
+	  [ -z "$$half" ] || $$([ "$$(id -u)" = 0 ] || echo sudo) dpkg --configure -a >/dev/null || :; \
+	  $(call apt,$(filter-out chromium,$(PACKAGES)) $$(! apt-cache show chromium >/dev/null 2>&1 || echo chromium)); \
 	fi; \
 	touch $@
 
-# pip leaves halves of packages when it is killed, and takes them for whole ones afterwards. So the stamp goes first and
-# comes back last, and an environment without it is made anew. setuptools comes first: it builds what has no wheel, and
-# no build may fetch tools that nothing pins. torch comes last, and with what its index's build needs besides.
+# setuptools comes first: it builds what has no wheel, and no build may fetch tools that nothing pins. torch comes last,
+# and with what its index's build needs besides.
 .venv/.installed: requirements-build.lock requirements.lock requirements-torch.lock pyproject.toml | build/.apt
-	@$(call lock,build/.venv.lock,.venv); set -e; \
+	@$(call lock,build/.setup.lock,.venv); set -e; \
 	if [ -e $@ ] && [ -z "$$(find $^ -newer $@)" ]; then exit; fi; \
+	$(decide); \
 	echo "Setting up .venv (torch, executorch, Vela, tosa-tools ...)" >&2; \
-	if [ -e $@ ] && $(PIP) --version >/dev/null 2>&1; then rm $@; \
-	elif [ -L .venv ]; then echo ".venv is a link to $$(readlink .venv), which make setup did not finish; remove the link" >&2; exit 3; \
-	else $(PYTHON) -m venv --clear .venv; fi; \
+	touch .venv/.begun; rm -f $@; \
 	$(PIP) install --no-deps --require-hashes --only-binary :all: -r requirements-build.lock; \
 	$(PIP) install --no-deps --require-hashes --no-build-isolation --use-pep517 -r requirements.lock; \
-	$(PIP) install -r requirements-torch.lock; \
+	$(PIP) install $$(cat .venv/.torch); \
 	$(PIP) install --no-deps --no-build-isolation -e .; \
 	$(PIP) check >&2; \
 	touch $@
@@ -204,7 +227,7 @@ build/tflite-micro/.installed build/peers/.installed build/labgrid/.installed: |
 	@$(call lock,$(@D).lock,$(@D)); set -e; \
 	if [ -e $@ ] && [ -z "$$(find $< -newer $@)" ]; then exit; fi; \
 	echo "Setting up $(@D)" >&2; \
-	$(PYTHON) -m venv --clear $(@D); \
+	$(BIN)/python -m venv --clear $(@D); \
 	$(@D)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes --only-binary :all: -r $<; \
 	touch $@
 

@@ -28,6 +28,7 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.process import start_child
+from ethos_hil.harness.doctor.suitable_python import unsuitable
 from ethos_hil.harness.image.firmware_manifest import (
     FIRMWARE_VARIABLE,
     IN_CHECKOUT,
@@ -74,8 +75,6 @@ class Finding:
 OURS = "ethos-hil"
 SET = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")
 """What decides a program, moved together. Each has a line of its own."""
-_PYTHON = (3, 11)
-"""As pyproject.toml has it."""
 _LOCKS = Path(__file__).parents[2]
 """The folder of requirements.lock and its companions of other names: the root of the package."""
 _HOME = Path(__file__).resolve().parents[2]
@@ -117,9 +116,9 @@ def _interpreter() -> list[Finding]:
         findings[0] = Finding(OURS, Status.NOTE, f"{place}, without metadata: its requirements are not known", remedy)
     if platform.system() != "Linux":
         findings[1] = Finding("system", Status.MISSING, system, "use Linux, in a virtual machine or a container")
-    if sys.version_info[:2] != _PYTHON:
-        remedy = "use Python 3.11, which torch, executorch, Vela and tosa-tools are tested on together"
-        findings[2] = Finding("python", Status.MISSING, python, remedy)
+    reason = unsuitable(metadata.metadata(OURS)["Requires-Python"]) if version else ""
+    if reason:
+        findings[2] = Finding("python", Status.MISSING, f"{sys.executable} {reason}", "install with another Python")
     return findings
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import signal
@@ -28,7 +29,8 @@ from ethos_hil.harness.scan.tests.small_wheels import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
-SITE = Path(".venv/lib/python3.11/site-packages")
+LIB = f"lib/python3.{sys.version_info[1]}"
+SITE = Path(".venv") / LIB / "site-packages"
 FROM_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 """What `make test` hands on to the tests: a make among them would say which folder it enters."""
 QUIET = {
@@ -40,6 +42,7 @@ QUIET = {
 PIN = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.-]*)==(?P<version>[^\s\\]+)(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})*)\n"
 )
+RANGE = 'requires-python = ">=3.11,<3.14"'
 SETUP = ["make", f"PYTHON={sys.executable}", "setup"]
 set_up = pytest.mark.environment(contents=["firmware/CMake*", "firmware/cmake/*", "setup.py"])
 
@@ -146,6 +149,8 @@ def test_what_other_programs_say_is_told(tmp_path: Path, goal: str, programs: di
     for name, text in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/.torch").touch()
     installed = [word for name in ("build/.apt", ".venv/.installed") if name != goal for word in ("-o", name)]
     env = {**QUIET, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run([*SETUP[:2], *installed, goal], cwd=tmp_path, env=env, capture_output=True, text=True)
@@ -161,14 +166,16 @@ def small(tmp_path: Path) -> Path:
     (root / "src/ethos_hil").mkdir(parents=True)
     (root / "src/ethos_hil/__init__.py").write_text("")
     shutil.copy(ROOT / "Makefile", root)
+    shutil.copytree(ROOT / "harness/doctor", root / "harness/doctor")
     (root / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
-        '[project]\nname = "ethos-hil"\nversion = "1"\n[tool.setuptools.packages.find]\nwhere = ["src"]\n'
+        f'[project]\nname = "ethos-hil"\nversion = "1"\n{RANGE}\n[tool.setuptools.packages.find]\nwhere = ["src"]\n'
     )
     many = wheel(wheels, "many", "1.0", more={f"many/data{number}.txt": "data" for number in range(600)})
     (root / "requirements-build.lock").write_text(pin(setuptools_wheel(wheels)))
     (root / "requirements.lock").write_text(pin(many))
-    (root / "requirements-torch.lock").write_text(pin(wheel(wheels, "torch", "1.0")).partition(" ")[0] + "\n")
+    (root / "requirements-torch.lock").write_text("torch==1.0\n")
+    wheel(wheels, "torch", "1.0+cpu")
     return root
 
 
@@ -176,9 +183,10 @@ def environment(root: Path) -> dict[str, str]:
     return {**QUIET, "PIP_FIND_LINKS": str(root.parent / "wheels")}
 
 
-def set_up_there(root: Path) -> subprocess.CompletedProcess[str]:
+def set_up_there(root: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run make to its end."""
-    return subprocess.run(SETUP, cwd=root, env=environment(root), capture_output=True, text=True, timeout=1500)
+    env = environment(root) | more
+    return subprocess.run(command or SETUP, cwd=root, env=env, capture_output=True, text=True, timeout=1500)
 
 
 def kill(root: Path, came: Callable[[], bool]) -> None:
@@ -198,7 +206,7 @@ def whole(root: Path) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.proof
-@pytest.mark.parametrize("half", ["bin/python", "lib/python3.11/site-packages/many/data0.txt"])
+@pytest.mark.parametrize("half", ["bin/python", f"{LIB}/site-packages/many/data0.txt"])
 def test_an_environment_that_was_not_finished_is_made_anew(small: Path, half: str) -> None:
     kill(small, (small / ".venv" / half).exists)
     assert not whole(small)
@@ -220,6 +228,60 @@ def test_a_file_with_another_hash_is_refused(small: Path) -> None:
     assert done.returncode == 2
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in done.stderr
     assert not (small / SITE / "many").exists()
+
+
+@set_up
+def test_the_first_python_that_will_do_is_taken_and_where_none_does_nothing_is_installed(small: Path) -> None:
+    """The first has the name of the second, as a shim of pyenv does, and does not run."""
+    minor = sys.version_info[1]
+    programs = small / "bin"
+    programs.mkdir()
+    (programs / "python3").write_text("#!/bin/sh\nexit 127\n")
+    (programs / f"python3.{minor}").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (programs / "apt-get").write_text("#!/bin/sh\nexit 1\n")
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    assert RANGE in (ROOT / "pyproject.toml").read_text()
+    told = set_up_there(ROOT, "make", "--eval", "show: ; @echo $(PYTHON)", "show").stdout
+    assert told == "python3 python3.13 python3.12 python3.11\n"
+
+    project = small / "pyproject.toml"
+    right = project.read_text()
+    project.write_text(right.replace(RANGE, 'requires-python = ">=3.7,<3.8"'))
+    for command, said in (
+        (SETUP, f"No Python for .venv: {sys.executable} is Python 3.{minor}."),
+        (["make", "setup"], "No Python for .venv: python3 does not run; python3.7 "),
+    ):
+        done = set_up_there(small, *command, PATH=path)
+        assert (done.returncode, done.stderr.startswith(said)) == (2, True), done.stderr
+        assert "; install one that will do (apt-get install python3.7-venv), or name it: make setup" in done.stderr
+        assert not (small / ".venv").exists()
+
+    project.write_text(right.replace(RANGE, f'requires-python = ">=3.{minor},<3.{minor + 1}"'))
+    done = set_up_there(small, "make", "build/.apt", PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert f"\nversion = 3.{minor}." in (small / ".venv/pyvenv.cfg").read_text()
+    # A finished environment whose Python will not do any more is made anew, if there is one that will.
+    for name in (".begun", ".installed"):
+        (small / ".venv" / name).touch()
+    project.write_text(right.replace(RANGE, 'requires-python = ">=3.7,<3.8"'))
+    assert "No Python for .venv: " in set_up_there(small).stderr
+
+
+@set_up
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere the usual torch is for the CPU")
+def test_without_a_torch_for_the_cpu_nothing_is_installed_but_where_any_will_do(small: Path) -> None:
+    next((small.parent / "wheels").glob("torch-*")).unlink()
+    wheel(small.parent / "wheels", "torch", "1.0")
+    done = set_up_there(small)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"There is no torch 1.0+cpu for Python 3.{sys.version_info[1]} on x86_64: ")
+    assert "take any build by TORCH=any" in done.stderr
+    assert {path.name.partition("-")[0] for path in (small / SITE).glob("*.dist-info")} <= {"pip", "setuptools"}
+    done = set_up_there(small, *SETUP[:2], "build/.apt", "TORCH=any")
+    assert (done.returncode, (small / ".venv/.torch").read_text()) == (0, "torch==1.0\n"), done.stderr
 
 
 @set_up

@@ -178,7 +178,7 @@ def test_the_doctor_finds_it_well(python: Path, tmp_path: Path) -> None:
     report = json.loads(run(python, tmp_path, python.with_name("ethos-hil"), "doctor", "--json"))
     findings = {finding["name"]: finding for finding in report["findings"]}
     assert findings["ethos-hil"]["found"].endswith(
-        f"installed in {python.parents[1]}/lib/python3.11/site-packages/ethos_hil"
+        f"installed in {python.parents[1]}/lib/python3.{sys.version_info[1]}/site-packages/ethos_hil"
     )
     assert findings["torch"]["status"] == findings["other packages"]["status"] == "ok"
     for soc in SOCS:

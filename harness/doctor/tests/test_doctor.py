@@ -73,6 +73,14 @@ def test_it_imports_nothing_of_what_it_examines() -> None:
     assert doctor_after(watch % (HEAVY,))["numpy"]["status"] == "ok"
 
 
+def test_a_python_that_the_package_does_not_want_is_missing(tmp_path: Path) -> None:
+    distribution(tmp_path, "ethos_hil", version="9")
+    with (tmp_path / "ethos_hil-9.dist-info/METADATA").open("a") as file:
+        file.write("Requires-Python: >=3.7,<3.8\n")
+    finding = doctor_after(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")["python"]
+    assert (finding["status"], finding["found"].endswith(", and must be 3.7 to 3.7")) == ("missing", True)
+
+
 def test_without_torch_executorch_and_numpy_it_names_them(tmp_path: Path) -> None:
     """The environment has only the packages of the command line, one of them in a wrong version."""
     here = Path(sysconfig.get_path("purelib"))

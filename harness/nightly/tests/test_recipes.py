@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 import zipfile
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -18,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pip
 import pytest
 import yaml
 
@@ -29,6 +31,7 @@ from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import read_quarantine
 from ethos_hil.harness.nightly.tests.plans import git, record, write, write_shard
+from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 from ethos_hil.harness.testing.refusals import refusal
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -253,36 +256,40 @@ def test_what_is_red_is_told_to_github_with_its_place_and_nothing_in_it_is_a_com
 
 PROGRAM = """\
 #!/bin/sh
-echo "${0##*/} $* index=${PIP_EXTRA_INDEX_URL-}" >> "$TOLD"
+echo "${0##*/} $*" >> "$TOLD"
 for word; do case "$word" in *.lock) cp "$word" "$TOLD.${word##*/}";; esac; done
 """
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A folder with a wheel that has our locks, and programs that write down how they were called."""
-    (tmp_path / "bin").mkdir()
+    """An environment without torch, with a wheel of ours, and programs that write down how they were called."""
+    venv.create(tmp_path)
+    (purelib,) = tmp_path.glob("lib/python3*/site-packages")
+    (purelib / "pip").symlink_to(Path(pip.__file__).parent)
+    wheel(tmp_path, "torch", "2.13.0+cpu")
     for name in ("pip", "apt-get", "sudo", "ethos-hil", "git"):
         (tmp_path / "bin" / name).write_text(PROGRAM)
         (tmp_path / "bin" / name).chmod(0o755)
     for name in ("sh", "mktemp", "rm", "cp", "id"):
         (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
-    (tmp_path / "bin/python").symlink_to(sys.executable)
-    with zipfile.ZipFile(tmp_path / "ethos_hil-0.1.0-py3-none-any.whl", "w") as wheel:
-        for lock in ROOT.glob("requirements*.lock"):
-            wheel.write(lock, f"ethos_hil/{lock.name}")
+    with zipfile.ZipFile(tmp_path / "ethos_hil-0.1.0-py3-none-any.whl", "w") as ours:
+        for path in (*ROOT.glob("requirements*.lock"), *ROOT.glob("harness/doctor/*.py")):
+            ours.write(path, f"ethos_hil/{path.relative_to(ROOT)}")
+        ours.writestr("ethos_hil-0.1.0.dist-info/METADATA", "Requires-Python: <3.14,>=3.11\n")
     return tmp_path
 
 
-def called(machine: Path, *command: str, status: int = 0) -> str:
+def called(machine: Path, *command: str, status: int = 0, **more: str) -> str:
     """Run a command on that machine. Return what programs it called, or what it said where it ended with an error; not
     the names of temporary folders, nor `sudo`, which root does not need.
     """
     told = machine / "told"
-    environment = {"PATH": str(machine / "bin"), "TOLD": str(told), "TMPDIR": str(machine)}
+    environment = {"PATH": str(machine / "bin"), "TOLD": str(told), "TMPDIR": str(machine)} | only_from(machine) | more
     done = subprocess.run(command, cwd=machine, env=environment, capture_output=True, text=True, timeout=30)
     assert done.returncode == status, done.stderr
     assert not list(machine.glob("tmp.*")), "nothing is left behind"
+    assert status == 0 or not told.exists(), "nothing is installed before a refusal"
     text = told.read_text() if status == 0 else done.stderr
     told.unlink(missing_ok=True)
     text = "\n".join(line.removeprefix("sudo ") for line in text.splitlines()).replace(str(machine), "[machine]")
@@ -300,8 +307,14 @@ def test_what_is_installed_is_the_users_lock_and_torch_for_the_cpu(machine: Path
     assert "profile = true" in (CI / "nightly.toml").read_text()
     (machine / "bin/qemu-system-arm").symlink_to(machine / "bin/git")
     recorded.check(called(machine, *install), "with QEMU")
-    (wheel,) = machine.glob("*.whl")
-    shutil.copy(wheel, machine / "ethos_hil-0.2.0-py3-none-any.whl")
+    (torch,) = machine.glob("torch-*")
+    torch.rename(machine / torch.name.replace("+cpu", ""))
+    refused = called(machine, *install, status=3)
+    assert refused.startswith("There is no torch 2.13.0+cpu for Python 3.")
+    assert "pip finds 2.13.0 where it is told to look, and none at https://download.pytorch.org/whl/cpu" in refused
+    recorded.check(called(machine, *install, TORCH="any"), "any torch")
+    (file,) = machine.glob("ethos_hil-*")
+    shutil.copy(file, machine / "ethos_hil-0.2.0-py3-none-any.whl")
     recorded.check(called(machine, *install, status=2), "two wheels")
     for path in machine.glob("*.whl"):
         path.unlink()
@@ -317,19 +330,19 @@ def instructions() -> list[tuple[str, str]]:
 def test_the_image_is_debian_with_what_ethos_hil_needs_and_its_steps_run(machine: Path) -> None:
     """There is no Docker here: the shell reads the steps, and runs those that install from the wheel."""
     steps = instructions()
-    assert [word for word, _ in steps] == ["FROM", "RUN", "RUN", "ENV", "COPY", "RUN"]
-    assert steps[0][1] == "debian:bookworm-slim", "whose Python is 3.11"
+    assert [word for word, _ in steps] == ["ARG", "FROM", "RUN", "RUN", "ENV", "COPY", "RUN"]
+    assert [text for _, text in steps[:2]] == ["DEBIAN=bookworm", "debian:$DEBIAN-slim"], "whose Python is 3.11"
     for word, text in steps:
         if word == "RUN":
             assert subprocess.run(["sh", "-n", "-c", text]).returncode == 0
-    packages = re.findall(r"--no-install-recommends ([a-z0-9 -]+?) *&&", steps[1][1])[0].split()
+    packages = re.findall(r"--no-install-recommends ([a-z0-9 -]+?) *&&", steps[2][1])[0].split()
     assert set(packages) == {"gcc", "git", "libc6-dev", "python3-venv", "qemu-system-arm"}, "a profile needs a compiler"
     assert set(packages) <= set((ROOT / "docs/install.md").read_text().split()), "names of Debian's packages"
 
-    script, wheel, folder = steps[4][1].split()
+    script, wheel, folder = steps[5][1].split()
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert ignored == ["*", f"!{script}", f"!{wheel}"], "nothing else of a checkout is sent to the builder"
-    (file,) = machine.glob("*.whl")
+    (file,) = machine.glob("ethos_hil-*")
     assert fnmatch(f"dist/{file.name}", wheel), "what `make wheel` writes"
     image = machine / "image"
     image.mkdir()
@@ -337,7 +350,7 @@ def test_the_image_is_debian_with_what_ethos_hil_needs_and_its_steps_run(machine
     file.rename(image / file.name)
     for name in ("qemu-system-arm", "cc"):
         (machine / "bin" / name).symlink_to(machine / "bin/git")
-    log = called(machine, "sh", "-c", steps[5][1].replace(folder.rstrip("/"), str(image)))
+    log = called(machine, "sh", "-c", steps[6][1].replace(folder.rstrip("/"), str(image)))
     assert "requirements-run.lock" in log
     assert "apt-get" not in log
     assert not image.exists()

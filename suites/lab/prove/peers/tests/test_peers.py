@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,8 @@ RUNNERS = (
 """MLIA's names of NPUs and of the FVPs that have them, the FVPs' executables, and Arm's runners on them."""
 MODES = {"ethos-u55-256": "Shared_Sram", "ethos-u65-512": "Dedicated_Sram", "ethos-u85-256": "Dedicated_Sram"}
 """Vela's memory modes, as MLIA's profiles have them."""
-APPLICATIONS = PROGRAM.parents[1] / "lib/python3.11/site-packages/mlia/resources/backends/applications"
+PACKAGES = PROGRAM.parents[1] / f"lib/python3.{sys.version_info[1]}/site-packages"
+APPLICATIONS = PACKAGES / "mlia/resources/backends/applications"
 """Arm's runners: one for each system, framework and NPU."""
 _MODELS = Path("models") / "Linux64_GCC-9.3"
 """Where Arm's archives of FVPs have their executables."""

@@ -1,0 +1,63 @@
+"""What set-up asks before it installs anything: whether this Python will do, and which torch there is for it."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import sysconfig
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.doctor import suitable_python, torch_build
+from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
+
+HERE = sys.version_info[1]
+
+
+@pytest.mark.parametrize("wanted", [f">=3.{HERE},<3.{HERE + 1}", f"Requires-Python: <3.{HERE + 2},>=3.{HERE - 1}"])
+def test_this_python_will_do(wanted: str) -> None:
+    assert suitable_python.unsuitable(wanted) == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value", "said"),
+    [
+        (sys, "version_info", (3, 10, 13), "must be 3.11 to 3.13"),
+        (sys, "version_info", (3, 14, 0), "must be 3.11 to 3.13"),
+        (platform, "python_implementation", lambda: "PyPy", "is PyPy, and must be CPython"),
+        (sys, "maxsize", 2**31 - 1, "is not a 64-bit program with glibc"),
+        (sysconfig, "get_config_var", {"Py_GIL_DISABLED": 1}.get, "has no global lock"),
+        (sysconfig, "get_config_var", {"HOST_GNU_TYPE": "x86_64-pc-linux-musl"}.get, "with glibc"),
+    ],
+)
+def test_another_says_why_not(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, value: Any, said: str) -> None:
+    if module is sys:  # which pytest itself reads
+        module = suitable_python
+        name, value = "sys", SimpleNamespace(**{"version_info": (3, 11), "maxsize": sys.maxsize, name: value})
+    monkeypatch.setattr(module, name, value)
+    assert said in suitable_python.unsuitable(">=3.11,<3.14")
+
+
+def test_a_torch_that_is_installed_and_one_that_is_held_by_a_hash_are_not_asked_for(tmp_path: Path) -> None:
+    lock = tmp_path / "requirements-torch.lock"
+    lock.write_text("# a comment: --hash\ntorch==2.13.0\n")
+    assert torch_build.arguments(lock, any_build=False) == ["torch==2.13.0"]
+    lock.write_text("torch==2.9.0 --hash=sha256:00\n")
+    assert torch_build.arguments(lock, any_build=False) == ["-r", str(lock)]
+
+
+def test_elsewhere_than_on_x86_64_the_usual_build_is_taken_if_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in only_from(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    lock = tmp_path / "requirements-torch.lock"
+    lock.write_text("torch==1.0\n")
+    with pytest.raises(LookupError, match=r"no torch 1\.0 for Python 3\.\d+ on aarch64: pip finds none"):
+        torch_build.arguments(lock, any_build=False)
+    wheel(tmp_path, "torch", "1.0")
+    assert torch_build.arguments(lock, any_build=False) == ["torch==1.0"]
