@@ -157,6 +157,7 @@ PARTS: Mapping[str, Part] = {
     "self-bench": Part("sizes, times and ratios of our own code", "measure.cost.command:main"),
     "baselines": Part("known networks on all NPUs in all memory modes", "measure.baselines:main"),
     "check": Part("lint, types and the fast tests of what changed: `make check`", "changed:main"),
+    "system": Part("make targets on another release of Debian or Ubuntu, in a chroot", "other_system:main"),
     "run-locks": Part("write the locks that users install: `make lock`", "run_locks:main"),
     "materials": Part("write the wheel's list of parts: `make wheel`", "bill_of_materials:main"),
 }
