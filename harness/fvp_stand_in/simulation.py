@@ -160,7 +160,8 @@ class Screen:
         """Write bytes from one of the sources."""
         text = self._decoders[source].decode(data, final)
         for line in text.splitlines(keepends=True):
-            self._wait_for_reader()
+            if not self._line_open:
+                self._wait_for_reader()
             sys.stdout.buffer.write(line.encode())
             sys.stdout.buffer.flush()
             self._line_open = not line.endswith("\n")
