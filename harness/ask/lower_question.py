@@ -68,6 +68,10 @@ def lower_question(
     Raises:
         UsageError, CompileError, ToolError: as `load_model` and `lower`.
     """
+    if question.subject:
+        from ethos_hil.harness.subjects.process import lower_in_subject  # late: few questions have one
+
+        return lower_in_subject(question, spec, needed=needed, progress=progress, whole=bool(options.get("whole")))
     target: EthosU | TosaSpec = question.npu_name if spec is None else spec
     settings: dict[str, Any] = {
         "options": question,

@@ -65,7 +65,7 @@ def scan(
     """
     from ethos_hil.harness.campaign.place import RunPlace
     from ethos_hil.harness.cli.commands import check_written, never_exiting
-    from ethos_hil.harness.scan.environment import WantedVersions
+    from ethos_hil.harness.scan.versions import WantedVersions
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.lowering.cache.contents import prepare_torch
 

@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from ethos_hil.base.dataclasses import dataclass, field, replace
+from ethos_hil.base.environment import VELA
 from ethos_hil.base.errors import CompileError, OracleError, UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import Question
@@ -27,7 +28,7 @@ from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.isa.stream import Fault
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.profile.prefix import rows_of
-from ethos_hil.harness.scan.environment import VELA, VersionEnvironment
+from ethos_hil.harness.subjects.environments import VersionEnvironment
 from ethos_hil.harness.verdict.metrics import row_of
 from ethos_hil.harness.verdict.replay import elements_of
 from ethos_hil.harness.verdict.run_delegate import FAST, run_delegate

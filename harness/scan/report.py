@@ -13,8 +13,8 @@ from rich.text import Text
 
 from ethos_hil.base.console import plain
 from ethos_hil.base.dataclasses import asdict, dataclass, fields
+from ethos_hil.base.environment import VELA
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanAnswer
-from ethos_hil.harness.scan.environment import VELA
 from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
 from ethos_hil.results.table import Fit, ResultTable, TableColumn
 from ethos_hil.results.text.comparison import row_table

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ethos_hil.base import environment
 from ethos_hil.base.dataclasses import asdict, dataclass, replace
+from ethos_hil.base.environment import VELA
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.question import DEFAULT_NPU, Question
@@ -22,8 +23,9 @@ from ethos_hil.harness.campaign.run_folder import SCAN, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanPoint, by_vela
-from ethos_hil.harness.scan.environment import VELA, KeptEnvironments, PipFailed, WantedVersions, releases
 from ethos_hil.harness.scan.report import PointScan, ScanReport
+from ethos_hil.harness.scan.versions import WantedVersions
+from ethos_hil.harness.subjects.environments import KeptEnvironments, PipFailed, releases
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.harness.verdict.tool_state import tool_state
@@ -168,7 +170,7 @@ def _compile(
     for number, (version, of_version) in enumerate(versions.items()):
         mine = [points[planned.question] for planned in of_version]
         try:
-            installed = environments.get(VELA, version, reporter)
+            installed = environments.get(VELA, version, reporter.stage)
         except PipFailed as error:
             failures += len(mine)
             if failures == count:

@@ -2,7 +2,7 @@
 
 A message is the length of a header (32 bits, little-endian), the header (JSON), and the blocks of bytes whose lengths
 are the header's "blocks". Standard input has requests, standard output the answers. Standard error is a file in memory
-for what the tool prints.
+for what the tool prints. Before its answer a tool may say what it does, in messages that have "progress".
 
 The first request has Python's path and the tool's name. Its answer says whether the tool could be imported. When the
 parent ends, so does this process, even in the middle of a call. A pipe of its own is there for that, into which no one
@@ -14,6 +14,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import importlib
+import importlib.abc
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -24,6 +27,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, BinaryIO
 
 Message = tuple[dict[str, Any], list[bytes]]
@@ -89,6 +93,26 @@ def mlw_decoder() -> Call:
         return {"count": count}, [weights]
 
     return call
+
+
+def answering(module: str) -> Call:
+    """Import a module. Return its function `answer`, which is a call."""
+    call: Call = importlib.import_module(module).answer
+    return call
+
+
+class Lent(importlib.abc.MetaPathFinder):
+    """Finds packages in folders that are not in Python's path."""
+
+    def __init__(self, folders: dict[str, str]) -> None:
+        """Take the folder of each package by its name."""
+        self._folders = folders
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        """Return where a package is, or None for what is not lent."""
+        if path is not None or fullname not in self._folders:
+            return None
+        return importlib.machinery.PathFinder.find_spec(fullname, [self._folders[fullname]])
 
 
 TOOLS = {"vela": vela, "tosa_reference_model": tosa_reference_model, "mlw_decoder": mlw_decoder}
@@ -171,9 +195,12 @@ def main(lifeline: int) -> None:
         limit = int(time.process_time()) + 1 + header["seconds"]
         restrict(resource.RLIMIT_CPU, limit)
         restrict(resource.RLIMIT_AS, header["memory"])
+        header["tell"] = lambda text: send(answers, {"progress": text}, [])
         if call is None:
-            sys.path[:] = header["path"]
-            load = TOOLS[header["tool"]]
+            sys.path[:] = header["path"] or sys.path
+            sys.meta_path.insert(0, Lent(header["first"]))
+            sys.meta_path.append(Lent(header["last"]))
+            load = TOOLS.get(header["tool"]) or partial(answering, header["tool"])
 
             def first(load: Callable[[], Call] = load) -> Message:
                 nonlocal call

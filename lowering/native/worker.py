@@ -7,13 +7,15 @@ import contextlib
 import fcntl
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ethos_hil.base.dataclasses import dataclass
@@ -78,7 +80,7 @@ class ToolAnswer:
 
 
 class _Process:
-    def __init__(self, tool: str, most: int, *, forked: bool) -> None:
+    def __init__(self, tool: str, most: int | None, *, forked: bool, python: Path | None = None) -> None:
         self.tool = tool
         self._most = most
         output = os.memfd_create(tool)
@@ -87,9 +89,10 @@ class _Process:
             fcntl.fcntl(output, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied between calls
             # No programs: on an assertion tosa_reference_model starts gdb, which takes seconds.
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": os.devnull}
-            # -I -S: isolated and quick to start; it gets our path.
+            # -I -S: isolated and quick to start; it gets our path. Another Python has one of its own.
+            alone = ("-I", "-S") if python is None else ("-I",)
             self.process = start_child(
-                [sys.executable, "-I", "-S", serve.__file__, str(watched)],
+                [str(python or sys.executable), *alone, serve.__file__, str(watched)],
                 bufsize=0,  # a buffer has a lock, which a process that is forked meanwhile could never take
                 pass_fds=(watched,),
                 stdin=subprocess.PIPE,
@@ -119,14 +122,16 @@ class _Process:
     def send(self, header: dict[str, Any], blocks: Sequence[bytes]) -> None:
         """Send a request. A process that has ended is found by `receive`."""
         self.idle = False
-        self._seconds, self.memory = header["seconds"], _memory(self._most)
+        self._seconds = header["seconds"]
+        self.memory = resource.RLIM_INFINITY if self._most is None else _memory(self._most)
         os.ftruncate(self.said, 0)
         with contextlib.suppress(BrokenPipeError):
             serve.send(self._requests, {**header, "memory": self.memory}, blocks)
 
-    def receive(self) -> serve.Message:
-        """Return the answer. Raise NativeCrash if the process ends without one."""
-        answer = serve.receive(self._answers)
+    def receive(self, tell: Callable[[str], None] = lambda _: None) -> serve.Message:
+        """Return the answer; `tell` is told what the tool does meanwhile. Raise NativeCrash if the process ends."""
+        while (answer := serve.receive(self._answers)) is not None and "progress" in answer[0]:
+            tell(str(answer[0]["progress"]))
         if answer is None:
             raise self._ending()
         self.idle = True
@@ -215,17 +220,23 @@ class NativeTool:
         *,
         path: Sequence[str] = (),
         version: str = "",
-        memory: int = MEMORY_BYTES,
+        memory: int | None = MEMORY_BYTES,
+        python: Path | None = None,
+        first: Mapping[str, str] = MappingProxyType({}),
+        last: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Make a tool whose process is not started yet.
 
         Args:
-            tool: one of `ethos_hil.lowering.native.serve.TOOLS`.
+            tool: one of `ethos_hil.lowering.native.serve.TOOLS`, or a module with a function `answer`.
             name: in messages.
             package: the distribution that has it.
             path: Python's path in its process, for a tool that is installed elsewhere; by default this process's.
             version: of the tool that is installed elsewhere.
-            memory: bytes that a call may take at most.
+            memory: bytes that a call may take at most; None for no limit.
+            python: another interpreter, with a path of its own.
+            first: packages that are taken from a folder, whatever is in Python's path, and
+            last: those that are taken from one where Python's path has none.
         """
         self.name = name
         self._tool = tool
@@ -233,6 +244,8 @@ class NativeTool:
         self._path = tuple(path)
         self._version = version
         self._memory = memory
+        self._python = python
+        self._first, self._last = dict(first), dict(last)
         self._lock = threading.RLock()
         self._process: _Process | None = None
         _tools.append(self)
@@ -253,9 +266,10 @@ class NativeTool:
                 self.stop()
             if self._process is None:
                 alone = threading.active_count() == 1 and "torch" not in sys.modules
-                self._process = _Process(self._tool, self._memory, forked=forked and alone)
-                path = list(self._path) or sys.path
-                self._process.send({"tool": self._tool, "path": path, "seconds": LIMIT_SECONDS}, ())
+                self._process = _Process(self._tool, self._memory, forked=forked and alone, python=self._python)
+                path = [] if self._python is not None else list(self._path) or sys.path
+                packages = {"first": self._first, "last": self._last}
+                self._process.send({"tool": self._tool, "path": path, **packages, "seconds": LIMIT_SECONDS}, ())
 
     def require(self) -> None:
         """Wait until the tool is imported.
@@ -268,13 +282,21 @@ class NativeTool:
         with self._call() as process:
             self._import(process)
 
-    def call(self, header: dict[str, Any], blocks: Sequence[bytes] = (), *, seconds: int = LIMIT_SECONDS) -> ToolAnswer:
+    def call(
+        self,
+        header: dict[str, Any],
+        blocks: Sequence[bytes] = (),
+        *,
+        seconds: int = LIMIT_SECONDS,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> ToolAnswer:
         """Call the tool.
 
         Args:
             header: the fields of its request (`ethos_hil.lowering.native.serve`).
             blocks: the bytes of its request.
             seconds: CPU time that it may take.
+            tell: is told what the tool does.
 
         Raises:
             ToolRaised: it raises an exception, or cannot be imported. What it printed is a note.
@@ -284,7 +306,7 @@ class NativeTool:
         with self._call() as process:
             self._import(process)
             process.send({**header, "seconds": seconds}, blocks)
-            answer, data = process.receive()
+            answer, data = process.receive(tell)
             listing = process.listing(_LISTING_BYTES)
             if answer.get("raised") == "MemoryError":
                 raise process.without_memory()

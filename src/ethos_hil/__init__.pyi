@@ -64,6 +64,7 @@ def evaluate(
     arena_cache_size: int | str | None = None,
     vela_flags: str | Sequence[str] = (),
     as_upstream: bool = False,
+    subject: str | Sequence[str] = (),
     target: str = "virtual",
     timeout: float = 120.0,
 ) -> Evaluation: ...
@@ -85,6 +86,7 @@ def lower(
     arena_cache_size: int | str | None = None,
     vela_flags: str | Sequence[str] = (),
     as_upstream: bool = False,
+    subject: str | Sequence[str] = (),
 ) -> Artifact: ...
 def preflight(
     model: Model,
@@ -105,6 +107,7 @@ def preflight(
     arena_cache_size: int | str | None = None,
     vela_flags: str | Sequence[str] = (),
     as_upstream: bool = False,
+    subject: str | Sequence[str] = (),
     target: str = "virtual",
     runner: str | os.PathLike[str] | None = None,
     allow_cpu_only: bool = False,
@@ -131,6 +134,7 @@ def profile(
     arena_cache_size: int | str | None = None,
     vela_flags: str | Sequence[str] = (),
     as_upstream: bool = False,
+    subject: str | Sequence[str] = (),
     target: str = "virtual",
     strict: bool = False,
     strict_board: bool = False,
@@ -168,6 +172,7 @@ def run(
     arena_cache_size: int | str | None = None,
     vela_flags: str | Sequence[str] = (),
     as_upstream: bool = False,
+    subject: str | Sequence[str] = (),
     target: str = "virtual",
     runner: str | os.PathLike[str] | None = None,
     strict: bool = False,

@@ -44,7 +44,7 @@ def _attributes_of(name: str, how: FieldOption) -> dict[str, Any]:
     """Return what pytest is told about a field of the question; several NPUs are of several families."""
     if how.kind is bool:
         return {"action": "store_true", "help": how.help}
-    several = {"action": "append"} if name == "npu" else {}
+    several = {"action": "append"} if name == "npu" or how.many else {}
     return {"metavar": how.metavar or name.upper(), "help": how.help, **several}
 
 
@@ -233,7 +233,8 @@ def question_of(values: Mapping[str, Any], *, compile_only: bool = False) -> Que
     """Return what the options of a session ask of each test; the NPU is its profile's."""
     from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
-    named = {name: value for name, value in values.items() if value and name != "npu"}
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    named = {name: value for name, value in given.items() if value and name != "npu"}
     if "memory_mode" in named:
         named["memory_mode"] = MemoryMode.parse(named["memory_mode"]).name
     return ANY_TEST.but(**(named | ({"target": NOWHERE} if compile_only else {})))

@@ -45,8 +45,8 @@ class Changed(DeclaredCase):
 
     change: Change = tuple
 
-    def lower(self, memory_mode: str | None, cache: Cache) -> Found:
-        result = super().lower(memory_mode, cache)
+    def lower(self, memory_mode: str | None, cache: Cache, subject: tuple[str, ...] = ()) -> Found:
+        result = super().lower(memory_mode, cache, subject)
         delegates = self.change(result.artifact.delegates)
         return Found(dataclasses.replace(result.artifact, delegates=delegates), result.made_from)
 

@@ -13,12 +13,13 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import LoweringOptions, Scheme
+from ethos_hil.base.question import DEFAULT_NPU, LoweringOptions, Question, Scheme
 from ethos_hil.base.record import Decision
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.declared import declared_digest, is_declared_unchanged
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.made_from.file_watch import WATCH
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Found,
@@ -114,18 +115,26 @@ class Declared(abc.ABC):
         """Return what its artifact is found again by: its target, and the code of `harness` that makes its module."""
         return (*self.key(memory_mode), declared_digest())
 
-    def lower(self, memory_mode: str | None, cache: Cache) -> Found:
+    def lower(self, memory_mode: str | None, cache: Cache, subject: tuple[str, ...] = ()) -> Found:
         """Return its artifact, from the cache if possible, and what the model was made from.
+
+        Args:
+            memory_mode: where Vela puts the parts of the program; None for ExecuTorch's choice.
+            cache: the cache.
+            subject: what lowers it in place of this environment (`--with`).
 
         Raises:
             UsageError: what ran is not what the sources say; and as `ethos_hil.lowering.lower.lower`.
         """
-        key = self.memo_key(memory_mode)
+        from ethos_hil.harness.subjects.process import key_of_subject  # late: few sessions have one
+
+        key = (*self.memo_key(memory_mode), *(key_of_subject(subject) if subject else ()))
         place = f"{self.file}::{self.name}"
         lowering = find_artifact(cache, place, key, read_at_import(self.origins))
         if lowering is not None:
             return lowering
         from ethos_hil.harness.declared.modules import seed
+        from ethos_hil.harness.subjects.process import lower_in_subject
         from ethos_hil.lowering.lower import lower
 
         target = self.profile.target
@@ -133,7 +142,14 @@ class Declared(abc.ABC):
         with WATCH.building() as built:
             seed(self.name)
             model = self.build()
-            artifact = lower(model, target, memory_mode=mode, scheme=self.scheme, cache=cache)
+            if subject:
+                spec = target if isinstance(target, TosaSpec) else None
+                npu = DEFAULT_NPU if isinstance(target, TosaSpec) else target.name
+                named = None if mode is None else mode.name
+                asked = Question(model, npu=npu, memory_mode=named, scheme=self.scheme, subject=subject)
+                artifact = lower_in_subject(asked, spec).artifact
+            else:
+                artifact = lower(model, target, memory_mode=mode, scheme=self.scheme, cache=cache)
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
         lowering = Found(artifact, fingerprint(self.origins, built))
         check_bytecode(Path(file) for file in lowering.made_from.files if file.endswith(".py"))

@@ -163,9 +163,10 @@ class Trial:
 
             self.board = target_of(question, pool=self._pool)
             check_firmware(find_firmware(self.board.soc), self.board.soc)
-        lowering = self.test.lower(question.memory_mode, self._cache or Cache())
+        lowering = self.test.lower(question.memory_mode, self._cache or Cache(), question.subject)
         self.artifact, self.unknown = lowering.artifact, lowering.made_from.unknown
-        problem = self.test.problem(lowering.artifact)
+        # What stays on the CPU is declared of the tested set.
+        problem = None if question.subject else self.test.problem(lowering.artifact)
         if problem is not None:
             return self._explain_error(Evidence(misplaced=problem))
         if self._compile_only:
@@ -179,6 +180,8 @@ class Trial:
         return self._judge_answer(lowering.artifact)
 
     def _judge_answer(self, artifact: Artifact) -> Findings:
+        from ethos_hil.harness.verdict.artifact_info import depth_of
+
         findings = self.report
         if findings is None:
             from ethos_hil.suites.trial.verify_against_pytorch import findings_on_host
@@ -187,7 +190,8 @@ class Trial:
             return findings_on_host(self.test.name, artifact, self.answer)
         # The run's rows also include the operations of the command stream that no row of the map covers.
         rows: list[NpuOp | Op] = [*artifact.npu_ops, *findings.facts.ops]
-        unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops)
+        bare = depth_of(artifact) == "bare"  # it has no origins of operations
+        unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops and not bare)
         return dataclasses.replace(findings, evidence=dataclasses.replace(findings.evidence, unmapped=tuple(unmapped)))
 
 

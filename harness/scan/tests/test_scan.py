@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ethos_hil.base.environment import VELA
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer, answers, map_rows, measure
-from ethos_hil.harness.scan.environment import VELA, WantedVersions
 from ethos_hil.harness.scan.report import PointScan, ScanReport, document, text
 from ethos_hil.harness.scan.scan import ScanOrder, scan
+from ethos_hil.harness.scan.versions import WantedVersions
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.vela_blob import pack

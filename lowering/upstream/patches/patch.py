@@ -176,7 +176,7 @@ class UpstreamUnfit(ToolError):
 
 
 def go_bare(why: str) -> None:
-    """Have this process lower with ExecuTorch's public functions alone from now on (`ethos_hil.lowering.bare.lower_bare`).
+    """Have this process lower with ExecuTorch's public functions alone from now on (`ethos_hil.lowering.bare`).
 
     Args:
         why: a sentence, which artifacts get as a note.
@@ -186,7 +186,7 @@ def go_bare(why: str) -> None:
 
 def bare() -> str:
     """Return why this process lowers bare; "" if it does not."""
-    return _bare[0] if _bare else ""
+    return _bare[0] if _bare else f"{VARIABLE}=bare" if _asked() == "bare" else ""
 
 
 def depth() -> str:
@@ -211,15 +211,19 @@ def require_fitting(patches: Sequence[Patch]) -> None:
 
 
 def patches_on() -> bool:
-    """Whether upstream may be patched. It may, unless ETHOS_HIL_PATCHES is "off".
+    """Whether upstream may be patched. It may, unless ETHOS_HIL_PATCHES is "off" or "bare".
 
     Raises:
         UsageError: the variable has a value that means nothing.
     """
+    return _asked() not in ("off", "bare")
+
+
+def _asked() -> str:
     value = os.environ.get(VARIABLE, "")
-    if value not in ("", "on", "off"):
-        raise UsageError(f"{VARIABLE} is {value!r}", hint='set it to "off", or leave it unset')
-    return value != "off"
+    if value not in ("", "on", "off", "bare"):
+        raise UsageError(f"{VARIABLE} is {value!r}", hint='set it to "off" or "bare", or leave it unset')
+    return value
 
 
 _inside: set[Patch] = set()

@@ -220,10 +220,22 @@ class CompileOptions(OptionGroup):
         example=True,
     )
 
+    subject: tuple[str, ...] = option(
+        (),
+        help="Lower with another version of a package, laid over this environment (executorch==1.5.0, "
+        "ethos-u-vela==5.2.0), or with another Python and all that is installed there "
+        "(python=/path/to/venv/bin/python). May be repeated.",
+        many=True,
+        flags=("--with",),
+        metavar="WHAT",
+        example=("executorch==1.5.0",),
+        session=True,
+    )
+
     @property
     def asks_vela(self) -> bool:
         """Whether anything is asked of Vela, which a compiled program could contradict."""
-        return any(name not in ("npu", "as_upstream") for name in self.given if name in GROUPS["compile"])
+        return any(name not in ("npu", "as_upstream", "subject") for name in self.given if name in GROUPS["compile"])
 
     @property
     def npu_name(self) -> EthosU:
@@ -248,7 +260,7 @@ class LoweringOptions(ModelOptions, CompileOptions):
 
 _IN_KEYS = frozenset(
     {"method", "scheme", "calibrate", "int16", "quantizer", "leave", "trust_model", "npu", "memory_mode",
-     "system_config", "vela_ini", "optimise", "arena_cache_size", "vela_flags", "as_upstream"}
+     "system_config", "vela_ini", "optimise", "arena_cache_size", "vela_flags", "as_upstream", "subject"}
 )  # fmt: skip
 """Fields that the keys of artifacts have in a form of their own, or that are in the loaded model."""
 

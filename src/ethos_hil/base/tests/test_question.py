@@ -95,4 +95,4 @@ def test_a_command_names_what_is_not_its_default_and_a_test_is_asked_again_by_py
     ))))  # fmt: skip
     assert words(ask(), RUN) == ("net.py:net", "--npu", "ethos-u55-128")
     assert PROFILE.default("timeout") == 600
-    assert TESTING.fields == ("npu", "memory_mode", "target", "strict", "strict_board")
+    assert TESTING.fields == ("npu", "memory_mode", "subject", "target", "strict", "strict_board")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.harness.scan.environment import KeptEnvironments, PipFailed, VersionEnvironment, releases
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
-from ethos_hil.harness.terminal.progress import Silent
+from ethos_hil.harness.subjects.environments import KeptEnvironments, PipFailed, VersionEnvironment, releases
+from ethos_hil.lowering.conditions.process import silent
 
 VELA = "ethos-u-vela"
 
@@ -34,7 +34,7 @@ def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptEnviron
 
 
 def get(environments: KeptEnvironments) -> VersionEnvironment:
-    return environments.get(VELA, "9.1.0", Silent())
+    return environments.get(VELA, "9.1.0", silent)
 
 
 def folders(environments: KeptEnvironments) -> list[str]:
@@ -45,14 +45,10 @@ def folders(environments: KeptEnvironments) -> list[str]:
 def test_two_at_once_install_it_once_and_it_is_found_again(environments: KeptEnvironments) -> None:
     stages: list[str] = []
 
-    class Noted(Silent):
-        def stage(self, text: str) -> None:
-            stages.append(text)
-
     assert environments.find(VELA, "9.1.0") is None
     with ThreadPoolExecutor(2) as pool:
-        environment, other = pool.map(lambda _: environments.get(VELA, "9.1.0", Noted()), range(2))
-    assert stages == [f"Installing {VELA} 9.1.0"]
+        environment, other = pool.map(lambda _: environments.get(VELA, "9.1.0", stages.append), range(2))
+    assert stages == [f"Installing {VELA} 9.1.0 into {environments.root}"]
     assert other == environment
     assert environment.packages == {VELA: "9.1.0", "small-thing": "1.5"}
     code = "import sys; sys.path[:] = sys.argv[1:]; import ethos_u_vela as v; print(v.version); import rich"
@@ -94,14 +90,14 @@ def test_a_broken_one_is_not_found_and_made_again(environments: KeptEnvironments
 
 def test_one_that_cannot_be_installed_leaves_nothing(environments: KeptEnvironments) -> None:
     with pytest.raises(PipFailed, match="not-there-at-all"):
-        environments.get(VELA, "9.2.0", Silent())
+        environments.get(VELA, "9.2.0", silent)
     assert folders(environments) == []
 
 
 def test_a_folder_that_cannot_be_written_is_one_error(environments: KeptEnvironments, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ToolError, match="cannot be kept: Not a directory") as caught:
-        KeptEnvironments(tmp_path / "file").get(VELA, "9.1.0", Silent())
+        KeptEnvironments(tmp_path / "file").get(VELA, "9.1.0", silent)
     assert "--environments" in str(caught.value.hint)
 
 

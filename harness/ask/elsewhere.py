@@ -1,0 +1,98 @@
+"""The process that lowers in another environment, from the inside: one request after the other.
+
+`ethos_hil.lowering.native.serve` calls `answer` with what `ethos_hil.harness.subjects.process` asks. A request and its
+answer are JSON and blocks of bytes; an artifact goes through the cache, by its key.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.question import Question
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
+from ethos_hil.lowering.cache.versions import versions
+
+Message = tuple[dict[str, Any], list[bytes]]
+
+
+def answer(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
+    """Answer a request. An error that is meant for the user is an answer, too."""
+    os.chdir(header["cwd"])
+    os.environ[CACHE_VARIABLE] = header["cache"]
+    try:
+        return _ASKED[header["ask"]](header, blocks), []
+    except EthosHilError as error:
+        classes = [cls.__name__ for cls in type(error).__mro__ if issubclass(cls, EthosHilError)]
+        return {"error": {"classes": classes, "message": error.message, "hint": error.hint, "kind": error.kind}}, []
+
+
+def _hello(header: dict[str, Any], blocks: Sequence[bytes]) -> dict[str, Any]:
+    return {"versions": versions(), "executable": sys.executable}
+
+
+def _lower(header: dict[str, Any], blocks: Sequence[bytes]) -> dict[str, Any]:
+    """Lower a question's model, and say what `LoweredModel` says of it."""
+    from ethos_hil.harness.ask.lower_question import lower_question
+    from ethos_hil.lowering.formats.tosa_spec import TosaSpec
+
+    tell: Callable[[str], None] = header["tell"]
+    question = Question.from_json(header["question"])
+    stateful = False
+
+    def needed(keeps: bool, repeat: Any) -> bool:
+        nonlocal stateful
+        stateful = keeps
+        return False
+
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+        if header["methods"]:
+            question = question.but(model=_model(header, blocks, Path(folder)))
+        spec = TosaSpec.parse(header["tosa"]) if header["tosa"] else None
+        lowered = lower_question(question, spec, needed=needed, progress=tell, whole=header["whole"])
+    model = lowered.model
+    if model is not None:
+        stateful = any(method.changed or not method.steady for method in model.methods.values())
+    return {
+        "key": lowered.artifact.key,
+        "notes": lowered.notes,
+        "quantisation": dict(lowered.quantisation),
+        "repeat": dict(lowered.repeat),
+        "text": dict(lowered.text),
+        "stateful": stateful,
+    }
+
+
+def _model(header: dict[str, Any], blocks: Sequence[bytes], folder: Path) -> Any:
+    """Return a model that was in the memory of the process that asks: exported programs, and their inputs."""
+    import torch
+
+    from ethos_hil.lowering.artifact import arrays
+    from ethos_hil.lowering.model.exported_file import load_exported
+    from ethos_hil.lowering.model.torch_model import Method, TorchModel
+    from ethos_hil.lowering.user_code.user_function import Sources
+
+    methods = {}
+    for number, (name, about) in enumerate(header["methods"].items()):
+        path = folder / f"{number}.pt2"
+        path.write_bytes(blocks[2 * number])
+        exported = load_exported(path)
+        flat = iter(torch.from_numpy(array.copy()) for array in arrays(blocks[2 * number + 1]))
+        count = about["inputs"]
+        sets = [tuple(next(flat) for _ in range(count)) for _ in range(1 + about["calibrations"])]
+        fields: dict[str, Any] = {
+            field: tuple(value) if isinstance(value, list) else value for field, value in about["fields"].items()
+        }
+        methods[name] = Method(exported.module(check_guards=False), sets[0], tuple(sets[1:]), **fields)
+    if not methods:
+        raise UsageError("the model has no methods")
+    root = header["root"]
+    return TorchModel(header["label"], methods, Sources(Path(root) if root else None))
+
+
+_ASKED: dict[str, Callable[[dict[str, Any], Sequence[bytes]], dict[str, Any]]] = {"hello": _hello, "lower": _lower}

@@ -1,0 +1,1 @@
+"""Other upstreams: environments whose ExecuTorch, Vela or Python lowers a model."""

@@ -1,0 +1,192 @@
+"""The process that lowers in another environment, from the outside. It is kept warm between models."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ethos_hil
+from ethos_hil.base import errors
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.question import Question
+from ethos_hil.harness.subjects.environments import KeptEnvironments
+from ethos_hil.harness.subjects.subject import FLAG, LoweringSubject
+from ethos_hil.lowering.cache.contents import cache_folder
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.conditions.process import Progress, silent
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
+from ethos_hil.lowering.made_from.named_model import LoweredModel, Needed, never_needed
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
+from ethos_hil.lowering.native.worker import NativeCrash, NativeTool, ToolRaised
+
+SECONDS = 6 * 3600
+"""CPU time that one lowering may take. A language model of 135 million weights takes a fifth of an hour."""
+_FIELDS = ("on_cpu", "leave", "int16", "notes", "repeat", "text", "changed", "steady")
+"""The fields of a method that are plain data."""
+_ERRORS = {name: cls for name, cls in vars(errors).items() if isinstance(cls, type) and issubclass(cls, EthosHilError)}
+
+
+def key_of_subject(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what a subject is known by: all that is installed there, and how it is found.
+
+    Raises:
+        UsageError, ToolError: as for `lower_in_subject`.
+    """
+    subject = LoweringSubject.parse(given)
+    return () if subject is None else (*given, *(f"{k}={v}" for k, v in SubjectProcess.of(subject, silent).all.items()))
+
+
+def lower_in_subject(
+    question: Question,
+    spec: TosaSpec | None,
+    *,
+    needed: Needed = never_needed,
+    progress: Progress = silent,
+    whole: bool = False,
+) -> LoweredModel:
+    """Lower a question's model as its subject does.
+
+    Args:
+        question: what is asked; its subject is not empty.
+        spec, needed, progress, whole: as for `ethos_hil.harness.ask.lower_question.lower_question`.
+
+    Raises:
+        UsageError, CompileError, ToolError: as for `lower_question`; or the subject cannot be used.
+    """
+    subject = LoweringSubject.parse(question.subject)
+    assert subject is not None, "the question has none"
+    process = SubjectProcess.of(subject, progress)
+    methods, blocks, root = ({}, [], None) if isinstance(question.model, str) else _exported(question)
+    told = process.ask(
+        "lower",
+        progress,
+        blocks,
+        question=question.but(subject=()).to_json(),
+        tosa="" if spec is None else str(spec),
+        whole=whole,
+        methods=methods,
+        label=question.label,
+        root="" if root is None else str(root),
+    )
+    artifact = Cache().get(told["key"])
+    if artifact is None:
+        raise ToolError(f"{subject.name} lowered {question.label}, and it is not in the cache", hint="ask once more")
+    source: Any = None if isinstance(question.model, str) else question.model
+    if isinstance(question.model, str) and needed(bool(told["stateful"]), told["repeat"]):
+        source = load_model(question.model, trust=question.trust_model)  # PyTorch's answers are our own PyTorch's
+    quantisation = {name: tuple(sentences) for name, sentences in told["quantisation"].items()}
+    notes = (*told["notes"], f"lowered by {subject.name}: {process.versions}")
+    return LoweredModel(artifact.rename(question.label), notes, quantisation, told["repeat"], told["text"], source)
+
+
+class SubjectProcess:
+    """The process of a subject. It is started when it is asked first, and again after a crash."""
+
+    def __init__(self, subject: LoweringSubject, tell: Callable[[str], None]) -> None:
+        """Make the process of a subject; environments that are not kept are installed.
+
+        Raises:
+            UsageError, ToolError: as for `LoweringSubject.path`.
+        """
+        self._subject = subject
+        python = subject.interpreter()
+        path = () if python is not None else subject.path(KeptEnvironments(), tell)
+        # An ethos-hil that is installed there is another one.
+        self._tool = NativeTool(
+            _ANSWERING, subject.name, "", path=path, version=subject.name, memory=None, python=python,
+            first={"ethos_hil": str(Path(ethos_hil.__file__).parents[1])}, last=dict(_lent()),
+        )  # fmt: skip
+        told = self.ask("hello", tell)
+        self.all: Mapping[str, str] = told["versions"]
+        self.versions = ", ".join(f"{name} {number}" for name, number in told["versions"].items() if name in _SHOWN)
+
+    @classmethod
+    def of(cls, subject: LoweringSubject, tell: Callable[[str], None]) -> SubjectProcess:
+        """Return the process of a subject; the same each time."""
+        key = (subject, tuple(subject.packages.items()), os.getpid())
+        if key not in _processes:
+            _processes[key] = cls(subject, tell)
+        return _processes[key]
+
+    def ask(
+        self, what: str, tell: Callable[[str], None], blocks: list[bytes] | None = None, **header: Any
+    ) -> dict[str, Any]:
+        """Ask the process, and return its answer.
+
+        Raises:
+            EthosHilError: what it raised; ToolError where it cannot be started, or ended.
+        """
+        asked = {"ask": what, "cwd": str(Path.cwd()), "cache": str(cache_folder()), **header}
+        try:
+            answer = self._tool.call(asked, blocks or (), seconds=SECONDS, tell=tell)
+        except NativeCrash as crash:
+            raise ToolError(
+                f"{self._subject.name} {crash}", hint=f"does {FLAG} name an environment that works?"
+            ) from None
+        except ToolRaised as error:
+            raise ToolError(
+                f"{self._subject.name} cannot lower: {error}",
+                hint="it needs Python 3.11 or newer with torch, executorch[ethos-u] and what ethos-hil lowers with",
+            ) from error
+        if "error" in answer.header:
+            raise _raised(answer.header["error"])
+        return answer.header
+
+
+_LENT = ("attr", "attrs", "cattrs", "filelock", "packaging", "platformdirs", "typing_extensions")
+"""Packages of Python alone that lowering needs, and ExecuTorch may not have brought."""
+
+
+def _lent() -> Iterator[tuple[str, str]]:
+    for name in _LENT:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            file = Path(spec.origin)
+            yield name, str(file.parents[1] if file.name == "__init__.py" else file.parent)
+
+
+_ANSWERING = "ethos_hil.harness.ask.elsewhere"
+"""The module that answers in the process."""
+_SHOWN = ("python", "torch", "executorch", "ethos-u-vela")
+_processes: dict[Any, SubjectProcess] = {}
+
+
+def _raised(told: Mapping[str, Any]) -> EthosHilError:
+    """Return the error that the process raised, or the nearest kind of error that every process knows."""
+    cls = next(_ERRORS[name] for name in told["classes"] if name in _ERRORS)
+    kind = type(cls.kind)(told["kind"])
+    return cls(told["message"], hint=told["hint"], kind=kind)
+
+
+def _exported(question: Question) -> tuple[dict[str, Any], list[bytes], Path | None]:
+    """Return a model in memory as data: by method its plain fields; a .pt2 and the inputs of each; the folder of its
+    files.
+    """
+    import torch
+
+    from ethos_hil.lowering.upstream.export import export
+
+    model = question.model
+    if not isinstance(model, TorchModel):
+        raise UsageError(f"{question.label} is compiled already", hint=f"leave out {FLAG}")
+    methods, blocks = {}, []
+    for name, method in model.methods.items():
+        if method.quantizer is not None:
+            raise UsageError("a quantizer in memory cannot be handed to another process", hint="name its file")
+        file = io.BytesIO()
+        torch.export.save(export(method.fresh, method.example_inputs), file)
+        calibrations = method.calibration_inputs
+        sets = (method.example_inputs, *calibrations)
+        arrays = [tensor.detach().cpu().numpy() for inputs in sets for tensor in inputs]
+        packed = io.BytesIO()
+        np.savez(packed, **{f"{number:06d}": array for number, array in enumerate(arrays)})
+        blocks += [file.getvalue(), packed.getvalue()]
+        fields = {field: getattr(method, field) for field in _FIELDS}
+        methods[name] = {"inputs": len(method.example_inputs), "calibrations": len(calibrations), "fields": fields}
+    return methods, blocks, model.sources.root
