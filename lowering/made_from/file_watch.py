@@ -207,6 +207,7 @@ def digest_of_value(value: str | None) -> str:
 @functools.cache
 def _install() -> None:
     """Add the audit hook. It cannot be removed, so it is added once."""
+    _beginnings()  # asks sysconfig, which opens a file when it is asked first, and from 3.13 on has no answer meanwhile
     sys.addaudithook(_hear)
 
 

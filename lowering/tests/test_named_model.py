@@ -186,3 +186,8 @@ def test_the_command_that_was_started_is_no_part_of_a_model(tmp_path: Path, monk
     assert command in loaded_files(), "a user's own script is"
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert command not in loaded_files()
+
+
+def test_files_are_watched_in_a_process_that_has_not_asked_for_pythons_folders_yet() -> None:
+    code = "from ethos_hil.lowering.made_from.file_watch import WATCH; WATCH.begin(); open('/dev/null')"
+    subprocess.run([sys.executable, "-c", code], check=True)
