@@ -350,9 +350,7 @@ class Artifact(_OfMethod):
                 if delegate.compiled is not None:
                     write(f"{prefix}delegate-{delegate.index}.compiled.tosa", delegate.compiled)
             for name in _ARRAYS:
-                packed = io.BytesIO()
-                np.savez(packed, **{f"{index:03d}": array for index, array in enumerate(getattr(method, name))})
-                write(f"{prefix}{name}.npz", packed.getvalue())
+                write(f"{prefix}{name}.npz", packed(getattr(method, name)))
         write("artifact.json", (json.dumps(manifest, indent=1) + "\n").encode())
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
         write_synced(folder / DIGESTS, sums.encode())
@@ -531,6 +529,13 @@ def arrays(archive: bytes) -> tuple[np.ndarray, ...]:
     """Return the arrays of an .npz, in the order of their names."""
     members = read_arrays(io.BytesIO(archive))
     return tuple(members[name] for name in sorted(members))
+
+
+def packed(items: Sequence[np.ndarray]) -> bytes:
+    """Return an .npz of arrays, from which `arrays` reads them in this order."""
+    archive = io.BytesIO()
+    np.savez(archive, **{f"{index:06d}": array for index, array in enumerate(items)})
+    return archive.getvalue()
 
 
 def prefix_of(number: int, method: str) -> str:

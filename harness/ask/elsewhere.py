@@ -26,17 +26,38 @@ def answer(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
     os.chdir(header["cwd"])
     os.environ[CACHE_VARIABLE] = header["cache"]
     try:
-        return _ASKED[header["ask"]](header, blocks), []
+        return _ASKED[header["ask"]](header, blocks)
     except EthosHilError as error:
         classes = [cls.__name__ for cls in type(error).__mro__ if issubclass(cls, EthosHilError)]
         return {"error": {"classes": classes, "message": error.message, "hint": error.hint, "kind": error.kind}}, []
 
 
-def _hello(header: dict[str, Any], blocks: Sequence[bytes]) -> dict[str, Any]:
-    return {"versions": versions(), "executable": sys.executable}
+def _hello(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
+    return {"versions": versions(), "executable": sys.executable}, []
 
 
-def _lower(header: dict[str, Any], blocks: Sequence[bytes]) -> dict[str, Any]:
+def _answers(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
+    """Answer inputs in PyTorch, by the float and the quantised module; these are made once for a question."""
+    from ethos_hil.lowering.artifact import arrays, packed
+
+    question = Question.from_json(header["question"])
+    key = (question.digest, header["method"])
+    if key not in _hosts:
+        from ethos_hil.harness.ask.lower_question import quantise_as_asked
+        from ethos_hil.lowering.lower import host_modules
+        from ethos_hil.lowering.model.torch_model import TorchModel, load_model
+
+        model = quantise_as_asked(load_model(question.label, trust=question.trust_model), question)
+        assert isinstance(model, TorchModel)
+        _hosts[key] = host_modules(model, header["method"], question, progress=header["tell"])
+    answers = _hosts[key].answers(arrays(blocks[0]))
+    return {"answers": list(answers)}, [packed(outputs) for outputs in answers.values()]
+
+
+_hosts: dict[tuple[str, str], Any] = {}
+
+
+def _lower(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
     """Lower a question's model, and say what `LoweredModel` says of it."""
     from ethos_hil.harness.ask.lower_question import lower_question
     from ethos_hil.lowering.formats.tosa_spec import TosaSpec
@@ -65,7 +86,7 @@ def _lower(header: dict[str, Any], blocks: Sequence[bytes]) -> dict[str, Any]:
         "repeat": dict(lowered.repeat),
         "text": dict(lowered.text),
         "stateful": stateful,
-    }
+    }, []
 
 
 def _model(header: dict[str, Any], blocks: Sequence[bytes], folder: Path) -> Any:
@@ -95,4 +116,4 @@ def _model(header: dict[str, Any], blocks: Sequence[bytes], folder: Path) -> Any
     return TorchModel(header["label"], methods, Sources(Path(root) if root else None))
 
 
-_ASKED: dict[str, Callable[[dict[str, Any], Sequence[bytes]], dict[str, Any]]] = {"hello": _hello, "lower": _lower}
+_ASKED = {"hello": _hello, "lower": _lower, "answers": _answers}

@@ -388,7 +388,8 @@ class CaseWork:
 
     def _compile(self, setup: VelaSetup) -> Artifact:
         """Return the case compiled for a setup: from a TOSA program that is there, else lowered."""
-        for known in self._lowered:
+        # A subject's own Vela compiles what it lowers.
+        for known in self._lowered if not self._settings.subject else ():
             if known.npu is None or not shares_tosa(known.npu, setup.npu):
                 continue
             try:
@@ -402,9 +403,13 @@ class CaseWork:
         return artifact
 
     def _lower_for(self, setup: VelaSetup) -> Artifact:
-        if not self._case.model:
+        subject = self._settings.subject
+        if not self._case.model and not subject:
             return lower(self._model, setup.npu, vela=setup, scheme=self._case.scheme)
-        question = Question(self._case.model, npu=str(setup.npu), scheme=self._case.scheme)
+        question = Question(
+            self._case.model or self._model, npu=str(setup.npu), scheme=self._case.scheme, subject=subject,
+            memory_mode=setup.mode.name, system_config=setup.system.name, vela_ini=self._settings.vela_ini,
+        )  # fmt: skip
         lowering = lower_question(question, vela=setup)
         self._notes = lowering.notes_for(lowering.artifact.method)
         return lowering.artifact

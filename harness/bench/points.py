@@ -164,6 +164,7 @@ class PointSettings:
         repeat: executions of a booted point; None for one on a virtual target, else three.
         timeout: seconds of a booted run on the target.
         clock: the clock to make times with, as the user states it; None for that of the system configuration.
+        subject: what lowers in place of this environment (`--with`).
     """
 
     grid: str = ""
@@ -172,6 +173,7 @@ class PointSettings:
     repeat: int | None = None
     timeout: float = 120.0
     clock: str | None = None
+    subject: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Check what is said of executions. Raises UsageError."""
@@ -190,6 +192,7 @@ class PointSettings:
             target=point.target,
             timeout=self.timeout,
             clock=self.clock,
+            subject=self.subject,
             profile=True,
             **{"repeat": self.repeat, **changes},
         )

@@ -20,6 +20,7 @@ _run = partial(typer.Option, rich_help_panel="How")
 _out = partial(typer.Option, rich_help_panel="Output")
 
 VELA_INI = Annotated[Path | None, option_of("vela_ini")]
+SUBJECT = Annotated[list[str] | None, option_of("subject")]
 CLOCK = Annotated[str | None, option_of("clock")]
 MODELS = Annotated[
     list[str] | None,
@@ -113,6 +114,7 @@ def bench(
     memory_mode: MODES = None,
     system_config: SYSTEMS = None,
     vela_ini: VELA_INI = None,
+    subject: SUBJECT = None,
     target: TARGETS = None,
     scheme: SCHEME = None,
     boot: BOOT = None,
@@ -167,7 +169,7 @@ def bench(
         tuple(system_config or ()),
         tuple(target or ()),
         scheme,
-        PointSettings("", vela_ini, boot, repeat, timeout, clock),
+        PointSettings("", vela_ini, boot, repeat, timeout, clock, tuple(subject or ())),
     )
     budget = Budget.parse(which) if which is not None else None
     rows = word_of("--by", by, BenchBy) if by is not None else None

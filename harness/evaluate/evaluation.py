@@ -32,6 +32,7 @@ from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, EvaluationJournal, FailedChunk
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, SOURCES, ItemMetric, ScoreTally
+from ethos_hil.harness.subjects.process import SubjectModules
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.harness.verdict.tool_state import tool_state
@@ -159,18 +160,22 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None, place: Ru
     modules: dict[str, HostModules] = {}
     lowered = lower_question(
         question,
-        needed=lambda stateful, repeat: True,
+        needed=lambda stateful, repeat: not question.subject,
         progress=lambda text: reporter.stage(f"{what}: {text}"),
         hosts=modules.__setitem__,
     )
     model, artifact = lowered.model, lowered.artifact.of(question.method)
-    assert model is not None
     if artifact.keeps_state:
         raise UsageError(
-            f"{model.label} keeps state between calls, and the items of a data set are independent",
+            f"{question.label} keeps state between calls, and the items of a data set are independent",
             hint="ethos-hil run --inputs runs a sequence",
         )
-    hosts = modules.get(artifact.method) or host_modules(model, artifact.method, question, progress=reporter.stage)
+    hosts: HostModules | SubjectModules
+    if question.subject:
+        hosts = SubjectModules(question, artifact.method)
+    else:
+        assert model is not None
+        hosts = modules.get(artifact.method) or host_modules(model, artifact.method, question, progress=reporter.stage)
     items = data.items(artifact.plan.input_tensors, order.limit)
     first = next(items, None)
     if first is None:
@@ -214,7 +219,7 @@ class _Loop:
     """Has the boards answer chunks, and PyTorch the same items meanwhile; counts them in the order of the data set."""
 
     found: Evaluation
-    hosts: HostModules
+    hosts: HostModules | SubjectModules
     layers: LayerErrors | None
     data: str
     reporter: Reporter

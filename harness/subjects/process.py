@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.harness.subjects.environments import KeptEnvironments
 from ethos_hil.harness.subjects.subject import FLAG, LoweringSubject
+from ethos_hil.lowering.artifact import arrays, packed
 from ethos_hil.lowering.cache.contents import cache_folder
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.process import Progress, silent
@@ -136,7 +137,7 @@ class SubjectProcess:
             ) from error
         if "error" in answer.header:
             raise _raised(answer.header["error"])
-        return answer.header
+        return {**answer.header, "blocks": answer.blocks}
 
 
 _LENT = ("attr", "attrs", "cattrs", "filelock", "packaging", "platformdirs", "typing_extensions")
@@ -149,6 +150,26 @@ def _lent() -> Iterator[tuple[str, str]]:
         if spec is not None and spec.origin is not None:
             file = Path(spec.origin)
             yield name, str(file.parents[1] if file.name == "__init__.py" else file.parent)
+
+
+class SubjectModules:
+    """The modules of a method as a subject has them: it answers inputs in its own PyTorch."""
+
+    layers = None
+    """They are compared layer by layer only in the process that has them."""
+
+    def __init__(self, question: Question, method: str) -> None:
+        """Take the modules of a question's method. A model in memory is not handed over again."""
+        subject = LoweringSubject.parse(question.subject)
+        if subject is None or not isinstance(question.model, str):
+            raise UsageError(f"{question.label} is a model in memory", hint=f"name its file, or leave out {FLAG}")
+        self._process = SubjectProcess.of(subject, silent)
+        self._asked = {"question": question.but(subject=()).to_json(), "method": method}
+
+    def answers(self, inputs: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
+        """As `ethos_hil.lowering.model.torch_model.HostModules.answers`."""
+        told = self._process.ask("answers", silent, [packed(inputs)], **self._asked)
+        return {name: arrays(block) for name, block in zip(told["answers"], told["blocks"], strict=True)}
 
 
 _ANSWERING = "ethos_hil.harness.ask.elsewhere"
@@ -183,10 +204,7 @@ def _exported(question: Question) -> tuple[dict[str, Any], list[bytes], Path | N
         torch.export.save(export(method.fresh, method.example_inputs), file)
         calibrations = method.calibration_inputs
         sets = (method.example_inputs, *calibrations)
-        arrays = [tensor.detach().cpu().numpy() for inputs in sets for tensor in inputs]
-        packed = io.BytesIO()
-        np.savez(packed, **{f"{number:06d}": array for number, array in enumerate(arrays)})
-        blocks += [file.getvalue(), packed.getvalue()]
+        blocks += [file.getvalue(), packed([tensor.detach().cpu().numpy() for inputs in sets for tensor in inputs])]
         fields = {field: getattr(method, field) for field in _FIELDS}
         methods[name] = {"inputs": len(method.example_inputs), "calibrations": len(calibrations), "fields": fields}
     return methods, blocks, model.sources.root

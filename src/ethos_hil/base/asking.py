@@ -86,7 +86,7 @@ API_OPEN = Asking((), tuple(name for name in API.fields if name not in (*GROUPS[
 """An open target's `run`: the target and the NPU are given already."""
 BENCH = Asking(
     ("ethos-hil", "bench"),
-    ("npu", "memory_mode", "system_config", "vela_ini", "target", "scheme", "repeat", "timeout", "clock"),
+    ("npu", "memory_mode", "system_config", "vela_ini", "subject", "target", "scheme", "repeat", "timeout", "clock"),
     always=("npu", "memory_mode", "system_config"),
 )  # fmt: skip
 """A benchmark of one point; its options are its own, with the same flags."""
