@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.processes import left_of
 from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.tests.conftest import Board, children
+from ethos_hil.harness.targets.registry import make_target
 
 
 class Session:
@@ -144,3 +146,20 @@ def test_a_line_is_written_when_the_one_before_was_taken_or_no_one_takes_it(boar
         assert time.monotonic() - before >= simulation._READER_SECONDS
         assert pieces == [b"[guest]\n", b"[args]\n", b"[a]\n"]
         assert process.stdout.read().startswith(b"[b]\n[c]\nto stderr\nafter\n")
+
+
+def test_a_target_gives_a_runner_no_input(board300: Board) -> None:
+    """What this process could read is for others."""
+    reading, writing = os.pipe()
+    os.write(writing, b"go\n")
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        target = make_target("virtual", EthosU.parse("ethos-u55-128"))
+        ended = target.boot(board300.guest.read_bytes(), "guest serve", board300.folder, timeout=30)
+        assert os.read(0, 10) == b"go\n"
+    finally:
+        os.dup2(before, 0)
+        for descriptor in (reading, writing, before):
+            os.close(descriptor)
+    assert (ended.status, ended.console) == (0, ("terminal 0 0", "end"))
