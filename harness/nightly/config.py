@@ -51,6 +51,18 @@ class ModelEntry:
 
 
 @dataclass(frozen=True)
+class SubjectEntry:
+    """A `[[subject]]`: what lowers all that the file asks for, once more."""
+
+    name: str
+    uses: tuple[str, ...] = ()
+
+
+HERE = SubjectEntry("")
+"""This environment, where a file names no subject."""
+
+
+@dataclass(frozen=True)
 class ExportEntry:
     """An `[[export]]`: a format for a whole run, and its file."""
 
@@ -77,6 +89,7 @@ class NightlyConfig:
         quarantine: the file of tests that may fail for a while, or None.
         audit_one_in: one of so many tests runs twice; 0 for none.
         links: the addresses of commits and of jobs of the CI.
+        subjects: what lowers; each suite, model and sweep runs once for each.
     """
 
     path: Path
@@ -95,6 +108,7 @@ class NightlyConfig:
     audit_one_in: int
     sweeps: tuple[BenchOrder, ...] = ()
     links: Links = NO_LINKS
+    subjects: tuple[SubjectEntry, ...] = (HERE,)
 
     @property
     def folder(self) -> Path:
@@ -142,7 +156,20 @@ def read_config(path: Path) -> NightlyConfig:
         audit_one_in=data.get("audit", {}).get("one_in", 0),
         sweeps=sweeps,
         links=Links(**data.get("links", {})),
+        subjects=tuple(_subject(entry, path.parent) for entry in data.get("subject", ())) or (HERE,),
     )
+
+
+def _subject(table: Mapping[str, Any], folder: Path) -> SubjectEntry:
+    """Return a `[[subject]]`; the path of an interpreter starts from the file's folder."""
+    from ethos_hil.harness.subjects.subject import PYTHON, LoweringSubject
+
+    uses = tuple(
+        f"{PYTHON}={folder / text.removeprefix(f'{PYTHON}=')}" if text.startswith(f"{PYTHON}=") else text
+        for text in table.get("with", ())
+    )
+    LoweringSubject.parse(uses)
+    return SubjectEntry(table["name"], uses)
 
 
 def _sweep(table: Mapping[str, Any], folder: Path, timeout: float) -> BenchOrder:

@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.dataclasses import asdict, dataclass
+from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
@@ -20,7 +20,7 @@ from ethos_hil.harness.bench.bench import BenchPlan, PlannedPoint
 from ethos_hil.harness.bench.points import BenchCase, BenchPoint, PointSettings, part_of
 from ethos_hil.harness.campaign.planned import Planned, share_of
 from ethos_hil.harness.campaign.shard import Shard
-from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry
+from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SubjectEntry, SuiteEntry
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
@@ -42,6 +42,7 @@ class SuitePart:
         suffixes: the profiles; empty for all.
         npus: NPUs in place of their families' usual ones.
         memory_mode: by Vela's name; "" for the NPU's default.
+        subject: what lowers; nothing for this environment.
     """
 
     name: str
@@ -50,12 +51,14 @@ class SuitePart:
     suffixes: tuple[str, ...] = ()
     npus: tuple[str, ...] = ()
     memory_mode: str = ""
+    subject: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> list[str]:
         """pytest's arguments that say what runs, but for the paths."""
         words = [f"--suffix={suffix}" for suffix in self.suffixes] + [f"--npu={npu}" for npu in self.npus]
         words += [f"--memory-mode={self.memory_mode}"] if self.memory_mode else []
+        words += [f"--with={text}" for text in self.subject]
         return [*words, f"--target={self.target}"]
 
     @property
@@ -170,11 +173,22 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
         UsageError: there is no target, NPU, memory mode or profile of a name, or the target cannot have the NPU.
         ToolError: a target's plug-in cannot be used.
     """
-    suites = tuple(part for number, entry in enumerate(config.suites, 1) for part in _sessions(number, entry))
-    models = tuple(part for number, entry in enumerate(config.models, 1) for part in _runs(number, entry))
+    parts = (part for number, entry in enumerate(config.suites, 1) for part in _sessions(number, entry))
+    suites = tuple(
+        replace(part, name=_with(part.name, subject), subject=subject.uses)
+        for part in parts
+        for subject in config.subjects
+    )
+    runs = (part for number, entry in enumerate(config.models, 1) for part in _runs(number, entry))
+    models = tuple(
+        replace(part, name=_with(part.name, subject), question=part.question.but(subject=subject.uses))
+        for part in runs
+        for subject in config.subjects
+    )
     for part in models:
         check_npu(find_plugin(part.target), EthosU.parse(part.npu))
-    sweeps = tuple(part for number, entry in enumerate(config.sweeps, 1) for part in _places(number, entry))
+    places = [part for number, entry in enumerate(config.sweeps, 1) for part in _places(number, entry)]
+    sweeps = tuple(_lowered_by(subject, part) for subject in config.subjects for part in places)
     plan = NightlyPlan((), suites, models, config.audit_one_in, sweeps)
     for name, count in Counter(part.name for part in plan.parts).items():
         if count > 1:  # each would overwrite what the other one says of itself
@@ -192,6 +206,15 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
         for target in plan.targets
     )
     return NightlyPlan(known, suites, models, config.audit_one_in, sweeps)
+
+
+def _lowered_by(subject: SubjectEntry, part: SweepPart) -> SweepPart:
+    prefix, settings = _with(part.prefix, subject), replace(part.settings, subject=subject.uses)
+    return replace(part, name=f"{prefix}{part.name.removeprefix(part.prefix)}", prefix=prefix, settings=settings)
+
+
+def _with(name: str, subject: SubjectEntry) -> str:
+    return f"{name} with {subject.name}" if subject.name else name
 
 
 def npu_for(target: str, plan: NightlyPlan) -> str:

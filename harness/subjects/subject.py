@@ -28,7 +28,7 @@ EXECUTORCH = "executorch"
 PACKAGES = (EXECUTORCH, VELA, "tosa-tools", "torchao")
 """What can be laid over this environment."""
 FLAG = "--with"
-_PYTHON = "python"
+PYTHON = "python"
 _FIXED = ("torch", "numpy")
 """What the environment decides: the others are built against it."""
 _EXTRA = {EXECUTORCH: "ethos-u"}
@@ -60,7 +60,7 @@ class LoweringSubject:
         for text in given:
             kind, equals, path = text.partition("=")
             match = _PINNED.fullmatch(text.strip())
-            if kind.strip() == _PYTHON and equals and not path.startswith("="):
+            if kind.strip() == PYTHON and equals and not path.startswith("="):
                 if python:
                     raise UsageError(f"{FLAG} {text}: python is given twice", hint="leave out one of them")
                 python = path.strip()

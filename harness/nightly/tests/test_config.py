@@ -15,7 +15,7 @@ from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.cli.main import root
 from ethos_hil.harness.nightly.config import NightlyConfig, read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
-from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, SweepPart, plan_of
+from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, plan_of
 from ethos_hil.harness.nightly.preparation import read_quarantine, today
 from ethos_hil.harness.nightly.tests.plans import QUARANTINE, night, night_in_lines, record, write
 from ethos_hil.harness.testing.command import check_session, run_command
@@ -64,10 +64,18 @@ PLANS = {
     f'targets = ["corstone-300", "corstone-320"]\n{SUITE}suffixes = ["U55_BI"]\n',
     "points of a benchmark": SWEEP,
     "one case": f"{SWEEP}cases = ['relu*']\nnpus = ['ethos-u85-128']\nboot = false\n",
+    "each subject lowers all of it": f'{SUITE}suffixes = ["BI"]\n{MODEL}{SWEEP}cases = ["relu*"]\n'
+    'npus = ["ethos-u85-128"]\n'
+    '[[subject]]\nname = "old"\nwith = ["executorch==1.4.1", "ethos-u-vela==5.1.0"]\n[[subject]]\nname = "here"\n'
+    '[[subject]]\nname = "main"\nwith = ["python=main/bin/python"]\n',
     # Its points are of the board that its records will name.
     "a board's file is looked for beside the nightly's": f'[run]\ntargets = ["board:mine.toml"]\n{SWEEP}'
     f'npus = ["ethos-u55-128"]\n{SWEEP}npus = ["ethos-u55-128"]\ntargets = ["board:./mine.toml", "virtual"]\n',
 }
+
+
+def _subject_of(part: ModelPart | SweepPart) -> tuple[str, ...]:
+    return part.settings.subject if isinstance(part, SweepPart) else part.question.subject
 
 
 def test_a_plan_has_a_part_for_each_place(tmp_path: Path, recorded: Recorded) -> None:
@@ -78,7 +86,8 @@ def test_a_plan_has_a_part_for_each_place(tmp_path: Path, recorded: Recorded) ->
             cases: list[str] = []
             if isinstance(part, SweepPart):
                 cases = [f"{point.case.name} of {point.key[-1]}, {part.settings.boot}" for point in part.points]
-            lines.append("; ".join([part.name, *words, *cases]))
+            subject = () if isinstance(part, SuitePart) else _subject_of(part)
+            lines.append("; ".join([part.name, *words, *cases, *subject]))
         recorded.check("\n".join(lines).replace(str(tmp_path), "[folder]"), what)
 
 
