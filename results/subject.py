@@ -14,7 +14,7 @@ UNKNOWN = ("", NOWHERE)
 """What stands for a part of a place that is not known."""
 EARLY = ("memory_mode", "system_config", "target", "soc", "runner", "scheme")
 """What a run that failed early may not know."""
-ALWAYS = ("case", "scheme")
+ALWAYS = ("case", "scheme", "upstream")
 """What baselines of earlier versions do not say of any run."""
 
 
@@ -31,6 +31,7 @@ class Subject:
         case: of a benchmark, the case's name: a grid may have several of one model.
         scheme: how a model is quantised, "a16w8"; "" where that is not known. It is "" for a suite's test, whose id
             stands for all that is asked: one that is quantised in another way now was edited.
+        upstream: what lowered it in place of the environment of ethos-hil, "executorch==1.5.0"; "" for that.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Subject:
     method: str
     case: str = ""
     scheme: str = ""
+    upstream: str = ""
 
     @property
     def what(self) -> tuple[str, str, str, str]:
@@ -78,10 +80,16 @@ def subject_of(record: Record) -> Subject:
         method=record.method,
         case=record.bench.case if record.bench is not None else "",
         scheme=artifact.scheme if artifact is not None and record.test is None else "",
+        upstream=upstream_of(record),
     )
 
 
-_WHERE = ("npu", "memory_mode", "target")
+def upstream_of(record: Record) -> str:
+    """Return what lowered a record's program in place of the environment of ethos-hil; "" for that."""
+    return " ".join(record.question.subject) if record.question is not None else ""
+
+
+_WHERE = ("npu", "memory_mode", "target", "upstream")
 
 
 class Names:

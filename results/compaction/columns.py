@@ -25,7 +25,7 @@ COLUMNS: Mapping[str, str] = MappingProxyType({
     "job": _TEXT,
     **dict.fromkeys(("commit", "shard", "label", "operator", "test_case", "profile", "npu", "memory_mode",
                      "system_config", "target_kind", "target", "soc", "runner", "method", "bench_case", "scheme",
-                     "question", "inputs"), _TEXT),
+                     "upstream", "question", "inputs"), _TEXT),
     "subject": "UBIGINT",
     **dict.fromkeys(("verdict", "failure"), _TEXT),
     "executions": "INTEGER",
@@ -43,6 +43,8 @@ COLUMNS: Mapping[str, str] = MappingProxyType({
 
 ADDED = ("bench_case", "scheme", "job", "plan", "branch", "whole", "counts")
 """Columns that the first histories did not have. A file says which of them it has; one that lacks some is refused."""
+OPTIONAL = "upstream"
+"""A column that histories did not have before; "" where a file lacks it."""
 EDITED = "edited"
 """The cause of a change where the question or the inputs are other ones: it comes before all of `CAUSES`."""
 CAUSES = ("tosa", "weights", "stream", "timing_model", "firmware", "fvp")
@@ -107,6 +109,7 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "method": record.method,
         "bench_case": record.bench.case if record.bench is not None else "",
         "scheme": artifact.scheme if artifact is not None else "",
+        "upstream": " ".join(record.question.subject) if record.question is not None else "",
         "question": artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
         "inputs": record.inputs_sha256[:DIGITS],
         "verdict": str(record.verdict),

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.results.compaction.columns import COLUMNS, IS_MODEL, subject_of
+from ethos_hil.results.compaction.columns import COLUMNS, IS_MODEL, OPTIONAL, subject_of
 
 if TYPE_CHECKING:
     import duckdb
 
 
 _JSON = "format = 'newline_delimited', hive_partitioning = false, maximum_object_size = 1 << 30"
-_SUBJECT = subject_of(f"CASE WHEN {IS_MODEL} THEN bench_case || chr(31) || scheme ELSE chr(31) END")
+_SUBJECT = subject_of(
+    f"CASE WHEN {IS_MODEL} THEN bench_case || chr(31) || scheme ELSE chr(31) END "
+    "|| CASE WHEN upstream = '' THEN '' ELSE chr(31) || upstream END"
+)
 ROWS = f"""(SELECT * REPLACE ({_SUBJECT} AS subject) FROM read_json(?, {_JSON},
     columns = {{{", ".join(f"{name}: {kind!r}" for name, kind in COLUMNS.items())}}}))"""
 """The table of a file with rows of `COLUMNS`, a JSON object each; the parameter is the file's `literal`."""
@@ -88,5 +91,7 @@ def errors_of_files() -> Iterator[None]:
 def create_records(database: duckdb.DuckDBPyConnection, paths: Iterable[Path]) -> None:
     """Create the view `records` of some files of a history."""
     names = ", ".join(f"'{quote(literal(path))}'" for path in paths)
-    query = f"SELECT {', '.join(COLUMNS)} FROM read_parquet([{names}], hive_partitioning := false)"
-    database.execute(f"CREATE VIEW records AS {query}")
+    files = f"SELECT * FROM read_parquet([{names}], hive_partitioning := false, union_by_name := true)"
+    whole = f"{files} UNION ALL BY NAME SELECT ''::VARCHAR AS {OPTIONAL} WHERE false"
+    columns = ", ".join(f"coalesce({name}, '') AS {name}" if name == OPTIONAL else name for name in COLUMNS)
+    database.execute(f"CREATE VIEW records AS SELECT {columns} FROM ({whole})")

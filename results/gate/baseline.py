@@ -32,7 +32,7 @@ _OF_PLACE = (Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET)
 """Facts that many subjects share: an environment has them."""
 _OF_PROGRAM = tuple(cause for cause in FACTS if cause not in _OF_PLACE)
 
-_LATER = ("case", "scheme")
+_LATER = ("case", "scheme", "upstream")
 """Fields of a subject that the first files do not have. They are written where they say something, so that the lines
 of all others stay as they are."""
 

@@ -13,7 +13,7 @@ _Pairs = list[tuple[Observation, Observation]]
 _FIELDS: tuple[tuple[Cause, tuple[str, ...]], ...] = (
     (Cause.MEMORY_MODE, ("memory_mode",)),
     (Cause.SYSTEM_CONFIG, ("system_config",)),
-    (Cause.PLACE, ("target", "soc", "runner", "method")),
+    (Cause.PLACE, ("target", "soc", "runner", "method", "upstream")),
     (Cause.NPU, ("npu",)),
     (Cause.SCHEME, ("scheme",)),
 )

@@ -23,6 +23,7 @@ class MatrixColumn:
     npu: str
     memory_mode: str
     target: str
+    upstream: str = ""
 
 
 MatrixCell = tuple[Accounted, str, bool]
@@ -104,8 +105,8 @@ def _assign_columns(tests: Sequence[Accounted], names: Names) -> list[tuple[Matr
     in the first column of its profile and NPU.
     """
     several_modes = len({test.record.memory_mode for test in tests} - {""}) > 1
-    seen: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
-    variants: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    seen: dict[_Place, Counter[tuple[str, str]]] = {}
+    variants: dict[_Place, set[tuple[str, str]]] = {}
     for test in tests:
         place = _profile_and_npu(test)
         seen.setdefault(place, Counter())[_row_of(test, names)] += 1
@@ -114,19 +115,23 @@ def _assign_columns(tests: Sequence[Accounted], names: Names) -> list[tuple[Matr
     several = {place for place, rows in seen.items() if max(rows.values()) > 1}
     placed = []
     for test in tests:
-        profile, npu = place = _profile_and_npu(test)
+        profile, npu, upstream = place = _profile_and_npu(test)
         known = (test.record.memory_mode, test.record.target.name) if test.record.memory_mode else None
         mode, target = known or min(variants.get(place, [("", "")]))
         order = _ORDER.index(profile) if profile in _ORDER else len(_ORDER)
         column = MatrixColumn(order, profile, npu, mode if place in several or several_modes else "",
-                              target if place in several else "")  # fmt: skip
+                              target if place in several else "", upstream)  # fmt: skip
         placed.append((column, test))
     return placed
 
 
-def _profile_and_npu(entry: Accounted) -> tuple[str, str]:
+_Place = tuple[str, str, str]
+
+
+def _profile_and_npu(entry: Accounted) -> _Place:
+    """Return the profile, the NPU, and what lowered it."""
     test = entry.record.test
-    return (test.profile if test is not None else "", entry.record.npu)
+    return (test.profile if test is not None else "", entry.record.npu, entry.subject.upstream)
 
 
 def _place(column: MatrixColumn, columns: Sequence[MatrixColumn]) -> str:
@@ -134,7 +139,7 @@ def _place(column: MatrixColumn, columns: Sequence[MatrixColumn]) -> str:
     alike = [other for other in columns if (other.profile, other.npu) == (column.profile, column.npu)]
     modes, targets = {other.memory_mode for other in columns} - {""}, {other.target for other in alike}
     parts = (column.npu.removeprefix("ethos-"), column.memory_mode if len(modes) > 1 else "",
-             column.target if len(targets) > 1 else "")  # fmt: skip
+             column.target if len(targets) > 1 else "", column.upstream)  # fmt: skip
     return " ".join(part for part in parts if part)
 
 

@@ -48,6 +48,7 @@ from ethos_hil.results.report.model_page import Advise, ModelPage, bound_class, 
 from ethos_hil.results.report.reproduce import NO_LINKS, Links
 from ethos_hil.results.report.summary import SMALL, facts, origins, summary
 from ethos_hil.results.report.trend import trend
+from ethos_hil.results.report.upstreams import upstream_sides
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, night_before, red_since, value_since
 from ethos_hil.results.subject import Names, Subject
@@ -134,6 +135,7 @@ def _content(
         "commit_link": links.to_commit(_manifest_value(results, "commit")),
         "job_link": links.to_job(_manifest_value(results, "job")),
         "matrix": matrix(_without_bench(tests), moved_cells(comparison) if comparison is not None else {}, names),
+        "upstreams": upstream_sides(tests),
         "models": _model_pages(tests, advise, names),
         "left_out": max(0, len(_with_page(tests)) - _PAGES),
         "bench": bench_page(tests),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import BenchInfo, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.testing.synthetic_year import nights
 
@@ -28,4 +29,5 @@ OTHERS = {
     "runner": net(runner=RunnerInfo("runner", "ab" * 32)),
     "bench_case": net(bench=BenchInfo("grid", "wide", "nets")),
     "scheme": net("a16w8"),
+    "upstream": net(question=Question("net.py:net", subject=("executorch==1.5.0",))),
 }

@@ -125,10 +125,10 @@ def _content(group: PluginGroup[Any], name: str, write: Callable[[], object]) ->
 
 
 _DIGITS = 12
-PARTS = ("npu", "memory_mode", "target", "soc", "system_config", "method", "runner", "bench_case", "scheme", "inputs",
-         "part")  # fmt: skip
+PARTS = ("npu", "memory_mode", "target", "soc", "system_config", "method", "runner", "bench_case", "scheme",
+         "upstream", "inputs", "part")  # fmt: skip
 """What tells records of one test apart, in the order in which it is looked at."""
-SELDOM = ("bench_case", "scheme")
+SELDOM = ("bench_case", "scheme", "upstream")
 """Parts that are told only of records that are alike in all others but the inputs: the others were there first, and CI
 systems follow names."""
 _Parts = Mapping[str, str]
@@ -140,7 +140,8 @@ def parts_of(record: Record) -> _Parts:
     return {
         "npu": subject.npu, "memory_mode": subject.memory_mode, "target": subject.target, "soc": subject.soc,
         "system_config": subject.system_config, "method": subject.method, "runner": subject.runner[:_DIGITS],
-        "bench_case": subject.case, "scheme": subject.scheme, "inputs": record.inputs_sha256[:_DIGITS],
+        "bench_case": subject.case, "scheme": subject.scheme, "upstream": subject.upstream,
+        "inputs": record.inputs_sha256[:_DIGITS],
         "part": record.within.part,
     }  # fmt: skip
 
