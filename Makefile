@@ -164,11 +164,12 @@ decide = if [ -e .venv/.installed ] && $(BIN)/python $(FITS) >/dev/null && $(PIP
 	elif [ -L .venv ]; then echo ".venv is a link to $$(readlink .venv), which make setup did not finish; remove the link" >&2; exit 3; \
 	elif [ ! -e .venv/.torch ] || [ -e .venv/.begun ]; then \
 	  python=; why=; for one in $(PYTHON); do \
+	    command -v $$one >/dev/null || continue; \
 	    if said="$$($$one $(FITS))"; then python=$$one; break; fi; why="$$why $$one $${said:-does not run};"; done; \
 	  if [ -z "$$python" ]; then \
 	    known="$$(apt-cache pkgnames python3. 2>/dev/null)"; \
 	    for minor in $(MINORS); do [[ "$$known" != *python3.$$minor-venv* ]] || break; done; \
-	    echo "No Python for .venv:$$why install one that will do (apt-get install python3.$$minor-venv), or name it: make setup PYTHON=..." >&2; exit 3; \
+	    echo "No Python for .venv among $(PYTHON):$$why install one that will do (apt-get install python3.$$minor-venv), or name it: make setup PYTHON=..." >&2; exit 3; \
 	  fi; \
 	  if [ -n "$$said" ]; then echo "Installing $$said" >&2; $(call apt,$$said); fi; \
 	  $$python -m venv --clear .venv; \
@@ -177,8 +178,9 @@ decide = if [ -e .venv/.installed ] && $(BIN)/python $(FITS) >/dev/null && $(PIP
 	  $(BIN)/python harness/doctor/torch_build.py requirements-torch.lock >.venv/.torch.new || exit 3; mv .venv/.torch.new .venv/.torch; \
 	fi
 
-# Only asks apt when something is missing. What a killed apt left half installed counts as missing. Ubuntu has no chromium
-# for apt; only a test of the report needs it.
+# Only asks apt when something is missing. What a killed apt left half installed counts as missing. Of NOT_EVERYWHERE Ubuntu
+# has no chromium, which a test of the report needs, and 22.04 has the other in its clang.
+NOT_EVERYWHERE := chromium libclang-rt-dev
 build/.apt: Makefile
 	@$(call lock,build/.setup.lock,the system); set -e; $(decide); missing=; \
 	for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
@@ -191,7 +193,7 @@ build/.apt: Makefile
 	if [ -n "$$missing" ]; then \
 	  echo "Installing Debian packages (missing:$$missing)" >&2; \
 	  [ -z "$$half" ] || $$([ "$$(id -u)" = 0 ] || echo sudo) dpkg --configure -a >/dev/null || :; \
-	  $(call apt,$(filter-out chromium,$(PACKAGES)) $$(! apt-cache show chromium >/dev/null 2>&1 || echo chromium)); \
+	  $(call apt,$(filter-out $(NOT_EVERYWHERE),$(PACKAGES)) $$(apt-cache pkgnames | grep -xF $(NOT_EVERYWHERE:%=-e %))); \
 	fi; \
 	touch $@
 

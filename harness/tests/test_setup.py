@@ -250,8 +250,8 @@ def test_the_first_python_that_will_do_is_taken_and_where_none_does_nothing_is_i
     right = project.read_text()
     project.write_text(right.replace(RANGE, 'requires-python = ">=3.7,<3.8"'))
     for command, said in (
-        (SETUP, f"No Python for .venv: {sys.executable} is Python 3.{minor}."),
-        (["make", "setup"], "No Python for .venv: python3 does not run; python3.7 "),
+        (SETUP, f"No Python for .venv among {sys.executable}: {sys.executable} is Python 3.{minor}."),
+        (["make", "setup"], "No Python for .venv among python3 python3.7: python3 does not run; "),
     ):
         done = set_up_there(small, *command, PATH=path)
         assert (done.returncode, done.stderr.startswith(said)) == (2, True), done.stderr
@@ -266,7 +266,7 @@ def test_the_first_python_that_will_do_is_taken_and_where_none_does_nothing_is_i
     for name in (".begun", ".installed"):
         (small / ".venv" / name).touch()
     project.write_text(right.replace(RANGE, 'requires-python = ">=3.7,<3.8"'))
-    assert "No Python for .venv: " in set_up_there(small).stderr
+    assert "No Python for .venv among " in set_up_there(small).stderr
 
 
 @set_up

@@ -62,6 +62,8 @@ def make_system(root: Path, release: str, mirror: str | None) -> None:
         options = ["--variant=minbase", f"--include={INCLUDED}", f"--components={components}"]
         place = [release, str(root), mirror or usual, f"/usr/share/debootstrap/scripts/{script}"]
         _run(["debootstrap", *options, *place])
+        with (root / "etc/apt/sources.list").open("a") as sources:  # as an installed system has it
+            sources.write(f"deb {mirror or usual} {release}-updates {components.replace(',', ' ')}\n")
         done.touch()
     # This computer's way to others: names, and whose certificates it trusts.
     for name in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
