@@ -201,6 +201,7 @@ class Artifact(_OfMethod):
             that was not lowered here.
         others: the other methods; `of` returns the artifact as seen from one of them.
         etrecord: ExecuTorch's ETRecord of the program, for its Inspector; empty where none was asked for.
+        ptd: the .ptd files beside a .pte that was not lowered here, by name; its data is then partly in them.
     """
 
     key: str
@@ -218,11 +219,12 @@ class Artifact(_OfMethod):
     others: tuple[LoweredMethod, ...] = ()
     etrecord: bytes = b""
     question: str = ""
+    ptd: Mapping[str, bytes] = field(default_factory=dict)
 
     @cached_property
     def program(self) -> Program:
         """The parsed .pte."""
-        return Program.parse(self.pte, self.model)
+        return Program.parse(self.pte, self.model, self.ptd)
 
     @property
     def plan(self) -> ExecutionPlan:
@@ -330,6 +332,7 @@ class Artifact(_OfMethod):
             "vela_flags": self.vela_flags,
             "vela_ini": self.vela_ini,
             "notes": self.notes,
+            "ptd": list(self.ptd),
             "methods": list(map(_method_entry, self.methods)),
         }
         digests: dict[str, str] = {}
@@ -339,6 +342,8 @@ class Artifact(_OfMethod):
             write_synced(folder / name, data)
 
         write("model.pte", self.pte)
+        for number, data in enumerate(self.ptd.values()):
+            write(f"data-{number}.ptd", data)
         if self.etrecord:
             write(_ETRECORD, self.etrecord)
         for number, method in enumerate(self.methods):
@@ -381,6 +386,7 @@ class Artifact(_OfMethod):
                 npu=EthosU.parse(manifest["npu"]) if manifest["npu"] else None,
                 pte=files["model.pte"],
                 etrecord=files.get(_ETRECORD, b""),
+                ptd={name: files[f"data-{number}.ptd"] for number, name in enumerate(manifest.get("ptd", ()))},
                 tosa=TosaSpec.parse(manifest["tosa"]) if manifest["tosa"] else None,
                 **{name: from_json(kind, manifest[name]) for name, kind in _PLAIN_FIELDS.items()},
             )
@@ -388,20 +394,26 @@ class Artifact(_OfMethod):
             raise UsageError(f"{folder}: not a usable artifact: {error}") from None
 
     @classmethod
-    def of_program(cls, pte: bytes, model: str) -> Artifact:
+    def of_program(cls, pte: bytes, model: str, ptd: Mapping[str, bytes] | None = None) -> Artifact:
         """Return the artifact of a .pte that was not lowered here. It has no TOSA, hence no reference, and no map.
 
+        Args:
+            pte: the program.
+            model: the user's name for it.
+            ptd: the .ptd files beside it, by name.
+
         Raises:
-            UsageError: the program is damaged, or its delegates disagree or are not for an Ethos-U.
+            UsageError: the program is damaged or lacks a .ptd, or its delegates disagree or are not for an Ethos-U.
         """
-        delegates = ProgramDelegates.of(pte, model)
+        ptd = ptd or {}
+        delegates = ProgramDelegates.of(pte, model, ptd)
         methods = [
             LoweredMethod(
                 plan.name,
                 tuple(Delegate(part.index, part.instruction, None, part.vela) for part in delegates.methods[plan.name]),
                 placement=Placement.of_plan(plan),
             )
-            for plan in Program.parse(pte, model).plans
+            for plan in Program.parse(pte, model, ptd).plans
         ]
         return cls.of_methods(
             methods,
@@ -411,6 +423,7 @@ class Artifact(_OfMethod):
             pte=pte,
             memory_mode=delegates.memory_mode,
             vela_flags=delegates.vela_flags,
+            ptd=ptd,
         )
 
     def rename(self, model: str) -> Artifact:

@@ -208,7 +208,7 @@ def host_modules(
 
 
 def _from_program(model: ProgramFile, npu: EthosU, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:
-    artifact = Artifact.of_program(model.data, model.label)
+    artifact = Artifact.of_program(model.data, model.label, model.ptd)
     compiled_for = artifact.memory_mode
     if None not in (memory_mode, compiled_for) and memory_mode != compiled_for:
         raise UsageError(

@@ -46,6 +46,8 @@ def check_question(question: Question) -> None:
     asked_clock(question.clock)
     VelaSetup.asked(question)
     check_calibration(question)
+    if question.ptd and not question.is_program:
+        raise UsageError(f"--ptd says nothing: {question.label} is no .pte", hint="leave it out, or give the program")
 
 
 def lower_question(
@@ -88,7 +90,7 @@ def lower_question(
             change = ModelChange(lambda loaded: quantise_as_asked(loaded, question), question.int16)
             return lower_named(model, target, change=change, needed=needed, **settings)
         progress("loading the model")
-        model = load_model(model, trust=question.trust_model)
+        model = load_model(model, trust=question.trust_model, ptd=question.ptd)
     from ethos_hil.lowering.lower import lower  # late: a model that is found does without
 
     assert isinstance(model, TorchModel | ProgramFile)

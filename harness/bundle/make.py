@@ -127,13 +127,13 @@ def find_program(chosen: ChosenRecord) -> FoundProgram:
         )
     wanted = record.artifact.sha256
     if record.artifact.question.startswith("pte:") and record.model.lower().endswith(PROGRAM_SUFFIXES):
-        source = ProgramFile.read(record.model)
+        source = ProgramFile.read(record.model, record.asked.ptd)
         if hashlib.sha256(source.data).hexdigest() != wanted:
             raise UsageError(
                 f"{record.model} is another program than the one that ran ({wanted[:_SHOWN]})",
                 hint="bring that file back, or run this one",
             )
-        return FoundProgram(Artifact.of_program(source.data, record.model), source)
+        return FoundProgram(Artifact.of_program(source.data, record.model, source.ptd), source)
     caches = [Cache(), *([Cache(chosen.cache)] if chosen.cache is not None and chosen.cache.is_dir() else [])]
     artifact = next(filter(None, (cached_artifact(record.artifact, cache) for cache in caches)), None)
     if artifact is None:

@@ -343,7 +343,7 @@ def check_artifact(artifact: Artifact, npu: str) -> None:
         UsageError: the program is damaged, or a TOSA program is.
     """
     # A program without delegates does not say what it is for.
-    program = ProgramDelegates.of(artifact.pte, artifact.model)
+    program = ProgramDelegates.of(artifact.pte, artifact.model, artifact.ptd)
     call = attrgetter("index", "instruction", "vela")
     beside = {method.name: [*map(call, method.delegates)] for method in artifact.methods}
     there = {name: [*map(call, delegates)] for name, delegates in program.methods.items()}
@@ -398,8 +398,8 @@ def check_executions(artifact: Artifact, input_sets: int, repeat: int) -> None:
 
 def repeat_question(bundle: RunBundle, **changes: Any) -> Question:
     """Return the question that asks what a bundle's run asked; `changes` are other fields of it."""
-    program = ProgramFile(bundle.question.label, bundle.artifact.pte)
-    return bundle.question.but(model=program, inputs=bundle.input_sets, expected=bundle.expected, **changes)
+    program = ProgramFile(bundle.question.label, bundle.artifact.pte, ptd=bundle.artifact.ptd)
+    return bundle.question.but(model=program, ptd=(), inputs=bundle.input_sets, expected=bundle.expected, **changes)
 
 
 def run_again(bundle: RunBundle, question: Question, reporter: Reporter | None = None) -> Report:

@@ -66,9 +66,9 @@ def survey(question: Question, *, reporter: Reporter | None = None) -> Survey:
     reporter.stage(what)
     asked = question
     if question.is_program or isinstance(question.model, ProgramFile):  # for another NPU raises no error here
-        program = load_model(question.model) if isinstance(question.model, str) else question.model
+        program = load_model(question.model, ptd=question.ptd) if isinstance(question.model, str) else question.model
         assert isinstance(program, ProgramFile)
-        compiled_for = Artifact.of_program(program.data, program.label).npu or npu
+        compiled_for = Artifact.of_program(program.data, program.label, program.ptd).npu or npu
         asked = replace(question, model=program, npu=compiled_for.name, memory_mode=None)
     lowering = lower_question(asked, progress=lambda text: reporter.stage(f"{what}: {text}"))
     artifact = lowering.artifact

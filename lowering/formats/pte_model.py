@@ -36,6 +36,7 @@ class Tensor:
         buffer: index of the planned memory buffer, or None when the tensor has no planned memory.
         offset: bytes from the start of that buffer.
         data: the value of a constant, in memory order, or None.
+        initial: what is in its planned memory before the first call, in memory order, or None for zeros.
     """
 
     scalar_type: str
@@ -44,6 +45,7 @@ class Tensor:
     buffer: int | None
     offset: int
     data: bytes | None
+    initial: bytes | None = None
 
     @property
     def nbytes(self) -> int:
@@ -150,7 +152,7 @@ class BackendDelegate:
 
     Attributes:
         id: the backend; "EthosUBackend" for partitions of the NPU.
-        data: its blob.
+        data: its blob, with what of it is in a .ptd.
         file_offset: where the blob starts in the .pte, bytes.
         compile_specs: the options that the backend was given.
     """

@@ -2,14 +2,15 @@
 
 Importing executorch takes seconds, and its reader trusts the file. This reader takes milliseconds and checks everything
 it returns: in a `Program`, all indices are in range, all tensors lie inside their memory, and all delegates' data is
-present. Facts of the format: executorch 1.4.1, exir/_serialize/program.fbs and _program.py.
+present. Facts of the format: executorch 1.4.1 and 1.5.1, exir/_serialize/program.fbs and _program.py.
 
-It refuses, by name, data outside the file, named data, initial values of mutable tensors, and unbounded shapes. Files
-of Arm's backend have none of these.
+Data outside of the file is read from the .ptd files that are given beside it; what they lack is refused by name, as are
+unbounded shapes and memory of another device.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ import numpy as np
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.formats.flatbuffer import FlatbufferError, Record, Schema
+from ethos_hil.lowering.formats.named_data import NamedData, merge
 from ethos_hil.lowering.formats.pte_model import (
     ITEM_SIZES,
     BackendDelegate,
@@ -35,6 +37,7 @@ from ethos_hil.lowering.formats.pte_model import (
     Value,
     ValueList,
 )
+from ethos_hil.lowering.formats.vela_blob import inlined
 from ethos_hil.lowering.upstream.names.schemas import BUNDLE_SCHEMA, SCHEMAS, bundle_schema_file, schema_folder
 
 _IDENTIFIER = b"ET12"
@@ -43,6 +46,8 @@ _MAX_RANK = 16
 _STATIC, _BOUNDED = 0, 1
 _INLINE, _SEGMENT = 0, 1
 _EXTERNAL = 1
+_CPU = 0
+_PLACEMENTS = "external_block_placements"
 
 
 @dataclass(frozen=True)
@@ -61,15 +66,18 @@ class Program:
         )
 
     @classmethod
-    def parse(cls, data: bytes, where: str = "program") -> Program:
-        """Read and check a .pte. Raises UsageError, which says what is wrong with it.
+    def parse(cls, data: bytes, where: str = "program", ptd: Mapping[str, bytes] | None = None) -> Program:
+        """Read and check a .pte. Raises UsageError, which says what is wrong with it, or what of it is missing.
 
         Args:
             data: the whole file.
             where: the file's name in an error.
+            ptd: the .ptd files beside it, by their names in an error.
         """
         try:
-            return cls(_Parser(data).plans())
+            return cls(_Parser(data, ptd or {}).plans())
+        except _Missing as error:
+            raise UsageError(f"{where}: {error}", hint=error.hint) from None
         except (_Malformed, FlatbufferError) as error:
             raise UsageError(
                 f"{where}: not a usable ExecuTorch program: {error}", hint="give a complete .pte of ExecuTorch 1.x"
@@ -80,6 +88,15 @@ class _Malformed(Exception):
     """The file is damaged or not supported. The message says how."""
 
 
+class _Missing(Exception):
+    """Data that is in another file was not given. The message says which, and `hint` what to give."""
+
+    def __init__(self, what: str, key: str, ptd: Mapping[str, bytes], tag: str) -> None:
+        given = f"not in {', '.join(ptd)}" if ptd else "no .ptd was given"
+        super().__init__(f"the data of {what} is in another file, under the name {key!r}, and {given}")
+        self.hint = f"give the file that was written with the program: --ptd {tag or 'FILE'}.ptd"
+
+
 @cache
 def _schema() -> Schema:
     folder = schema_folder()
@@ -87,8 +104,9 @@ def _schema() -> Schema:
 
 
 class _Parser:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, ptd: Mapping[str, bytes]) -> None:
         self._data = data
+        self._ptd = ptd
         if len(data) < 8:
             raise _Malformed(f"it has {len(data)} bytes, expected at least 8")
         if data[4:8] != _IDENTIFIER:
@@ -101,10 +119,12 @@ class _Parser:
             if size and begin + size > segment_size:
                 raise _Malformed(f"segment {index} is {size} bytes at {begin}, the file has {segment_size} of segments")
             self._segments.append((self._segment_base + begin, size))
-        if self._program["named_data"]:
-            raise _Malformed("it has named data, which is not supported")
-        if self._program["mutable_data_segments"]:
-            raise _Malformed("it has initial values of mutable tensors, which are not supported")
+        self._named = merge(ptd)
+        for entry in self._program["named_data"] or ():
+            begin, size = self._segment(entry["segment_index"], f"the data named {entry['key']!r}")
+            own = NamedData(data[begin : begin + size])
+            if self._named.setdefault(entry["key"] or "", own) != own:
+                raise _Malformed(f"it has the name {entry['key']!r} for other data than a .ptd")
 
     def _header(self) -> tuple[int, int, int]:
         """Return the bytes of the flatbuffer, the offset of the segments, and the bytes of the segments."""
@@ -142,6 +162,9 @@ class _Parser:
         sizes = record["non_const_buffer_sizes"] or ()
         if any(size < 0 for size in sizes):
             raise _Malformed(f"method {name!r} plans memory of {sizes} bytes")
+        for entry in record["non_const_buffer_device"] or ():
+            if entry["device_type"] != _CPU:
+                raise _Malformed(f"memory {entry['buffer_idx']} is of device type {entry['device_type']}")
         planned = tuple(sizes[1:])  # entry 0 is reserved
         values = tuple(self._value(entry["val"], index, planned) for index, entry in enumerate(record["values"] or ()))
         operators = tuple(_operator_name(operator) for operator in record["operators"] or ())
@@ -183,7 +206,14 @@ class _Parser:
         else:
             raise _Malformed(f"{where} is at an unknown location {reference['location']}")
         specs = {spec["key"] or "": bytes(spec["value"] or b"") for spec in record["compile_specs"] or ()}
+        tags = _tags(specs.get(_PLACEMENTS, b""))
+        blob = inlined(blob, lambda block, key: self._find(key, f"{block} of {where}", tags.get(block, "")).data)
         return BackendDelegate(record["id"], blob, offset, specs)
+
+    def _find(self, key: str, what: str, tag: str = "") -> NamedData:
+        if key not in self._named:
+            raise _Missing(what, key, self._ptd, tag)
+        return self._named[key]
 
     def _value(self, union: tuple[str, Record] | None, index: int, planned: Sequence[int]) -> Value:
         if union is None:
@@ -213,10 +243,8 @@ class _Parser:
             raise _Malformed(f"{where} starts {record['storage_offset']} elements into its storage, expected 0")
         if record["shape_dynamism"] not in (_STATIC, _BOUNDED):
             raise _Malformed(f"{where} has an unbounded shape, which is not supported")
-        extra = record["extra_tensor_info"]
-        if extra is not None and extra["location"] == _EXTERNAL:
-            raise _Malformed(f"{where} has its data outside the file, which is not supported")
         nbytes = math.prod(sizes) * ITEM_SIZES[scalar_type]
+        data = self._content(record, nbytes, where)
         buffer, offset = None, 0
         allocation = record["allocation_info"]
         if allocation is not None:
@@ -226,12 +254,33 @@ class _Parser:
                 raise _Malformed(f"{where} is in memory {buffer + 1}, there are {len(planned)}")
             if offset + nbytes > planned[buffer]:
                 raise _Malformed(f"{where} is {nbytes} bytes at {offset} of {planned[buffer]} planned")
-        elif record["data_buffer_idx"] > 0:
-            data = self._constant(record["data_buffer_idx"], nbytes, where)
-            return Tensor(scalar_type, sizes, dim_order, None, 0, data)
-        if record["data_buffer_idx"] > 0:
-            raise _Malformed(f"{where} is mutable and has an initial value, which is not supported")
-        return Tensor(scalar_type, sizes, dim_order, buffer, offset, None)
+            return Tensor(scalar_type, sizes, dim_order, buffer, offset, None, data)
+        return Tensor(scalar_type, sizes, dim_order, None, 0, data)
+
+    def _content(self, record: Record, nbytes: int, where: str) -> bytes | None:
+        """Return a constant's value, or the initial value of a tensor with memory; None where there is none."""
+        extra = record["extra_tensor_info"] or {}
+        if extra.get("device_type", _CPU) != _CPU:
+            raise _Malformed(f"{where} is in the memory of device type {extra['device_type']}, which is not supported")
+        if extra.get("location") == _EXTERNAL:
+            key = extra["fully_qualified_name"] or ""
+            entry = self._find(key, where)
+            form = (record["scalar_type"], tuple(record["sizes"] or ()), tuple(record["dim_order"] or b""))
+            if entry.form != form or len(entry.data) != nbytes:
+                raise _Malformed(f"{where} is {form}, {key!r} in the .ptd is {entry.form} of {len(entry.data)} bytes")
+            return entry.data
+        if extra.get("location"):
+            raise _Malformed(f"{where} has its data at an unknown location {extra['location']}")
+        index = record["data_buffer_idx"]
+        if not index:
+            return None
+        if record["allocation_info"] is None:
+            return self._constant(index, nbytes, where)
+        tables = self._program["mutable_data_segments"] or ()
+        chosen = extra.get("mutable_data_segments_idx", 0)
+        if chosen >= len(tables):
+            raise _Malformed(f"{where} has its initial value in table {chosen} of {len(tables)}")
+        return self._part(tables[chosen], index, nbytes, f"the initial value of {where}")
 
     def _constant(self, index: int, nbytes: int, where: str) -> bytes:
         inline = self._program["constant_buffer"] or ()
@@ -240,17 +289,28 @@ class _Parser:
                 raise _Malformed(f"{where} is constant {index} of {len(inline)}")
             data = bytes(inline[index]["storage"][:nbytes])
         else:
-            table = self._program["constant_segment"]
-            offsets = (table["offsets"] or ()) if table is not None else ()
-            if index >= len(offsets):
-                raise _Malformed(f"{where} is constant {index} of {len(offsets)}")
-            begin, size = self._segment(table["segment_index"], where)
-            if offsets[index] + nbytes > size:
-                raise _Malformed(f"{where} is {nbytes} bytes at {offsets[index]} of {size} bytes of constants")
-            data = self._data[begin + offsets[index] : begin + offsets[index] + nbytes]
+            data = self._part(self._program["constant_segment"], index, nbytes, where)
         if len(data) != nbytes:
             raise _Malformed(f"{where} needs {nbytes} bytes of data, {len(data)} are there")
         return data
+
+    def _part(self, table: Record | None, index: int, nbytes: int, where: str) -> bytes:
+        offsets = (table["offsets"] or ()) if table is not None else ()
+        if table is None or index >= len(offsets):
+            raise _Malformed(f"{where} is constant {index} of {len(offsets)}")
+        begin, size = self._segment(table["segment_index"], where)
+        if offsets[index] + nbytes > size:
+            raise _Malformed(f"{where} is {nbytes} bytes at {offsets[index]} of {size} bytes of constants")
+        return self._data[begin + offsets[index] : begin + offsets[index] + nbytes]
+
+
+def _tags(placements: bytes) -> dict[str, str]:
+    """Return what the .ptd of each block outside of a delegate is called, as EthosUCompileSpec of 1.5.1 notes it."""
+    try:
+        tags = json.loads(placements or b"{}")
+    except ValueError:
+        tags = None
+    return {str(block): str(tag) for block, tag in tags.items()} if isinstance(tags, dict) else {}
 
 
 _SCALAR_FIELDS = {"Int": "int_val", "Bool": "bool_val", "Double": "double_val", "String": "string_val"}

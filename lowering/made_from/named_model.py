@@ -169,7 +169,7 @@ def lower_named(
     origin = None if options.trust_model else _Origin.of(text)  # what a file with code in it opens is not watched
     if origin is None:
         progress("loading the model")
-        loaded = change.applied(load_model(text, trust=options.trust_model))
+        loaded = change.applied(load_model(text, trust=options.trust_model, ptd=options.ptd))
         return LoweredModel.of(lower_loaded(loaded), loaded)
     name = _identity(text, origin)
     key = (

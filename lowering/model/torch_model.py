@@ -125,19 +125,20 @@ class TorchModel:
         return tuple(dict.fromkeys(note for method in self.methods.values() for note in method.notes))
 
 
-def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
+def load_model(text: str, *, trust: bool = False, ptd: Sequence[str] = ()) -> TorchModel | ProgramFile:
     """Load the model called `text`.
 
     Args:
         text: a MODEL as on the command line.
         trust: whether a .pt2 may have more than data, for example pickled objects: loading it may then execute code.
+        ptd: the .ptd files that belong to a .pte.
 
     Raises:
         UsageError: says what is wrong with the model and where.
     """
     suffix = Path(text).suffix.lower()
     if suffix in PROGRAM_SUFFIXES:
-        return ProgramFile.read(text)
+        return ProgramFile.read(text, ptd)
     if suffix == ".pt2":
         return _load_exported(text, trust=trust)
     function, sources = load_function(text, "MODEL")

@@ -61,6 +61,9 @@ class Store(PlanValues):
             for index in (*plan.inputs, *plan.outputs)
             if isinstance(value := plan.values[index], Tensor) and value.buffer is None and value.data is None
         }
+        for index, value in enumerate(plan.values):
+            if isinstance(value, Tensor) and value.initial is not None:
+                self._place(index, value)[:] = np.frombuffer(value.initial, np.uint8)
 
     def outputs(self, index: int) -> list[int]:
         """Return the tensors that an output argument names: value `index` itself, or the items of a list."""

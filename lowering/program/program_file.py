@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ethos_hil.base.dataclasses import dataclass, field
@@ -29,25 +29,32 @@ class ProgramFile:
         label: the user's name for it.
         data: the .pte's bytes.
         cases: test cases by method, of a .bpte.
+        ptd: the bytes of the .ptd files beside it, by name.
     """
 
     label: str
     data: bytes
     cases: Mapping[str, tuple[BundledCase, ...]] = field(default_factory=dict)
+    ptd: Mapping[str, bytes] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, text: str) -> ProgramFile:
-        """Read the file called `text`. Raises UsageError, which says what is wrong with it."""
-        try:
-            data = read_bytes(Path(text).expanduser(), most=_MOST_PROGRAM)
-        except FileNotFoundError:
-            raise no_file(text) from None
-        except OSError as error:
-            raise UsageError(f"cannot read {text}: {error.strerror}") from None
+    def read(cls, text: str, ptd: Sequence[str] = ()) -> ProgramFile:
+        """Read the file called `text`, and the .ptd files. Raises UsageError, which says what is wrong with one."""
+        data = _read(text)
+        beside = {name: _read(name, "give a .ptd") for name in ptd}
         if not is_bundle(data) and not text.lower().endswith(".bpte"):
-            return cls(text, data)
+            return cls(text, data, ptd=beside)
         bundle = BundledProgram.parse(data, text)
-        return cls(text, bundle.program, bundle.cases)
+        return cls(text, bundle.program, bundle.cases, beside)
+
+
+def _read(text: str, forms: str = FORMS) -> bytes:
+    try:
+        return read_bytes(Path(text).expanduser(), most=_MOST_PROGRAM)
+    except FileNotFoundError:
+        raise no_file(text, forms) from None
+    except OSError as error:
+        raise UsageError(f"cannot read {text}: {error.strerror}") from None
 
 
 def no_file(name: str, forms: str = FORMS) -> UsageError:
@@ -86,15 +93,16 @@ class ProgramDelegates:
     vela_flags: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, pte: bytes, model: str) -> ProgramDelegates:
-        """Read a program's delegates. The command streams state the NPU, the compile specs the memory mode.
+    def of(cls, pte: bytes, model: str, ptd: Mapping[str, bytes]) -> ProgramDelegates:
+        """Read a program's delegates, with what of them is in .ptd files. The command streams state the NPU, the
+        compile specs the memory mode.
 
         Raises:
             UsageError: the file is damaged, its delegates disagree, or one is not for an Ethos-U.
         """
         methods: dict[str, tuple[ProgramDelegate, ...]] = {}
         npus, modes, flags = set(), set(), set()
-        for plan in Program.parse(pte, model).plans:
+        for plan in Program.parse(pte, model, ptd).plans:
             delegates = []
             for at, call in plan.delegate_calls:
                 entry = plan.delegates[call.delegate]

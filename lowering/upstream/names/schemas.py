@@ -20,11 +20,20 @@ def bundle_schema_file() -> Path:
     Raises:
         ToolError: executorch is not installed, or does not have it.
     """
-    path = schema_folder().parents[1] / "devtools" / "bundled_program" / "schema" / BUNDLE_SCHEMA
+    return _beside_exir(f"devtools/bundled_program/schema/{BUNDLE_SCHEMA}", ".bpte")
+
+
+def data_schema_file() -> Path:
+    """The schema of .ptd files. It includes the first of `SCHEMAS`. Raises ToolError, as `bundle_schema_file`."""
+    return _beside_exir("extension/flat_tensor/serialize/flat_tensor.fbs", ".ptd")
+
+
+def _beside_exir(name: str, suffix: str) -> Path:
+    path = schema_folder().parents[1] / name
     if path.is_file():
         return path
     raise ToolError(
-        f"executorch's {BUNDLE_SCHEMA} was not found, so .bpte files cannot be read",
+        f"executorch's {path.name} was not found, so {suffix} files cannot be read",
         hint="install the tested set again (docs/install.md)",
     )
 

@@ -15,6 +15,8 @@ from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET, DEFAULTS, GROUP
 _MODEL, _COMPILE = GROUPS["model"], GROUPS["compile"]
 _DELEGATION = ("allow_cpu_only", "require_delegated", "max_cpu_ops")
 _PROFILE = ("profile", "found_by", "events")
+_LOWERED = tuple(name for name in (*_MODEL, *_COMPILE) if name != "ptd")
+"""What is asked of a model that is not compiled yet."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,16 @@ PROFILE = Asking(
 )
 LOWER = Asking(
     ("ethos-hil", "lower"),
-    tuple(name for name in (*_MODEL, *_COMPILE) if name != "method"),
+    tuple(name for name in _LOWERED if name != "method"),
     {"npu": {"help": "For pte and vela: NPU to compile for.", "otherwise": DEFAULT_NPU}},
 )
 PREFLIGHT = Asking(("ethos-hil", "preflight"), (*_MODEL, *_COMPILE, "target", "runner", "inputs", *_DELEGATION))
 IMAGE = Asking(("ethos-hil", "image"), (*_MODEL, *_COMPILE, "inputs", "repeat", *_DELEGATION))
 EVALUATE = Asking(
-    ("ethos-hil", "evaluate"), (*_MODEL, *_COMPILE, "target", "timeout"),
+    ("ethos-hil", "evaluate"), (*_LOWERED, "target", "timeout"),
     {"timeout": {"help": "Limit for one boot, with up to 64 items."}},
 )  # fmt: skip
-SCAN = Asking(("ethos-hil", "scan"), tuple(name for name in (*_MODEL, *_COMPILE) if name not in ("npu", "memory_mode")))
+SCAN = Asking(("ethos-hil", "scan"), tuple(name for name in _LOWERED if name not in ("npu", "memory_mode")))
 API = Asking((), tuple(name for name in OPTIONS if name != "allow_unverified"))
 """The functions of `ethos_hil`, which have no exit status."""
 API_LOWER = Asking((), LOWER.fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,11 @@ def digest_of_readable(path: Path) -> str:
         return digest_of_file(path)
     except OSError:
         return ""
+
+
+def digest_of_readables(paths: Iterable[str]) -> str:
+    """Return a digest of files, in their order."""
+    return hashlib.sha256(" ".join(digest_of_readable(Path(path)) for path in paths).encode()).hexdigest()
 
 
 def digest_in_memory(value: Any) -> str:

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ethos_hil.base import byte_size
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.field_option import OPTION, FieldOption, digest_in_memory, digest_of_readable, option
+from ethos_hil.base.field_option import (
+    OPTION,
+    FieldOption,
+    digest_in_memory,
+    digest_of_readable,
+    digest_of_readables,
+    option,
+)
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import portable
 
@@ -95,6 +102,15 @@ class ModelOptions(OptionGroup):
                 in_python="Or a float torch.nn.Module, a module quantised with PT2E, or an ExportedProgram.",
             )
         },
+    )
+    ptd: tuple[str, ...] = option(
+        (),
+        help="A .ptd that belongs to a .pte: ExecuTorch writes one where weights or commands are outside of the "
+        "program. May be repeated.",
+        many=True,
+        metavar="FILE",
+        example=("dram.ptd",),
+        content=True,
     )
     method: str | None = option(
         None,
@@ -493,6 +509,8 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
                 continue
             if not isinstance(value, str | Path) and how.kind in (str, Path) and not how.many:
                 values[name], digests[name] = None, digest_in_memory(value)
+            elif how.content and how.many:
+                digests |= {name: digest_of_readables(value)} if value else {}
             elif how.content and (how.kind is Path or str(value).lower().endswith(ARRAYS)):
                 digests[name] = digest_of_readable(Path(value))
         return dataclasses.replace(self, digests=digests, **values)
