@@ -208,7 +208,9 @@ int main() {
     // A plan without inputs runs the bundle's own test cases; a plan with inputs runs those.
     if (plan.inputs_per_set == 0) cases = bundle.test_cases(name);
   }
-  const Program program(pte);
+  NamedData beside;
+  for (std::uint32_t i = 0; i < plan.data_count; ++i) beside.add(package.data(i));
+  const Program program(pte, beside);
   const NpuMemory npu_memory{static_cast<DeviceMemoryMode>(plan.memory_mode), plan.fast_scratch_size};
   Method method(program, name, memory, npu_memory);
   if (cases) {

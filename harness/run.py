@@ -266,6 +266,8 @@ def _run_runner(
             f"{runner.path.name} runs a program's first method, {first}, not {artifact.method}",
             hint="leave out --runner; our firmware runs any method",
         )
+    if artifact.ptd:  # upstream's has no option for one
+        raise UsageError(f"{runner.path.name} takes no .ptd", hint="leave out --runner; our firmware takes them")
     watch.begin("running")
     _follow(board, f"Running {runner.path.name}: on {board.name} {board.soc}", reporter)
     job = RunnerJob(artifact.pte, _pack(artifact, input_sets), artifact.plan.output_tensors, question.repeat or 1)
@@ -352,7 +354,8 @@ def image_of(
         time_steps=profile is not None,
         stays=stays,
     )
-    return pack(firmware, artifact.pte, _pack(artifact, input_sets), plan, run_id=run_id)
+    data = tuple(artifact.ptd.values())
+    return pack(firmware, artifact.pte, _pack(artifact, input_sets), plan, data=data, run_id=run_id)
 
 
 def _add_executions(question: Question, board: Target) -> Question:

@@ -1,7 +1,8 @@
 """Print the paths in the installed wheels from which the .pte reader is generated, as CMake list entries.
 
-Four lines: flatc, the include directory that holds flatbuffers/ (both from tosa-tools), program.fbs and
-bundled_program_schema.fbs (executorch). The packages are located, not imported: importing executorch takes seconds.
+Five lines: flatc, the include directory that holds flatbuffers/ (both from tosa-tools), program.fbs,
+bundled_program_schema.fbs and flat_tensor.fbs (executorch). The packages are located, not imported: importing
+executorch takes seconds.
 """
 
 import sys
@@ -25,11 +26,13 @@ def main() -> None:
         "flatc": site / "bin" / "flatc",
         "flatbuffers headers": site / "include" / "flatbuffers" / "flatbuffers.h",
         "bundled_program_schema.fbs": package / "devtools/bundled_program/schema/bundled_program_schema.fbs",
+        "flat_tensor.fbs": package / "extension/flat_tensor/serialize/flat_tensor.fbs",
     }
     for name, path in found.items():
         if not path.is_file():
             sys.exit(f"{name} not found (looked for {path}); it comes with executorch[ethos-u]")
-    lines = (found["flatc"], site / "include", schema / "program.fbs", found["bundled_program_schema.fbs"])
+    schemas = (schema / "program.fbs", found["bundled_program_schema.fbs"], found["flat_tensor.fbs"])
+    lines = (found["flatc"], site / "include", *schemas)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 

@@ -8,8 +8,10 @@ namespace ethos_hil {
 
 constexpr std::uint8_t PACKAGE_MAGIC[8] = {0x45, 0x48, 0x49, 0x4c, 0x50, 0x4b, 0x47, 0x00};
 constexpr std::uint8_t MAILBOX_MAGIC[8] = {0x45, 0x48, 0x49, 0x4c, 0x4d, 0x4f, 0x4e, 0x00};
-constexpr std::uint32_t PACKAGE_VERSION = 5;
+constexpr std::uint32_t PACKAGE_VERSION = 6;
 constexpr std::uint32_t PACKAGE_ALIGNMENT = 32;
+constexpr std::uint32_t MAX_DATA_FILES = 8;
+constexpr std::uint32_t FAST_MEMORY_ID = 3;
 constexpr std::uint32_t PROTOCOL_VERSION = 5;
 constexpr std::uint32_t MAX_RANK = 16;
 constexpr std::uint32_t PRINTABLE_MARK = 126;
@@ -107,6 +109,8 @@ struct PackageHeader {
   std::uint32_t total_size;  // bytes of the whole package, header included
   std::uint32_t program_offset;  // the .pte, aligned to PACKAGE_ALIGNMENT
   std::uint32_t program_size;  // bytes
+  std::uint32_t data_offset;  // data_count InputRef records: the .ptd files, each aligned to PACKAGE_ALIGNMENT
+  std::uint32_t data_count;  // at most MAX_DATA_FILES
   std::uint32_t inputs_offset;  // input_set_count x inputs_per_set InputRef records
   std::uint32_t input_set_count;  // input sets, run one after the other
   std::uint32_t inputs_per_set;  // tensors in each set, in the order of the method's inputs
@@ -128,34 +132,36 @@ struct PackageHeader {
   std::uint32_t baud;  // bits per second of the UART, 0 for the firmware's own
   std::uint32_t crc32;  // zlib CRC-32 of this header before this field, then of all bytes after the header
 };
-static_assert(sizeof(PackageHeader) == 200);
+static_assert(sizeof(PackageHeader) == 208);
 static_assert(offsetof(PackageHeader, magic) == 0);
 static_assert(offsetof(PackageHeader, version) == 8);
 static_assert(offsetof(PackageHeader, total_size) == 12);
 static_assert(offsetof(PackageHeader, program_offset) == 16);
 static_assert(offsetof(PackageHeader, program_size) == 20);
-static_assert(offsetof(PackageHeader, inputs_offset) == 24);
-static_assert(offsetof(PackageHeader, input_set_count) == 28);
-static_assert(offsetof(PackageHeader, inputs_per_set) == 32);
-static_assert(offsetof(PackageHeader, repeat) == 36);
-static_assert(offsetof(PackageHeader, npu_timeout_ms) == 40);
-static_assert(offsetof(PackageHeader, flags) == 44);
-static_assert(offsetof(PackageHeader, event_sets_offset) == 48);
-static_assert(offsetof(PackageHeader, event_set_count) == 52);
-static_assert(offsetof(PackageHeader, cuts_offset) == 56);
-static_assert(offsetof(PackageHeader, cut_count) == 60);
-static_assert(offsetof(PackageHeader, method) == 64);
-static_assert(offsetof(PackageHeader, run_id) == 96);
-static_assert(offsetof(PackageHeader, image_hash) == 112);
-static_assert(offsetof(PackageHeader, program_hash) == 144);
-static_assert(offsetof(PackageHeader, memory_mode) == 176);
-static_assert(offsetof(PackageHeader, fast_scratch_size) == 180);
-static_assert(offsetof(PackageHeader, cpu_hz) == 184);
-static_assert(offsetof(PackageHeader, peripheral_hz) == 188);
-static_assert(offsetof(PackageHeader, baud) == 192);
-static_assert(offsetof(PackageHeader, crc32) == 196);
+static_assert(offsetof(PackageHeader, data_offset) == 24);
+static_assert(offsetof(PackageHeader, data_count) == 28);
+static_assert(offsetof(PackageHeader, inputs_offset) == 32);
+static_assert(offsetof(PackageHeader, input_set_count) == 36);
+static_assert(offsetof(PackageHeader, inputs_per_set) == 40);
+static_assert(offsetof(PackageHeader, repeat) == 44);
+static_assert(offsetof(PackageHeader, npu_timeout_ms) == 48);
+static_assert(offsetof(PackageHeader, flags) == 52);
+static_assert(offsetof(PackageHeader, event_sets_offset) == 56);
+static_assert(offsetof(PackageHeader, event_set_count) == 60);
+static_assert(offsetof(PackageHeader, cuts_offset) == 64);
+static_assert(offsetof(PackageHeader, cut_count) == 68);
+static_assert(offsetof(PackageHeader, method) == 72);
+static_assert(offsetof(PackageHeader, run_id) == 104);
+static_assert(offsetof(PackageHeader, image_hash) == 120);
+static_assert(offsetof(PackageHeader, program_hash) == 152);
+static_assert(offsetof(PackageHeader, memory_mode) == 184);
+static_assert(offsetof(PackageHeader, fast_scratch_size) == 188);
+static_assert(offsetof(PackageHeader, cpu_hz) == 192);
+static_assert(offsetof(PackageHeader, peripheral_hz) == 196);
+static_assert(offsetof(PackageHeader, baud) == 200);
+static_assert(offsetof(PackageHeader, crc32) == 204);
 
-// Where one input tensor's bytes are, in the layout of its dim_order.
+// Where one input tensor's bytes are, in the layout of its dim_order; or where a file is.
 struct InputRef {
   std::uint32_t offset;  // from the start of the package
   std::uint32_t size;  // bytes

@@ -1,6 +1,7 @@
 #include "npu/blob.h"
 
 #include "link/report.h"
+#include "runtime/program.h"
 
 namespace ethos_hil::npu {
 
@@ -10,6 +11,9 @@ constexpr std::uint32_t NAME_SIZE = 16;
 constexpr std::uint32_t BLOCK_HEADER = 32;
 constexpr std::uint32_t BLOCK_ALIGNMENT = 16;
 constexpr std::uint32_t SIZE_AT = 16;
+constexpr std::uint32_t PLACE_AT = 20;
+constexpr std::uint8_t EXTERNAL = 1;
+constexpr std::uint32_t LAST_KNOWN_REGION = 2;
 
 constexpr std::uint32_t IO_DIMENSIONS = 6;
 constexpr std::uint32_t IO_WORDS = IO_DIMENSIONS + 3;  // shape, element size, offset, region
@@ -21,6 +25,30 @@ constexpr std::uint32_t IO_SIZE = IO_WORDS * 4;
 
 bool named(Bytes block, const char* name) {
   return std::strncmp(reinterpret_cast<const char*>(block.data), name, NAME_SIZE) == 0;
+}
+
+// The data of the block with this header, where its header says; `data` is what follows the header.
+Bytes content(Bytes header, Bytes data, const Program* program, std::uint32_t delegate) {
+  const Characters name{header.data, NAME_SIZE};
+  bool known = header.data[PLACE_AT] <= EXTERNAL;
+  for (std::uint32_t i = PLACE_AT + 1; i < BLOCK_HEADER; ++i) known = known && header.data[i] == 0;
+  const bool is_external = header.data[PLACE_AT] == EXTERNAL;
+  if (!known || (is_external && !named(header, "cmd_data") && !named(header, "weight_data"))) {
+    reject(delegate, Text() << "block '" << name << "' has " << header.data[PLACE_AT]
+                            << " at byte 20 of its header, or more after it, which this firmware does not know");
+  }
+  if (!is_external) return data;
+  const Bytes found =
+      program == nullptr ? Bytes{} : program->named(reinterpret_cast<const char*>(data.data), data.size);
+  if (found.data == nullptr) {
+    reject(delegate, Text() << "block '" << name << "' is in another file, as '" << Characters{data.data, data.size}
+                            << "', which was not given");
+  }
+  if (!is_aligned(found.data, BLOCK_ALIGNMENT)) {
+    reject(delegate,
+           Text() << "block '" << name << "' in another file is not aligned to " << BLOCK_ALIGNMENT << " bytes");
+  }
+  return found;
 }
 
 }  // namespace
@@ -43,6 +71,11 @@ BlobIoList::BlobIoList(Bytes data, std::uint32_t scratch_size, const char* what,
       }
     }
     const std::uint32_t offset = data.u32(at + (IO_DIMENSIONS + 1) * 4);
+    const std::uint32_t region = data.u32(at + (IO_DIMENSIONS + 2) * 4);
+    if (region > LAST_KNOWN_REGION) {
+      reject(delegate, Text() << what << " " << i << " is in region " << region
+                              << ", a memory of its own: it is compiled for direct drive from Linux");
+    }
     if (element_size == 0 || offset > scratch_size || nbytes > scratch_size - offset) {
       reject(delegate, Text() << what << " " << i << " (" << nbytes << " bytes at " << offset
                               << ") exceeds the scratch of " << scratch_size << " bytes");
@@ -62,7 +95,7 @@ BlobIo BlobIoList::item(std::uint32_t index) const {
   return io;
 }
 
-Blob::Blob(Bytes bytes, std::uint32_t delegate) {
+Blob::Blob(Bytes bytes, std::uint32_t delegate, const Program* program) {
   Bytes input_list;
   Bytes output_list;
   bool has_scratch = false;
@@ -78,7 +111,7 @@ Blob::Blob(Bytes bytes, std::uint32_t delegate) {
       reject(delegate, Text() << "block '" << Characters{header.data, NAME_SIZE} << "' of " << size
                               << " bytes exceeds the blob of " << bytes.size << " bytes");
     }
-    const Bytes data = bytes.part(at + BLOCK_HEADER, size);
+    const Bytes data = content(header, bytes.part(at + BLOCK_HEADER, size), program, delegate);
     const bool first = at == 0;
     if (first != named(header, "vela_bin_stream")) {
       reject(delegate, Text() << "blob does not start with one block vela_bin_stream: block at " << at << " is '"

@@ -1,10 +1,17 @@
 // The delegate blob that ExecuTorch's EthosUBackend writes (backends/arm/arm_vela.py): a sequence of named blocks, each
-// a 16-byte name, a 32-bit size, 12 zero bytes and the data padded to 16 bytes.
+// a 16-byte name, a 32-bit size, a byte that says where the data is, 11 zero bytes and the data padded to 16 bytes. The
+// data of commands and weights may be in another file; the block then has the name that it has there.
 #pragma once
 
 #include <cstdint>
 
 #include "runtime/bytes.h"
+
+namespace ethos_hil {
+
+class Program;
+
+}  // namespace ethos_hil
 
 namespace ethos_hil::npu {
 
@@ -35,8 +42,9 @@ class BlobIoList {
 };
 
 struct Blob {
-  // Ends in ERROR PROGRAM when the blob is malformed. `delegate` is for the message.
-  Blob(Bytes bytes, std::uint32_t delegate);
+  // Ends in ERROR PROGRAM when the blob is malformed, or `program` does not have what it has by name. `delegate` is for
+  // the message.
+  Blob(Bytes bytes, std::uint32_t delegate, const Program* program = nullptr);
 
   Bytes command_data;
   Bytes weights;

@@ -48,12 +48,12 @@ void unpack_int4(std::uint8_t* to, const std::uint8_t* from, std::uint32_t count
 
 }  // namespace
 
-Delegate::Delegate(std::uint32_t index, Bytes bytes) {
+Delegate::Delegate(std::uint32_t index, Bytes bytes, const Program* program) {
   if (!is_aligned(bytes.data, BLOB_ALIGNMENT)) {
     fail(ErrorKind::PROGRAM,
          Text() << "delegate " << index << ": blob is not aligned to " << BLOB_ALIGNMENT << " bytes");
   }
-  const Blob blob(bytes, index);
+  const Blob blob(bytes, index, program);
   const Payload payload(blob.command_data, index);
   stream_ = payload.stream;
   weights_ = blob.weights;

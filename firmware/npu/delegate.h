@@ -16,7 +16,7 @@ class Delegate {
  public:
   Delegate() = default;
   // Ends in ERROR PROGRAM. Does not check whether the NPU can run it (runtime/support.h does).
-  Delegate(std::uint32_t index, Bytes blob);
+  Delegate(std::uint32_t index, Bytes blob, const Program* program = nullptr);
 
   std::uint32_t scratch_size() const { return scratch_size_; }
   void set_scratch(std::uint8_t* scratch) { scratch_ = scratch; }

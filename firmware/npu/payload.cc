@@ -20,9 +20,12 @@ enum Action : std::uint32_t { OPTIMIZER_CONFIG = 1, COMMAND_STREAM = 2, NOP = 5 
 }  // namespace
 
 Payload::Payload(Bytes data, std::uint32_t delegate) {
-  if (data.size < 4 || (data.u32(0) != COP1 && data.u32(0) != COP2)) {
-    reject(delegate, Text() << "starts with " << Hex{data.size < 4 ? 0 : data.u32(0)} << ", expected COP1 or COP2");
+  const std::uint32_t magic = data.size < 4 ? 0 : data.u32(0);
+  if (magic == COP2) {
+    reject(delegate, Text() << "is compiled for direct drive (COP2) from Linux, which no microcontroller's runtime "
+                            << "takes: lower the model without --direct_drive");
   }
+  if (magic != COP1) reject(delegate, Text() << "starts with " << Hex{magic} << ", expected COP1");
   bool has_config = false;
   std::uint32_t at = 4;
   while (stream.size == 0 && data.contains(at, 4)) {

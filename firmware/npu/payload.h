@@ -1,5 +1,5 @@
-// The driver payload in a blob's cmd_data: "COP1" or "COP2", then actions (Arm's Ethos-U core driver, "Driver
-// payload"). It contains the NPU's identity and the command stream.
+// The driver payload in a blob's cmd_data: "COP1", then actions (Arm's Ethos-U core driver, "Driver payload"). It
+// contains the NPU's identity and the command stream.
 #pragma once
 
 #include <cstdint>

@@ -13,10 +13,11 @@ Method::Method(const Program& program, const char* name, Memory& memory, const N
   instructions_ = plan_.chains()->Get(0)->instructions();
   instruction_count_ = count(instructions_);
   check_support(program_, plan_);
-  // The NPU's scratch comes first: it gains most from SRAM.
+  Storage storage(program_, plan_, memory);
+  // The NPU's scratch comes before the rest of planned memory: it gains most from SRAM.
   const bool is_dedicated = npu_memory.mode == DeviceMemoryMode::DEDICATED_SRAM;
   load_delegates(memory, npu_memory);
-  const Storage storage(program_, plan_, memory, is_dedicated ? Place::DDR : Place::SRAM_FIRST);
+  storage.allocate(memory, is_dedicated ? Place::DDR : Place::SRAM_FIRST);
   planned_bytes_ = storage.planned_bytes();
   load_values(storage, memory);
   load_instructions();
@@ -39,7 +40,7 @@ void Method::load_delegates(Memory& memory, const NpuMemory& npu_memory) {
   delegates_ = memory.allocate_array<npu::Delegate>(delegate_count(), "table of delegates");
   for (std::uint32_t i = 0; i < delegate_count(); ++i) {
     const Bytes blob = program_.delegate_data(i, plan_.delegates()->Get(i)->processed());
-    delegates_[i] = npu::Delegate(i, blob);
+    delegates_[i] = npu::Delegate(i, blob, &program_);
     if (delegates_[i].scratch_size() > scratch_bytes_) scratch_bytes_ = delegates_[i].scratch_size();
   }
   if (delegate_count() == 0) return;

@@ -19,9 +19,13 @@ bool Package::is_for_printable_link(board::Pool window) {
 }
 
 Bytes Package::input(std::uint32_t input_set, std::uint32_t index) const {
-  const std::uint32_t record = input_set * header().inputs_per_set + index;
-  const Bytes reference = all_.part(header().inputs_offset + record * sizeof(InputRef), sizeof(InputRef));
-  return all_.part(reference.u32(offsetof(InputRef, offset)), reference.u32(offsetof(InputRef, size)));
+  return part(reference(header().inputs_offset, input_set * header().inputs_per_set + index));
+}
+
+InputRef Package::reference(std::uint32_t table, std::uint32_t index) const {
+  InputRef reference;
+  std::memcpy(&reference, all_.data + table + index * sizeof reference, sizeof reference);
+  return reference;
 }
 
 const EventSet& Package::events(std::uint32_t repeat) const {
@@ -71,7 +75,20 @@ void Package::check(board::Pool window) {
     problem_ << "SHA-256 of the program differs from the one in the package header";
     return;
   }
-  check_inputs();
+  check_data();
+  if (problem_.empty()) check_inputs();
+}
+
+void Package::check_data() {
+  const PackageHeader& header = this->header();
+  if (!has_table(".ptd files", header.data_count, header.data_offset, sizeof(InputRef))) return;
+  for (std::uint32_t i = 0; i < header.data_count; ++i) {
+    const InputRef file = reference(header.data_offset, i);
+    if (all_.contains(file.offset, file.size) && file.offset % PACKAGE_ALIGNMENT == 0) continue;
+    problem_ << ".ptd file " << i << " (" << file.size << " bytes at " << file.offset
+             << ") is not aligned, or exceeds the package of " << all_.size << " bytes";
+    return;
+  }
 }
 
 bool Package::has_table(const char* what, std::uint32_t count, std::uint32_t offset, std::uint32_t size) {
@@ -115,11 +132,9 @@ void Package::check_inputs() {
   if (!has_table("cuts", header.cut_count, header.cuts_offset, sizeof(Cut))) return;
   for (std::uint32_t set = 0; set < header.input_set_count; ++set) {
     for (std::uint32_t index = 0; index < header.inputs_per_set; ++index) {
-      const std::uint32_t record = header.inputs_offset + (set * header.inputs_per_set + index) * sizeof(InputRef);
-      const std::uint32_t offset = all_.u32(record + offsetof(InputRef, offset));
-      const std::uint32_t size = all_.u32(record + offsetof(InputRef, size));
-      if (!all_.contains(offset, size)) {
-        problem_ << "input " << index << " of set " << set << " (" << size << " bytes at " << offset
+      const InputRef input = reference(header.inputs_offset, set * header.inputs_per_set + index);
+      if (!all_.contains(input.offset, input.size)) {
+        problem_ << "input " << index << " of set " << set << " (" << input.size << " bytes at " << input.offset
                  << ") exceeds the package of " << all_.size << " bytes";
         return;
       }

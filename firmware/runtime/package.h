@@ -31,6 +31,8 @@ class Package {
   const Sha256& program_hash() const { return program_hash_; }
 
   Bytes program() const { return all_.part(header().program_offset, header().program_size); }
+  // PackageHeader::data_count of them: the .ptd files beside the program.
+  Bytes data(std::uint32_t index) const { return part(reference(header().data_offset, index)); }
   Bytes input(std::uint32_t input_set, std::uint32_t index) const;
   // The events that execution `repeat` of an input set counts.
   const EventSet& events(std::uint32_t repeat) const;
@@ -40,6 +42,10 @@ class Package {
 
  private:
   void check(board::Pool window);
+  // Record `index` of the table at `table`.
+  InputRef reference(std::uint32_t table, std::uint32_t index) const;
+  Bytes part(const InputRef& reference) const { return all_.part(reference.offset, reference.size); }
+  void check_data();
   void check_inputs();
   bool has_table(const char* what, std::uint32_t count, std::uint32_t offset, std::uint32_t size);
 

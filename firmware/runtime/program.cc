@@ -29,7 +29,7 @@ void check_alignment(const void* data, std::uint32_t size, const char* what) {
   if (!is_aligned(data, size)) fail(ErrorKind::PROGRAM, Text() << what << " is not aligned to " << size << " bytes");
 }
 
-Program::Program(Bytes file) : file_(file), flatbuffer_(file) {
+Program::Program(Bytes file, const NamedData& beside) : file_(file), flatbuffer_(file), beside_(beside) {
   if (file.size < IDENTIFIER_END) {
     fail(ErrorKind::PROGRAM, Text() << "program has " << file.size << " bytes, too few for a .pte");
   }
@@ -128,8 +128,31 @@ Bytes Program::subsegment(const pte::SubsegmentOffsets* table, std::uint32_t ind
   return all.part(offsets->Get(index), size);
 }
 
-Bytes Program::constant(std::uint32_t index, std::uint32_t size) const {
-  return subsegment(root_->constant_segment(), index, size, "constant");
+Bytes Program::named(const char* name, std::uint32_t length) const {
+  for (std::uint32_t i = 0; i < count(root_->named_data()); ++i) {
+    const pte::NamedData* entry = root_->named_data()->Get(i);
+    if (entry->key() != nullptr && entry->key()->size() == length &&
+        std::memcmp(entry->key()->c_str(), name, length) == 0) {
+      return segment(entry->segment_index(), "named data");
+    }
+  }
+  return beside_.find(name, length);
+}
+
+Bytes Program::content(const pte::Tensor& tensor, std::uint32_t size) const {
+  const pte::ExtraTensorInfo* extra = tensor.extra_tensor_info();
+  if (extra != nullptr && extra->location() == pte::TensorDataLocation::EXTERNAL) {
+    const char* name = text(extra->fully_qualified_name());
+    const Bytes data = named(name, std::strlen(name));
+    if (data.data == nullptr || data.size != size) {
+      fail(ErrorKind::PROGRAM, Text() << "'" << name << "' has " << data.size << " bytes beside the program, a tensor "
+                                      << "needs " << size);
+    }
+    return data;
+  }
+  if (tensor.data_buffer_idx() == 0) return {};
+  if (tensor.allocation_info() != nullptr) return initial_value(tensor, size);
+  return subsegment(root_->constant_segment(), tensor.data_buffer_idx(), size, "constant");
 }
 
 Bytes Program::initial_value(const pte::Tensor& variable, std::uint32_t size) const {

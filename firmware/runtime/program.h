@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "runtime/bytes.h"
+#include "runtime/named_data.h"
 #include "runtime/schema.h"
 
 namespace ethos_hil {
@@ -34,8 +35,8 @@ inline const char* text(const flatbuffers::String* string) { return string == nu
 
 class Program {
  public:
-  // Ends in ERROR PROGRAM when `file` is not a complete and valid .pte.
-  explicit Program(Bytes file);
+  // Ends in ERROR PROGRAM when `file` is not a complete and valid .pte. `beside` has what it refers to by name.
+  explicit Program(Bytes file, const NamedData& beside = {});
 
   // The execution plan of this name. Ends in ERROR PROGRAM, which lists the names there are, when it is missing.
   const pte::ExecutionPlan& plan(const char* name) const;
@@ -46,17 +47,19 @@ class Program {
   // Whether constants are in the flatbuffer itself, as in old files. This firmware does not read them there.
   bool has_inline_constants() const { return count(root_->constant_buffer()) != 0; }
 
-  // The `size` bytes of constant tensor `index`. Ends in ERROR PROGRAM when the file does not have them.
-  Bytes constant(std::uint32_t index, std::uint32_t size) const;
+  // The data of this name, in the program or beside it; null as data where there is none.
+  Bytes named(const char* name, std::uint32_t length) const;
 
-  // The `size` bytes of a variable's initial value. Ends in ERROR PROGRAM when the file does not have them.
-  Bytes initial_value(const pte::Tensor& variable, std::uint32_t size) const;
+  // The `size` bytes of a constant, or of a variable's initial value; null as data where it has none. Ends in ERROR
+  // PROGRAM when they are not there.
+  Bytes content(const pte::Tensor& tensor, std::uint32_t size) const;
 
   // The blob of a delegate, inline or in a segment.
   Bytes delegate_data(std::uint32_t delegate, const pte::BackendDelegateDataReference* reference) const;
 
  private:
   void read_extended_header();
+  Bytes initial_value(const pte::Tensor& variable, std::uint32_t size) const;
   Bytes segment(std::uint32_t index, const char* purpose) const;
   Bytes subsegment(const pte::SubsegmentOffsets* table, std::uint32_t index, std::uint32_t size,
                    const char* what) const;
@@ -64,6 +67,7 @@ class Program {
   Bytes file_;
   Bytes flatbuffer_;
   Bytes segments_;
+  NamedData beside_;
   const pte::Program* root_ = nullptr;
 };
 

@@ -6,8 +6,7 @@
 
 namespace ethos_hil {
 
-Storage::Storage(const Program& program, const pte::ExecutionPlan& plan, Memory& memory, Place place)
-    : program_(program) {
+Storage::Storage(const Program& program, const pte::ExecutionPlan& plan, Memory& memory) : program_(program) {
   // Entry 0 is reserved; a tensor's memory_id n is entry n.
   const auto* sizes = aligned(plan.non_const_buffer_sizes(), "table of planned buffers");
   buffer_count_ = count(sizes);
@@ -15,12 +14,24 @@ Storage::Storage(const Program& program, const pte::ExecutionPlan& plan, Memory&
   for (std::uint32_t i = 1; i < buffer_count_; ++i) {
     const std::int64_t size = sizes->Get(i);
     if (size < 0) fail(ErrorKind::PROGRAM, Text() << "planned buffer " << i << " has " << size << " bytes");
-    buffers_[i].data = memory.allocate(static_cast<std::uint64_t>(size), "planned memory", place);
-    buffers_[i].size = static_cast<std::uint32_t>(size);
-    // State without an initial value starts at zero, even on a board whose memory keeps what the last run left there.
-    std::memset(buffers_[i].data, 0, buffers_[i].size);
-    planned_bytes_ += buffers_[i].size;
+    // Memory of this size does not exist, so that `allocate` refuses it.
+    buffers_[i].size = size > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(size);
   }
+  has_fast_ = FAST_MEMORY_ID < buffer_count_ && buffers_[FAST_MEMORY_ID].size != 0;
+  if (has_fast_) allocate(buffers_[FAST_MEMORY_ID], memory, "fast planned memory", Place::SRAM);
+}
+
+void Storage::allocate(Memory& memory, Place place) {
+  for (std::uint32_t i = 1; i < buffer_count_; ++i) {
+    if (buffers_[i].data == nullptr) allocate(buffers_[i], memory, "planned memory", has_fast_ ? Place::DDR : place);
+  }
+}
+
+void Storage::allocate(Buffer& buffer, Memory& memory, const char* purpose, Place place) {
+  buffer.data = memory.allocate(buffer.size, purpose, place);
+  // State without an initial value starts at zero, even on a board whose memory keeps what the last run left there.
+  std::memset(buffer.data, 0, buffer.size);
+  planned_bytes_ += buffer.size;
 }
 
 Tensor Storage::tensor(std::uint32_t index, const pte::Tensor& source) const {
@@ -57,17 +68,14 @@ Tensor Storage::tensor(std::uint32_t index, const pte::Tensor& source) const {
   tensor.nbytes = tensor.elements * size;
 
   const pte::AllocationDetails* where = source.allocation_info();
-  const std::uint32_t data_index = source.data_buffer_idx();
-  tensor.writable = where != nullptr || data_index == 0;
+  const Bytes content = program_.content(source, tensor.nbytes);
+  tensor.writable = where != nullptr || content.data == nullptr;
   if (where != nullptr) {
     tensor.data = planned_memory(index, *where, tensor.nbytes);
-    if (data_index != 0) {
-      const Bytes initial = program_.initial_value(source, tensor.nbytes);
-      if (initial.size != 0) std::memcpy(tensor.data, initial.data, initial.size);
-    }
-  } else if (data_index != 0) {
+    if (content.size != 0) std::memcpy(tensor.data, content.data, content.size);
+  } else {
     // The const_cast is safe: `writable` is checked before every write.
-    tensor.data = const_cast<std::uint8_t*>(program_.constant(data_index, tensor.nbytes).data);
+    tensor.data = const_cast<std::uint8_t*>(content.data);
   }
   if (!is_aligned(tensor.data, size)) {
     fail(ErrorKind::PROGRAM, Text() << "value " << index << " is a tensor of " << type_name(tensor.type)

@@ -11,8 +11,12 @@ namespace ethos_hil {
 
 class Storage {
  public:
-  // Allocates the planned buffers of `plan` from `memory`. Ends in ERROR PROGRAM or OUT_OF_MEMORY.
-  Storage(const Program& program, const pte::ExecutionPlan& plan, Memory& memory, Place place);
+  // Allocates the planned buffer of `plan` that is to be fast, FAST_MEMORY_ID, in SRAM: it has no other place. Ends in
+  // ERROR PROGRAM or OUT_OF_MEMORY.
+  Storage(const Program& program, const pte::ExecutionPlan& plan, Memory& memory);
+
+  // Allocates the others; a program that has a fast one says that these are slow, and has them in DDR.
+  void allocate(Memory& memory, Place place);
 
   // Returns the tensor that `source` describes, checked; `index` of the value is for messages. A variable gets its
   // initial value now. A tensor that gets its memory later, from the user or another tensor, has null as data. Ends in
@@ -27,11 +31,13 @@ class Storage {
     std::uint32_t size = 0;
   };
 
+  void allocate(Buffer& buffer, Memory& memory, const char* purpose, Place place);
   std::uint8_t* planned_memory(std::uint32_t index, const pte::AllocationDetails& where, std::uint32_t nbytes) const;
 
   const Program& program_;
   std::uint32_t buffer_count_ = 0;
   Buffer* buffers_ = nullptr;
+  bool has_fast_ = false;
   std::uint32_t planned_bytes_ = 0;
 };
 

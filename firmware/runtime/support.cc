@@ -31,7 +31,7 @@ void check_delegates(const Program& program, const pte::ExecutionPlan& plan, Ref
       refusals.lack(Text() << "delegate " << id);
       continue;
     }
-    const npu::Blob blob(program.delegate_data(i, delegate->processed()), i);
+    const npu::Blob blob(program.delegate_data(i, delegate->processed()), i, &program);
     const npu::Payload payload(blob.command_data, i);
     Text reason;
     reason << "delegate " << i << " is compiled for " << payload.compiled_for << ", ";
@@ -55,7 +55,12 @@ void check_tensor(const Program& program, std::uint32_t index, const pte::Tensor
   }
   const pte::ExtraTensorInfo* extra = tensor.extra_tensor_info();
   if (extra != nullptr && extra->location() != pte::TensorDataLocation::SEGMENT) {
-    refusals.add(value() << "whose data is in another file, as '" << text(extra->fully_qualified_name()) << "'");
+    const char* name = text(extra->fully_qualified_name());
+    if (extra->location() != pte::TensorDataLocation::EXTERNAL) {
+      refusals.add(value() << "whose data is at location " << static_cast<int>(extra->location()));
+    } else if (program.named(name, std::strlen(name)).data == nullptr) {
+      refusals.add(value() << "whose data is in another file, as '" << name << "', which was not given");
+    }
   }
   if (extra != nullptr && extra->device_type() != pte::DeviceType::CPU) {
     refusals.add(value() << "in the memory of a " << pte::EnumNameDeviceType(extra->device_type()));

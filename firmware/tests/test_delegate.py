@@ -50,7 +50,8 @@ def test_the_wrong_npu_and_a_missing_operator_are_reported_at_once(run_program: 
         (b"vela_end_stream\0", b"vela_xxx_stream\0", "'vela_xxx_stream' this firmware does not know"),
         (b"scratch_size\0\0\0\0", b"scratch_bytes\0\0\0", "'scratch_bytes' this firmware does not know"),
         (b"cmd_data\0\0\0\0\0\0\0\0", b"weight_data\0\0\0\0\0", "lacks one of cmd_data"),
-        (b"COP1", b"COP9", "expected COP1 or COP2"),
+        (b"COP1", b"COP9", "starts with 0x39504f43, expected COP1"),
+        (b"COP1", b"COP2", "is compiled for direct drive (COP2) from Linux"),
     ],
 )
 def test_a_damaged_blob_is_refused(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ethos_hil.base.dataclasses import dataclass
-from ethos_hil.harness.image.formats import DeviceMemoryMode
+from ethos_hil.harness.image.formats import FAST_MEMORY_ID, DeviceMemoryMode
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.lowering.artifact import Artifact
 
@@ -35,6 +35,15 @@ class Footprint:
     constants: tuple[int, ...]
     fast_scratch: int
     unknown: str | None = None
+
+    @property
+    def divided(self) -> tuple[int, tuple[int, ...]]:
+        """The bytes of planned memory that have to be in SRAM, and the other buffers, which are in DDR if there are any
+        (firmware/runtime/storage.cc).
+        """
+        at = FAST_MEMORY_ID - 1
+        fast = self.planned[at] if at < len(self.planned) else 0
+        return fast, (*self.planned[:at], *self.planned[at + 1 :]) if fast else self.planned
 
     @classmethod
     def of(cls, artifact: Artifact) -> Footprint:
@@ -81,7 +90,7 @@ def memory_mode(artifact: Artifact, footprint: Footprint, sram: int | None) -> D
     if artifact.memory_mode is None:
         return DeviceMemoryMode.DEDICATED_SRAM if footprint.fast_scratch else DeviceMemoryMode.SHARED_SRAM
     mode = DeviceMemoryMode[artifact.memory_mode.kind.upper()]
-    needed = sum(map(round_up, footprint.constants)) + round_up(footprint.scratch) + _TABLES
+    needed = sum(map(round_up, (*footprint.constants, footprint.scratch, footprint.divided[0]))) + _TABLES
     if mode is DeviceMemoryMode.SRAM_ONLY and sram is not None and needed > sram:
         return DeviceMemoryMode.SHARED_SRAM
     return mode

@@ -91,9 +91,13 @@ class Struct:
 
 
 PACKAGE_MAGIC = b"EHILPKG\0"
-PACKAGE_VERSION = 5
+PACKAGE_VERSION = 6
 PACKAGE_ALIGNMENT = 32
 """Alignment of the program and of every input: the NPU needs 16, a Cortex-M55 cache line has 32."""
+MAX_DATA_FILES = 8
+"""The most .ptd files beside a program. ExecuTorch writes one for each tag of external data."""
+FAST_MEMORY_ID = 3
+"""The planned memory that is to be fast (examples/arm/executor_runner since executorch#21774: mem_id 3)."""
 PROTOCOL_VERSION = 5
 MAX_RANK = 16
 """ExecuTorch's own limit on tensor rank (runtime/core/portable_type/tensor_impl.h)."""
@@ -118,6 +122,8 @@ PackageHeader = Struct(
         Field("total_size", "u32", "bytes of the whole package, header included"),
         Field("program_offset", "u32", "the .pte, aligned to PACKAGE_ALIGNMENT"),
         Field("program_size", "u32", "bytes"),
+        Field("data_offset", "u32", "data_count InputRef records: the .ptd files, each aligned to PACKAGE_ALIGNMENT"),
+        Field("data_count", "u32", "at most MAX_DATA_FILES"),
         Field("inputs_offset", "u32", "input_set_count x inputs_per_set InputRef records"),
         Field("input_set_count", "u32", "input sets, run one after the other"),
         Field("inputs_per_set", "u32", "tensors in each set, in the order of the method's inputs"),
@@ -153,7 +159,7 @@ PackageHeader = Struct(
 
 InputRef = Struct(
     "InputRef",
-    "Where one input tensor's bytes are, in the layout of its dim_order.",
+    "Where one input tensor's bytes are, in the layout of its dim_order; or where a file is.",
     (Field("offset", "u32", "from the start of the package"), Field("size", "u32", "bytes")),
 )
 

@@ -12,7 +12,7 @@ import hashlib
 import secrets
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetError, ToolError, UsageError
@@ -21,6 +21,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.formats import (
     EVENT_COUNTERS,
+    MAX_DATA_FILES,
     PACKAGE_ALIGNMENT,
     PACKAGE_MAGIC,
     PACKAGE_VERSION,
@@ -171,6 +172,7 @@ def pack(
     input_sets: Sequence[Sequence[bytes]],
     plan: RunPlan,
     *,
+    data: Sequence[bytes] = (),
     run_id: bytes | None = None,
 ) -> Image:
     """Add `program`, `input_sets` and `plan` to the firmware's ELF.
@@ -180,17 +182,19 @@ def pack(
         program: a .pte.
         input_sets: for each input set the raw bytes of its tensors, in the layout of their dim_order.
         plan: the run plan; it must agree with `input_sets`.
+        data: the .ptd files beside the program.
         run_id: 16 bytes for an image that is kept and never run; by default random ones, which no other image has.
 
     Raises:
         TargetError: kind "out-of-memory": the package does not fit; the message has the bytes needed and available.
-        UsageError: the plan's method name is too long for the header, or it has more events than there are counters.
+        UsageError: the plan's method name is too long for the header, it has more events than there are counters, or
+            there are too many .ptd files.
         ToolError: the firmware's ELF is not usable.
     """
     slot = PackageSlot.of(firmware)
     run_id = secrets.token_bytes(16) if run_id is None else run_id
     program_hash = hashlib.sha256(program).digest()
-    header, body = _package(program, input_sets, plan, program_hash)
+    header, body = _package(program, data, input_sets, plan, program_hash)
 
     size = PackageHeader.size + len(body)
     if size > slot.size:
@@ -217,7 +221,11 @@ def _digest(firmware: bytes) -> hashlib._Hash:
 
 
 def _package(
-    program: bytes, input_sets: Sequence[Sequence[bytes]], plan: RunPlan, program_hash: bytes
+    program: bytes,
+    data: Sequence[bytes],
+    input_sets: Sequence[Sequence[bytes]],
+    plan: RunPlan,
+    program_hash: bytes,
 ) -> tuple[dict[str, object], bytes]:
     """Return the header fields without the three that depend on the whole, and the bytes after the header."""
     if len(input_sets) != plan.input_set_count or any(len(tensors) != plan.inputs_per_set for tensors in input_sets):
@@ -227,6 +235,8 @@ def _package(
     method = plan.method.encode()
     if len(method) >= 32:
         raise UsageError(f"method name {plan.method!r} is {len(method)} bytes long; the image takes at most 31")
+    if len(data) > MAX_DATA_FILES:
+        raise UsageError(f"{len(data)} .ptd files are given; the image takes at most {MAX_DATA_FILES}")
     most = max(map(len, plan.event_sets), default=0)
     if most > EVENT_COUNTERS:
         raise UsageError(f"{most} PMU events are to be counted; an NPU has at most {EVENT_COUNTERS} counters")
@@ -244,11 +254,12 @@ def _package(
         position = offset + len(data)
         return offset
 
+    def place_all(parts: Iterable[bytes]) -> int:
+        return place(b"".join([InputRef.pack({"offset": place(part), "size": len(part)}) for part in parts]))
+
     program_offset = place(program)
-    references = [
-        InputRef.pack({"offset": place(tensor), "size": len(tensor)}) for tensors in input_sets for tensor in tensors
-    ]
-    inputs_offset = place(b"".join(references))
+    data_offset = place_all(data)
+    inputs_offset = place_all(tensor for tensors in input_sets for tensor in tensors)
     unused = (0,) * EVENT_COUNTERS
     events = [EventSet.pack({"events": (*counted, *unused)[:EVENT_COUNTERS]}) for counted in plan.event_sets]
     event_sets_offset = place(b"".join(events))
@@ -260,6 +271,8 @@ def _package(
         "total_size": position,
         "program_offset": program_offset,
         "program_size": len(program),
+        "data_offset": data_offset,
+        "data_count": len(data),
         "inputs_offset": inputs_offset,
         "input_set_count": plan.input_set_count,
         "inputs_per_set": plan.inputs_per_set,

@@ -243,6 +243,10 @@ def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_
     mode = memory_mode(artifact, footprint, firmware.sram)
     ddr = None if firmware.ddr is None else max(0, firmware.ddr - package)
     pools = _Pools(firmware.sram, ddr)
+    sram_planned, planned_sizes = footprint.divided
+    if sram_planned:
+        fix = "a smaller planned memory 3 (FAST_MEMORY): plan some of its tensors in memory 1"
+        yield pools.place("fast planned", round_up(sram_planned), "sram", fix)
     constants = sum(map(round_up, footprint.constants))
     if mode is not memory_mode(artifact, footprint, None):
         text = f"{firmware.sram or 0:,} bytes of SRAM are too little: they stay in DDR, as with Shared_Sram"
@@ -258,11 +262,11 @@ def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_
         yield pools.place("scratch", round_up(footprint.scratch), "ddr", "a smaller input")
     else:
         yield pools.place("scratch", round_up(footprint.scratch), "either", "a smaller input")
-    where = "ddr" if mode is DeviceMemoryMode.DEDICATED_SRAM else "either"
-    planned = max((pools.place("planned", round_up(size), where, "a smaller input") for size in footprint.planned),
+    where = "ddr" if sram_planned or mode is DeviceMemoryMode.DEDICATED_SRAM else "either"
+    planned = max((pools.place("planned", round_up(size), where, "a smaller input") for size in planned_sizes),
                   key=lambda check: (OK, NOTE, FAIL).index(check.status), default=None)  # fmt: skip
     if planned is not None:
-        total = sum(footprint.planned)
+        total = sum(planned_sizes)
         yield Check("planned", f"{total:,} bytes", planned.available, planned.status, planned.fix)
     stack = "unknown" if firmware.stack is None else f"{firmware.stack:,} bytes"
     yield Check("stack", "known after a run: stack_used", stack, NOTE)
@@ -299,7 +303,9 @@ class _Pools:
 def package_bytes(artifact: Artifact, input_sets: int) -> int:
     """Return the bytes of the package that `ethos_hil.harness.image.pack.pack` makes of a plan without cuts."""
     tensors = artifact.plan.input_tensors
-    size = _align(PackageHeader.size) + _align(len(artifact.pte))
+    files = tuple(artifact.ptd.values())
+    size = _align(PackageHeader.size) + _align(len(artifact.pte)) + sum(map(_align, map(len, files)))
+    size += _align(len(files) * InputRef.size)
     size += input_sets * sum(_align(tensor.nbytes) for tensor in tensors)
     return size + _align(input_sets * len(tensors) * InputRef.size) + _align(EventSet.size)
 

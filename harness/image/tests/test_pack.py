@@ -49,7 +49,7 @@ def package_of(image: Image) -> bytes:
 def test_every_byte_of_an_image(recorded: Recorded) -> None:
     image = pack(FIRMWARE, PROGRAM, INPUTS, PLAN, run_id=bytes(range(16)))
     recorded.check(image.elf, "elf")
-    full = package_of(pack(FIRMWARE, PROGRAM, INPUTS, FULL, run_id=bytes(range(16))))
+    full = package_of(pack(FIRMWARE, PROGRAM, INPUTS, FULL, data=(b"one.ptd", b"two"), run_id=bytes(range(16))))
     recorded.check(full, "all options")
     recorded.check(PackageHeader.unpack(full), "header")
     recorded.check(package_of(pack(FIRMWARE, b"", [()], RunPlan(1, 0), run_id=bytes(16))), "nothing")
@@ -106,6 +106,8 @@ def test_what_cannot_be_packed(recorded: Recorded) -> None:
     free = 0x1000 - len(package_of(pack(FIRMWARE, b"", [[]], RunPlan(1, 0))))
     pack(FIRMWARE, bytes(free), [[]], RunPlan(1, 0))
     pack(FIRMWARE, b"", [[]] * 2, RunPlan(2, 0, repeat=5_000_000))
+    with pytest.raises(EthosHilError, match=r"9 \.ptd files are given; the image takes at most 8"):
+        pack(FIRMWARE, b"", [[]], RunPlan(1, 0), data=(b"",) * 9)
 
 
 # --- What is read of an ELF. ---

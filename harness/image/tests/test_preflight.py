@@ -133,7 +133,12 @@ CASES: dict[str, dict[str, Any]] = {
     "no DDR for planned memory": in_mode("Dedicated_Sram") | {"needs": LARGE} | at(ddr=PACKAGE + 49 * KIB),
     "a fast scratch that is unknown": in_mode("Dedicated_Sram")
     | {"needs": dataclasses.replace(NEEDS, unknown="no such command")},
-    "several plans": {"needs": dataclasses.replace(NEEDS, planned=(KIB, 64 * KIB, 1))} | at(sram=50 * KIB),
+    "several plans": {"needs": dataclasses.replace(NEEDS, planned=(KIB, 64 * KIB))} | at(sram=50 * KIB),
+    "fast memory": {"needs": dataclasses.replace(NEEDS, planned=(KIB, 0, 30 * KIB))} | at(sram=50 * KIB),
+    "fast memory too large": {"needs": dataclasses.replace(NEEDS, planned=(KIB, 0, 51 * KIB))} | at(sram=50 * KIB),
+    "fast memory beside constants": in_mode("Sram_Only")
+    | {"needs": dataclasses.replace(NEEDS, planned=(0, 0, 30 * KIB))}
+    | at(sram=80 * KIB),
     "a package that fits": at(package=PACKAGE),
     "a package too large": at(package=PACKAGE - 1),
     "a package of two sets": at(package=PACKAGE) | {"input_sets": 2},
