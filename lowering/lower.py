@@ -43,7 +43,7 @@ from ethos_hil.lowering.upstream.export import export, output_names
 from ethos_hil.lowering.upstream.patches.patch import UpstreamUnfit, apply, bare, go_bare, require_fitting
 from ethos_hil.lowering.upstream.patches.table import OF_LOWERING, SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
-from ethos_hil.lowering.upstream.state import find_lost, written_buffers
+from ethos_hil.lowering.upstream.state import find_lost, find_other_starts, keep_first_values, written_buffers
 from ethos_hil.lowering.upstream.toolchain import (
     EthosUToolchain,
     Toolchain,
@@ -348,6 +348,8 @@ def _compile(
         _check_left(model, toolchain.options.leave, {name: edge.exported_program(name) for name in given}, locate)
         for name in programs:
             toolchain.finish(name, edge.exported_program(name))
+            if not toolchain.as_upstream:
+                keep_first_values(edge.exported_program(name))
         states = {
             name: _state(method, exported[name], ready[name].program, edge.exported_program(name))
             for name, method in model.methods.items()
@@ -440,7 +442,7 @@ def _state(
     """Return `lost` and `frozen` of an artifact: what a program does not keep of the model's state."""
     if not method.changed and method.steady:
         return (), ()
-    gone = {**find_lost(exported, lowered), **find_lost(exported, quantised)}
+    gone = {**find_other_starts(exported, lowered), **find_lost(exported, lowered), **find_lost(exported, quantised)}
     if method.steady or not frozen(exported, method.fresh, method.example_inputs):
         return tuple(gone.values()), ()
     kept = written_buffers(exported)

@@ -203,12 +203,16 @@ class ExecutionPlan:
         """The tensors that keep their contents from one call to the next. ExecuTorch writes them at the end of a call.
 
         exir of executorch 1.4.1 writes the new value of a mutated buffer, and of a mutated input, by aten::copy_. An
-        input is written by the caller before each call, so it keeps nothing.
+        input is written by the caller before each call, so it keeps nothing. What starts with a value keeps what a call
+        leaves in it, however that is written.
         """
         written = {
             call.args[0] for call in self.instructions if isinstance(call, KernelCall) and call.operator == IN_PLACE
         }
-        return tuple(sorted(written - set(self.inputs)))
+        started = {
+            at for at, value in enumerate(self.values) if isinstance(value, Tensor) and value.initial is not None
+        }
+        return tuple(sorted((written | started) - set(self.inputs)))
 
     @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:

@@ -48,7 +48,8 @@ class ReferenceRun:
 class Reference:
     """Answers input sets for one artifact.
 
-    A program that keeps state starts with zeros, and each execution continues where the last one ended.
+    A program that keeps state starts with what is in it, or with zeros, and each execution continues where the last one
+    ended.
 
     Raises OracleError when the artifact has no TOSA program (a .pte that was not lowered here) or the reference model
     is missing.

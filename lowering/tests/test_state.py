@@ -22,11 +22,15 @@ from ethos_hil.base.errors import CompileError, UsageError
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.pte_model import Tensor as Values
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.oracle.bounds.kernels import PlanMemory
+from ethos_hil.lowering.oracle.bounds.value import RoundingPolicy
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.lowering.tests.conftest import U55, refusals
+from ethos_hil.lowering.upstream import state
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate_in_double
 from ethos_hil.lowering.upstream.state import LiftedState
 from ethos_hil.lowering.user_code.module_changes import changes, copy_module
@@ -82,6 +86,17 @@ KINDS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "nothing": (lambda: nn.Linear(4, 4), False),
 }
 """What a model changes, how it is made, and whether it is its `n`."""
+
+
+def count_on_from(net: Any, x: Tensor) -> Tensor:
+    net.n.add_(x)
+    y: Tensor = net.layer(net.n)
+    return y
+
+
+def count_on() -> nn.Module:
+    torch.manual_seed(0)
+    return keeping(count_on_from, layer=nn.Linear(4, 4), n=torch.full((1, 4), 5.0))
 
 
 def lowered_answers(module: nn.Module, cache: Cache) -> tuple[Artifact, Tensor]:
@@ -159,15 +174,43 @@ def on_cpu(module: nn.Module) -> TorchModel:
     return TorchModel("total", {"forward": replace(method, on_cpu=True)})
 
 
-def test_what_the_program_does_not_keep_is_named(cache: Cache) -> None:
-    """A buffer that does not start with zeros, and what export froze."""
-    artifact = lower(on_cpu(total(5.0)), U55, cache=cache)
-    (sentence,) = artifact.lost
-    assert sentence.startswith("the program starts with zeros in buffer n")
+def test_what_the_program_does_not_keep_is_named(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A buffer that starts with other values than the model's, and what export froze."""
+    artifact = lower(on_cpu(total(5.0)), U55, cache=cache, as_upstream=True)
+    assert artifact.lost == ("the program starts with zeros in buffer n, the model does not",)
     assert artifact.frozen == ()
     for what in ("an attribute", "a tensor of its own"):
         artifact, _ = lowered_answers(KINDS[what][0](), cache)
         assert (artifact.lost, artifact.frozen) == ((), ("its attribute n",))
+    kept = state.keep_first_values
+
+    def spoilt(program: Any) -> None:
+        kept(program)
+        program.state_dict["n"] = program.state_dict["n"] + 1
+
+    monkeypatch.setattr("ethos_hil.lowering.lower.keep_first_values", spoilt)
+    artifact = lower(on_cpu(total(6.0)), U55, cache=cache)
+    assert artifact.lost == ("the program starts with other values in buffer n, the model does not",)
+
+
+@pytest.mark.parametrize("kind", ["on the CPU", "beside a delegate", "zeros"])
+def test_state_starts_as_the_models_does(kind: str, cache: Cache) -> None:
+    module = count_on() if kind == "beside a delegate" else total(0.0 if kind == "zeros" else 5.0)
+    model = from_module(module, (torch.tensor(X),)) if kind == "beside a delegate" else on_cpu(module)
+    artifact = lower(model, U55, cache=cache)
+    written = [value.initial for value in artifact.plan.values if isinstance(value, Values) and value.initial]
+    assert (artifact.lost, len(written)) == ((), 0 if kind == "zeros" else 1)
+    assert bool(artifact.delegates) == (kind == "beside a delegate")
+    run, eager = Reference(artifact).run((np.array(X, np.float32),), repeat=3), copy.deepcopy(module)
+    for repeat in range(3):
+        wanted = eager(torch.tensor(X))
+        largest = np.abs(wanted.detach().numpy()).max()
+        # The sum is exact; what the NPU computes of it is rounded to 8 bits.
+        bound = largest / 32 if artifact.delegates else 0
+        np.testing.assert_allclose(run.of(repeat).outputs[0], wanted.detach().numpy(), rtol=0, atol=bound)
+    for index in artifact.plan.state:  # where the bound on the program's answer starts
+        start = PlanMemory(artifact.plan, RoundingPolicy()).get(index).value
+        np.testing.assert_array_equal(start, np.full((1, 4), 0.0 if kind == "zeros" else 5.0))
 
 
 def test_a_reference_keeps_state_from_call_to_call(cache: Cache) -> None:

@@ -3,7 +3,7 @@
 torch.export keeps a write to a buffer. Two steps of upstream may lose it. PT2E (torchao 0.18, convert_pt2e) computes
 constants once, and takes a buffer for a constant wherever it is quantised, even if the program writes to it: later
 reads, and all that follows from them, would have the value of the first call. `LiftedState` keeps it from that. And
-ExecuTorch writes no initial value of such a buffer into the program.
+ExecuTorch writes no initial value of such a buffer into the program, unless it is told to (`keep_first_values`).
 """
 
 from __future__ import annotations
@@ -73,11 +73,41 @@ def find_lost(floating: torch.export.ExportedProgram, program: torch.export.Expo
                 sentences[name] = f"{' and '.join(outputs)} {verb} buffer {name} in the model, not in the program"
             else:
                 sentences[name] = f"the program computes the next value of buffer {name} from less than the model does"
-            continue
-        value = floating.state_dict.get(name, floating.constants.get(name))
-        if value is not None and (value != 0).any():
-            sentences[name] = f"the program starts with zeros in buffer {name}, the model with other values"
     return sentences
+
+
+_WRITTEN = "et_init_buffer"
+"""What exir (executorch 1.5.1, InitializedMutableBufferPass) notes of a buffer whose value is to be written."""
+
+
+def keep_first_values(program: torch.export.ExportedProgram) -> None:
+    """Have ExecuTorch write the values that the state of a lowered program starts with, where they are not zeros."""
+    for node, value in _first_values(program).values():
+        if value is not None and (value != 0).any():
+            node.meta[_WRITTEN] = True
+
+
+def find_other_starts(floating: torch.export.ExportedProgram, program: torch.export.ExportedProgram) -> dict[str, str]:
+    """By buffer that a lowered program starts with another value than the model that it was made from: a sentence."""
+    sentences = {}
+    for name, (node, value) in _first_values(program).items():
+        wanted = floating.state_dict.get(name, floating.constants.get(name))
+        if wanted is None or (wanted.equal(value) if _WRITTEN in node.meta and value is not None else not wanted.any()):
+            continue
+        found = "other values" if _WRITTEN in node.meta else "zeros"
+        sentences[name] = f"the program starts with {found} in buffer {name}, the model does not"
+    return sentences
+
+
+def _first_values(
+    program: torch.export.ExportedProgram,
+) -> dict[str, tuple[torch.fx.Node, torch.Tensor | None]]:
+    """The placeholders of the buffers that a program in functional form writes, and their values, by name."""
+    names = program.graph_signature.inputs_to_buffers
+    return {
+        names[node.name]: (node, program.state_dict.get(names[node.name], program.constants.get(names[node.name])))
+        for node in state_inputs(program)
+    }
 
 
 def written_buffers(program: torch.export.ExportedProgram) -> tuple[str, ...]:

@@ -177,7 +177,8 @@ class PlanMemory(PlanValues):
             )
         place = (tensor.buffer, tensor.offset)
         if index in self.plan.state and place not in self._places:
-            self.set(index, Bounded.exact(np.zeros(tensor.sizes, tensor.dtype)))  # as the program starts
+            start = bytes(tensor.nbytes) if tensor.initial is None else tensor.initial
+            self.set(index, Bounded.exact(tensor.from_bytes(start)))  # as the program starts
         kept = self._places.get(place)
         if kept is None or kept.value.size != np.prod(tensor.sizes, dtype=int):
             raise NoBound(f"tensor {index}, a {tensor}, is read in parts that were written otherwise")
