@@ -266,8 +266,6 @@ def _run_runner(
             f"{runner.path.name} runs a program's first method, {first}, not {artifact.method}",
             hint="leave out --runner; our firmware runs any method",
         )
-    if artifact.ptd:  # upstream's has no option for one
-        raise UsageError(f"{runner.path.name} takes no .ptd", hint="leave out --runner; our firmware takes them")
     watch.begin("running")
     _follow(board, f"Running {runner.path.name}: on {board.name} {board.soc}", reporter)
     job = RunnerJob(artifact.pte, _pack(artifact, input_sets), artifact.plan.output_tensors, question.repeat or 1)

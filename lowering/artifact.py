@@ -237,6 +237,12 @@ class Artifact(_OfMethod):
         return hashlib.sha256(self.pte).hexdigest()
 
     @property
+    def contents(self) -> str:
+        """The same of the .pte with the .ptd files beside it."""
+        parts = (self.sha256, *(hashlib.sha256(data).hexdigest() for data in self.ptd.values()))
+        return hashlib.sha256("".join(parts).encode()).hexdigest() if self.ptd else self.sha256
+
+    @property
     def npu_ops(self) -> tuple[NpuOp, ...]:
         """The operations of all delegates, in the order they run."""
         return tuple(op for delegate in self.delegates for op in delegate.npu_ops)

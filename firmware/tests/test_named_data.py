@@ -109,7 +109,8 @@ def test_what_a_block_says_and_nobody_knows_is_refused(answer: Answer, at: int) 
 
 
 def test_external_data_is_found_and_state_starts_with_it(answer: Answer) -> None:
-    answer("both", IMAGE, "dram", "flash").check_error(ErrorKind.NPU_MISMATCH)  # this board has none
+    for name, files in (("both", ("dram", "flash")), ("inside", ())):  # this board has no NPU
+        answer(name, IMAGE, *files).check_error(ErrorKind.NPU_MISMATCH)
     conversation = answer("variable", VECTOR, "trained", repeat=2)
     caches = [np.frombuffer(tensor.data, np.float32) for tensor in conversation.results()[::2]]
     x = np.frombuffer(VECTOR, np.float32)

@@ -36,6 +36,7 @@ _KINDS = {
     "memory mode": FailureKind.NPU_MISMATCH,
     "firmware": FailureKind.WRONG_PROGRAM,
     "kernels": FailureKind.UNSUPPORTED,
+    "runner": FailureKind.UNSUPPORTED,
 }
 """Failure kinds by the name of the check; every other check is about memory."""
 _INDEXING = ("aten::index.Tensor_out", "aten::index_put.out")
@@ -179,7 +180,10 @@ def _mode(artifact: Artifact, place: Destination, asked: MemoryMode | None) -> C
 
 
 def _runner(artifact: Artifact, footprint: Footprint) -> Check:
-    """Return a note: a runner's kernels are built in and cannot be listed."""
+    """Return a note: a runner's kernels are built in and cannot be listed. Upstream's has no option for a .ptd."""
+    if artifact.ptd:
+        fix = "leave out --runner: our firmware takes them"
+        return Check("runner", f"{len(artifact.ptd)} .ptd files", "none: a runner is given a .pte alone", FAIL, fix)
     if memory_mode(artifact, footprint, None) is not DeviceMemoryMode.DEDICATED_SRAM:
         return Check("runner", "kernels and memory", "not stated in its ELF", NOTE)
     fix = "a runner built for Dedicated_Sram, or --memory-mode Shared_Sram"

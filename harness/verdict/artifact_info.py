@@ -37,7 +37,7 @@ def info(artifact: Artifact) -> ArtifactInfo:
         delegated=placed.delegated if artifact.key or not artifact.delegates else None,
         cpu_calls=cpu_ops(placed),
         scheme=artifact.scheme or "",
-        question=f"pte:{artifact.sha256}" if artifact.foreign else artifact.question,
+        question=f"pte:{artifact.contents}" if artifact.foreign else artifact.question,
         delegates=tuple(DelegateInfo(delegate.instruction, *delegate.digests) for delegate in artifact.delegates),
         lowering=_lowering(artifact),
         key=artifact.key,

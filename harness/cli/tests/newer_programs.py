@@ -5,8 +5,10 @@ ExecuTorch alone makes them, without our code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import nn
@@ -68,7 +70,7 @@ def write(folder: Path) -> None:
         (folder / name).mkdir()
         (folder / name / "net.pte").write_bytes(program.buffer)
         program.write_tensor_data_to_file(str(folder / name))
-    _make_external(folder / "initial" / "net.pte", folder / "variable")
+    _derive(folder)
 
 
 def _delegated(npu: str, config: Any = None, **specification: Any) -> Any:
@@ -111,25 +113,57 @@ def _in_pools() -> Any:
     return ExecutorchBackendConfig(memory_planning_pass=InPools())
 
 
-def _make_external(source: Path, folder: Path) -> None:
-    """Write the program whose initial value is in a .ptd, as that of a weight is that is trained on the device."""
-    from executorch.exir import schema
+def _edited(source: Path, edit: Callable[[Any], None], folder: Path) -> None:
+    """Write what upstream makes of its own object of a program after `edit`."""
     from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
-    from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
-    from executorch.exir.tensor_layout import TensorLayout
-    from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 
     folder.mkdir()
     file = deserialize_pte_binary(source.read_bytes())
-    (tensor,) = [
-        value.val
-        for value in file.program.execution_plan[0].values
-        if isinstance(value.val, schema.Tensor) and value.val.data_buffer_idx and value.val.allocation_info
-    ]
-    external = schema.TensorDataLocation.EXTERNAL
-    tensor.data_buffer_idx, tensor.extra_tensor_info = 0, schema.ExtraTensorInfo(0, "cache", external)
-    file.mutable_data, file.program.mutable_data_segments = None, []
+    edit(file)
     (folder / "net.pte").write_bytes(bytes(serialize_pte_binary(file)))
-    entry = DataEntry(0, 16, TensorLayout.from_tensor(STATE))
-    payload = DataPayload([STATE.numpy().tobytes()], {"cache": entry})
-    (folder / "trained.ptd").write_bytes(bytes(FlatTensorSerializer().serialize(payload)))
+
+
+def _derive(folder: Path) -> None:
+    """Write programs that no flow of upstream's makes for an Ethos-U, but its format has."""
+    from executorch.exir import schema
+    from executorch.exir._serialize._cord import Cord
+    from executorch.exir._serialize._named_data_store import NamedDataStoreOutput
+    from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
+    from executorch.exir.tensor_layout import TensorLayout
+    from executorch.extension.flat_tensor.serialize import serialize
+
+    ptd = serialize.FlatTensorSerializer()
+
+    def tensors(file: Any) -> list[Any]:
+        values = [value.val for value in file.program.execution_plan[0].values]
+        return [value for value in values if isinstance(value, schema.Tensor)]
+
+    def read_from_outside(file: Any) -> None:
+        """Have the initial value in a .ptd, as that of a weight is that is trained on the device."""
+        (tensor,) = [tensor for tensor in tensors(file) if tensor.data_buffer_idx and tensor.allocation_info]
+        external = schema.TensorDataLocation.EXTERNAL
+        tensor.data_buffer_idx, tensor.extra_tensor_info = 0, schema.ExtraTensorInfo(0, "cache", external)
+        file.mutable_data, file.program.mutable_data_segments = None, []
+
+    def take_in(file: Any) -> None:
+        """Have what is beside the program as its own named data, where XNNPACK's backend has its weights."""
+        beside = ptd.deserialize(Cord((folder / "weights" / f"{DRAM}.ptd").read_bytes()))
+        for entry in beside.named_data.values():
+            entry.alignment = 16
+        file.named_data = NamedDataStoreOutput(list(beside.buffers), beside.named_data, {})
+
+    def move_tensor(file: Any) -> None:
+        tensors(file)[0].extra_tensor_info = schema.ExtraTensorInfo(device_type=schema.DeviceType.CUDA)
+
+    def move_memory(file: Any) -> None:
+        elsewhere = schema.NonConstBufferDevice(1, schema.DeviceType.CUDA, 0)
+        file.program.execution_plan[0].non_const_buffer_device = [elsewhere]
+
+    _edited(folder / "initial" / "net.pte", read_from_outside, folder / "variable")
+    _edited(folder / "weights" / "net.pte", take_in, folder / "inside")
+    _edited(folder / "pools" / "net.pte", move_tensor, folder / "tensor_elsewhere")
+    _edited(folder / "pools" / "net.pte", move_memory, folder / "memory_elsewhere")
+    trained = DataPayload([STATE.numpy().tobytes()], {"cache": DataEntry(0, 16, TensorLayout.from_tensor(STATE))})
+    (folder / "variable" / "trained.ptd").write_bytes(bytes(ptd.serialize(trained)))
+    with mock.patch.object(serialize, "_FLAT_TENSOR_VERSION", 1):
+        (folder / "newer.ptd").write_bytes(bytes(ptd.serialize(trained)))

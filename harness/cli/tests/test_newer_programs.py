@@ -35,8 +35,7 @@ from ethos_hil.lowering.formats.pte_reader import Program
 @pytest.fixture
 def here(here: Path, once: Once) -> Path:
     """Be in a folder that has a folder for each kind of program, with whatever lies beside it."""
-    for path in once("newer programs", newer_programs.write).iterdir():
-        shutil.copytree(path, here / path.name)
+    shutil.copytree(once("newer programs", newer_programs.write), here, dirs_exist_ok=True)
     return here
 
 
@@ -60,6 +59,7 @@ def test_what_has_its_data_runs_and_answers_right(ethos_hil: Run, here: Path, re
     check_session(recorded, ethos_hil, [
         "run whole/net.pte --outputs right.npz --allow-unverified | unverified",
         f"run weights/net.pte --ptd weights/dram.ptd --expected right.npz {shown}",
+        f"run inside/net.pte --expected right.npz {shown}",
         f"run both/net.pte {BOTH} --expected right.npz --json r.json {shown}", "json r.json question.model.ptd",
         "bundle r.json -o x.zip", f"run x.zip {shown}",
         f"run constants/net.pte --ptd {CONSTANTS} --allow-cpu-only {shown}",
@@ -113,6 +113,20 @@ def test_what_a_block_says_and_nobody_knows_is_refused(at: int, here: Path) -> N
     path.write_bytes(pte)
     with pytest.raises(UsageError, match=r"'weight_data' has .* which this program does not know"):
         api.run(path)
+
+
+def test_a_region_that_no_bare_metal_runtime_has_is_refused(here: Path) -> None:
+    pte = (here / "whole/net.pte").read_bytes()
+    count = b"\1\0\0\0"  # of inputs, after the header of their block
+    pte = edit(pte, b"inputs".ljust(16, b"\0"), 32 + len(count) + 8 * 4, 3)
+    with pytest.raises(UsageError, match=r"inputs\[0\] is in region 3, expected the scratch area"):
+        Artifact.of_program(pte, "new.pte")
+
+
+def test_memory_of_another_device_and_a_newer_ptd_are_refused(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
+    check_errors(recorded, ethos_hil, "run", [
+        "tensor_elsewhere/net.pte", "memory_elsewhere/net.pte", "weights/net.pte --ptd newer.ptd",
+    ], lowers=True)  # fmt: skip
 
 
 def test_a_tensor_of_another_form_or_a_second_file_that_differs_is_refused(here: Path) -> None:

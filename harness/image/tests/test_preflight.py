@@ -117,6 +117,7 @@ CASES: dict[str, dict[str, Any]] = {
     | at(operators=frozenset(ADD.plan.operators[1:]), doubt="it is old"),
     "an ELF that tells nothing": on(firmware=Firmware(0x10000000, None, None, None, None, None)),
     "a runner": on(firmware=None),
+    "a runner and a .ptd": on(firmware=None) | {"artifact": dataclasses.replace(ADD, ptd={"dram.ptd": b""})},
     "a runner in Dedicated_Sram": in_mode("Dedicated_Sram") | on(firmware=None),
     "SRAM for both": at(sram=50 * KIB),
     "SRAM for the scratch": at(sram=50 * KIB - 1),

@@ -296,7 +296,7 @@ class ArtifactInfo:
             that was quantised already; "" where it was not, or nothing is known.
         question: digest of what was asked: the model with its inputs, how it is quantised, what is left to the CPU;
             without versions, target, and lines of the source. Of a .pte that was not lowered here, "pte:" and its
-            digest. "" in records that do not have it.
+            digest, with its .ptd files. "" in records that do not have it.
         delegates: in the order of their calls.
         lowering: digest of the code of ours that lowered it; "" where it was not lowered here.
         key: its key in the cache, where copies of one program have the lines of their own source; "" where it was not
