@@ -26,11 +26,10 @@ from ethos_hil.lowering.upstream.patches.in_torch import (
 )
 from ethos_hil.lowering.upstream.patches.patch import Patch
 from ethos_hil.lowering.upstream.patches.retracing import remembered_calls
+from ethos_hil.lowering.upstream.patches.versions import VERSIONS
 
 Known = str | tuple[str, ...]
 """The fingerprint of a source that is the same in all versions below, or those of each form that it has in them."""
-_VERSIONS = {"torch": ("2.13.0",), "torchao": ("0.18.0",), "executorch": ("1.4.1", "1.5.1")}
-"""The versions whose sources were read, the tested one last."""
 _VELA_COMPILE = "3ce4afd357fe3588", "42e1f836be724a9d"
 """It returns an object since 1.5. Vela is called as before."""
 _ARM_PASSES = "executorch.backends.arm._passes"
@@ -63,7 +62,7 @@ def _row(
     owner, _, attribute = target.rpartition(".")
     given = (*([(target, fingerprint)] if fingerprint else []), *others)
     covered = tuple((name, (known,) if isinstance(known, str) else known) for name, known in given)
-    return Patch(name, package, _VERSIONS[package], owner, attribute, make, covered, why, gain, changes_result, adds)
+    return Patch(name, package, VERSIONS[package], owner, attribute, make, covered, why, gain, changes_result, adds)
 
 
 SPEED = (
