@@ -116,4 +116,11 @@ def _model(header: dict[str, Any], blocks: Sequence[bytes], folder: Path) -> Any
     return TorchModel(header["label"], methods, Sources(Path(root) if root else None))
 
 
-_ASKED = {"hello": _hello, "lower": _lower, "answers": _answers}
+def _fit(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
+    """Say of each patch that decides what an artifact says why it does not fit; "" where it fits."""
+    from ethos_hil.lowering.upstream.patches.table import OF_LOWERING
+
+    return {"patches": {patch.name: patch.problem for patch in OF_LOWERING}}, []
+
+
+_ASKED = {"hello": _hello, "fit": _fit, "lower": _lower, "answers": _answers}

@@ -157,15 +157,18 @@ def list_runs(
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+    subject: Annotated[list[str] | None, option_of("subject")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Show what is there, what is missing, and what to do about it.
 
     Exit status: 0 the virtual boards can run, 3 something that they need is missing.
     """
-    from ethos_hil.harness.doctor.examination import Status, can_run, examine
+    from ethos_hil.harness.doctor.examination import can_run, examine
+    from ethos_hil.harness.doctor.finding import Status
+    from ethos_hil.harness.doctor.upstream import upstreams
 
-    findings = examine()
+    findings = [*examine(), *upstreams(subject or (), lambda text: typer.echo(f"{text} ...", err=True))]
     runs = can_run(findings)
     if as_json:
         document = {"can_run": runs, "findings": [asdict(finding) for finding in findings]}

@@ -19,7 +19,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.process import start_child
+from ethos_hil.harness.doctor.finding import Finding, Status
 from ethos_hil.harness.doctor.suitable_python import unsuitable
 from ethos_hil.harness.image.firmware_manifest import (
     FIRMWARE_VARIABLE,
@@ -43,34 +43,6 @@ from ethos_hil.harness.targets.registry import ListedTarget, families, list_targ
 from ethos_hil.harness.virtual.plugin import COMPILERS
 from ethos_hil.harness.virtual.qemu import MACHINE, QEMU_REMEDY, find_qemu
 from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, CacheContents, cache_folder, cache_limit
-
-
-class Status(StrEnum):
-    """What a finding means for the default target, the virtual boards."""
-
-    OK = "ok"
-    NOTE = "note"
-    """They run, and there is something to know."""
-    MISSING = "missing"
-    """They cannot run."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of `ethos-hil doctor`.
-
-    Attributes:
-        name: of the thing.
-        status: what it means.
-        found: what is there, or what is not.
-        remedy: what to do about it, or with it; or None.
-    """
-
-    name: str
-    status: Status
-    found: str
-    remedy: str | None = None
-
 
 OURS = "ethos-hil"
 SET = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")
