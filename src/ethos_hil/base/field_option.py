@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,17 +83,17 @@ def option(default: Any, **attributes: Any) -> Any:
     return field(default=default, metadata={OPTION: FieldOption(**attributes)})
 
 
-def digest_of_readable(path: Path) -> str:
-    """Return the digest of a file; "" where it cannot be read: whoever needs it says so."""
-    try:
-        return digest_of_file(path)
-    except OSError:
-        return ""
-
-
-def digest_of_readables(paths: Iterable[str]) -> str:
-    """Return a digest of files, in their order."""
-    return hashlib.sha256(" ".join(digest_of_readable(Path(path)) for path in paths).encode()).hexdigest()
+def digest_of_readable(*paths: Path | str) -> str:
+    """Return the digest of a file, or of several in their order; "" for one that cannot be read: whoever needs it says
+    so.
+    """
+    digests = []
+    for path in paths:
+        try:
+            digests.append(digest_of_file(Path(path)))
+        except OSError:
+            digests.append("")
+    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def digest_in_memory(value: Any) -> str:

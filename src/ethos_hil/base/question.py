@@ -21,14 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ethos_hil.base import byte_size
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.field_option import (
-    OPTION,
-    FieldOption,
-    digest_in_memory,
-    digest_of_readable,
-    digest_of_readables,
-    option,
-)
+from ethos_hil.base.field_option import OPTION, FieldOption, digest_in_memory, digest_of_readable, option
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import portable
 
@@ -510,9 +503,9 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
             if not isinstance(value, str | Path) and how.kind in (str, Path) and not how.many:
                 values[name], digests[name] = None, digest_in_memory(value)
             elif how.content and how.many:
-                digests |= {name: digest_of_readables(value)} if value else {}
+                digests |= {name: digest_of_readable(*value)} if value else {}
             elif how.content and (how.kind is Path or str(value).lower().endswith(ARRAYS)):
-                digests[name] = digest_of_readable(Path(value))
+                digests[name] = digest_of_readable(value)
         return dataclasses.replace(self, digests=digests, **values)
 
     @property
