@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import CompileError
@@ -146,11 +146,9 @@ def build_map(
             primary = last
         fused = set() if primary is None else _fused_operators(primary, last, producers, taken)
         if primary is None:  # it converts an input, e.g. truth values to bytes of 0 and 255: its readers tell
-            connections = tables.get("perf_debug_conn", ())
-            readers = {row["id"] for row in connections if row["input_op_id"] == entry["scheduled_id"]}
-            rows_of_them = [row for row in tables["perf"] if row["id"] in readers]
-            matches = (operator(row["optimised_id"]) or producers.get(row["name"]) for row in rows_of_them)
-            fused = {name.index for name in matches if name is not None}
+            fused = _read_by(
+                entry["scheduled_id"], tables, lambda row: operator(row["optimised_id"]) or producers.get(row["name"])
+            )
             primary = graph.operators[min(fused)] if fused else None
         for member in carried.get(entry["scheduled_id"], ()):
             other = operator(scheduled.get(member, {}).get("optimised_id"))
@@ -161,6 +159,26 @@ def build_map(
         rows.append(_with_sources(op, primary, sorted(fused), origins, folded, partition))
     _check_coverage(rows, stream)
     return tuple(rows)
+
+
+def _read_by(
+    scheduled: str,
+    tables: Mapping[str, Sequence[Mapping[str, str]]],
+    operator: Callable[[Mapping[str, str]], TosaOperator | None],
+) -> set[int]:
+    """Return the indices of the operators whose rows read what an operation writes.
+
+    Where Vela made all of these, too, as it does of an ARGMAX on an Ethos-U55, it is those that read what they write.
+    """
+    readers = seen = {scheduled}
+    while readers:
+        pairs = tables.get("perf_debug_conn", ())
+        readers = {row["id"] for row in pairs if row["input_op_id"] in readers} - seen
+        seen = seen | readers
+        found = {match.index for row in tables["perf"] if row["id"] in readers and (match := operator(row)) is not None}
+        if found:
+            return found
+    return set()
 
 
 class _BranchRows:

@@ -127,6 +127,26 @@ def test_an_operation_made_by_vela_of_an_input_goes_by_who_reads_it() -> None:
         assert ("aten.conv2d.default" in rows[0].aten_ops) == (name == "CONV2D")
 
 
+def test_an_operation_whose_readers_vela_made_goes_by_who_reads_those() -> None:
+    """On an Ethos-U55 an ARGMAX is a convolution, a pool and an addition; only the latter writes the model's tensor."""
+    tables = {
+        "queue": [QUEUE, "8,1,23,33", "20,1,24,34", "32,1,21,31"],
+        "optimised": ["id,source_id,operator", "21,0,Add", "23,0,DepthwiseConv2D", "24,0,MaxPool"],
+        "perf": [
+            PERF,
+            "33,23,DepthwiseConv2D,convOutputTensor,0",
+            "34,24,MaxPool,poolOutputTensor,0",
+            "31,21,Add,sum,7",
+        ],
+    }
+    for readers, names in (
+        (["34,33,0", "31,34,0", "34,31,0"], ["ADD", "ADD", "ADD"]),
+        (["34,33,0", "33,34,0"], ["", "", "ADD"]),
+    ):
+        text = database(**tables, perf_debug_conn=["id,input_op_id,input_index", *readers])
+        assert [row.tosa_op for row in mapped(text, make_stream(CONV, POOL, ELEMENTWISE))] == names
+
+
 def test_a_look_up_goes_by_what_it_reads_where_names_were_given_anew() -> None:
     """A division by a number and a softmax both have a reciprocal; the number's is folded, and its name is free."""
     table = "b_aten_reciprocal_default_table_constant"
