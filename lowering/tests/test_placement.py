@@ -95,6 +95,32 @@ def test_a_running_sum_of_booleans_is_left_to_the_cpu(cache: Cache) -> None:
     )  # fmt: skip
 
 
+def test_integers_are_left_to_the_cpu_where_the_float_profile_has_none(cache: Cache) -> None:
+    """Upstream's partitioner takes them, and lowering fails."""
+
+    def integers(x: torch.Tensor, small: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        moved = torch.maximum(x.abs(), -x).clamp(1, 5) * 3 - x
+        padded = torch.nn.functional.pad(moved, (1, 1))
+        return moved.sum(1, dtype=torch.int32) + padded.amax(1), small * small
+
+    model = from_module(module_of(integers), (torch.randint(-9, 9, (3, 5)).int(), torch.randint(-9, 9, (3, 5)).char()))
+    artifact = lower(model, TosaSpec.parse("TOSA-1.0+FP"), cache=cache)
+    calls = {(call.operator, call.reason, call.remedy) for call in artifact.placement.on_cpu}
+    assert {call[0] for call in calls} >= {"aten::abs.out", "aten::neg.out", "aten::maximum.out", "aten::clamp.out",
+                                           "aten::sum.IntList_out", "aten::amax.out", "aten::mul.out",
+                                           "aten::constant_pad_nd.out"}  # fmt: skip
+    assert {call[1:] for call in calls} == {("TOSA's float profile has it for floats only", "cast its input to float")}
+    assert artifact.delegates, "int32 is added and multiplied there"
+
+
+def test_a_pad_can_be_left(cache: Cache) -> None:
+    """Upstream keeps pads whole for the NPU, and no kernel has their name."""
+    model = from_module(module_of(lambda x: torch.nn.functional.pad(x * 2, (1, 1))), (torch.rand(1, 3, 5),))
+    artifact = lower(model, U55, leave=["aten.pad"], cache=cache)
+    assert "aten::constant_pad_nd.out" in artifact.cpu_ops
+    assert artifact.delegates
+
+
 @pytest.mark.slow
 def test_an_operator_a_line_and_a_module_can_be_left(net: str, cache: Cache) -> None:
     artifact = lower(net, U55, leave=["aten.relu", line("x = torch.tanh("), "block"], cache=cache)

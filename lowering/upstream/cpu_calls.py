@@ -200,9 +200,21 @@ def sites(calls: Mapping[str, AtenCall], identify: Callable[[Any], str], sources
 
 _LINE = re.compile(r".+:\d+$")
 _MOST_LISTED = 40
+_PAD = "aten.pad.default"
+_FLOATS_ONLY = frozenset(
+    {
+        *("aten.abs.default", "aten.neg.default", "aten.sign.default", "aten.relu.default", "aten.hardtanh.default"),
+        *("aten.clamp.default", "aten.clamp.Tensor", "aten.maximum.default", "aten.minimum.default"),
+        *("aten.amax.default", "aten.amin.default", "aten.max.dim", "aten.min.dim", "aten.sum.dim_IntList"),
+        *("aten.prod.dim_int", _PAD, "aten.constant_pad_nd.default"),
+    }
+)
+"""Operators that TOSA's float profile has for no integers. Upstream (executorch 1.5.1) takes them all the same."""
+_INT32_OR_FLOATS = frozenset({"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor"})
+"""Operators that it has for no other integers than int32."""
 
 
-def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> list[Any]:
+def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, integers: bool) -> list[Any]:
     """Return further checks for upstream's partitioners, which refuse what is left to the CPU.
 
     Args:
@@ -210,7 +222,9 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> 
         locate: names the line and module of a node.
         misplaced: names of nodes that cannot be delegated either, see `keep_reasons` of
             `ethos_hil.lowering.upstream.cpu_calls`.
+        integers: whether the profile computes with integers.
     """
+    import torch
     from torch.fx.passes.operator_support import OperatorSupportBase
 
     class NotLeft(OperatorSupportBase):
@@ -233,7 +247,45 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> 
         def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
             return _name(node) != "aten.cumsum.default" or _value(node.args[0]).dtype.is_floating_point
 
-    return [NotLeft(), NotIntegerSum()]
+    class FloatsOnly(OperatorSupportBase):
+        """Upstream (executorch 1.5.1) takes what TOSA's float profile has for floats only, and fails to lower it."""
+
+        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+            name = _name(node)
+            if integers or name not in _FLOATS_ONLY | _INT32_OR_FLOATS:
+                return True
+            dtype = _value(node.args[0]).dtype
+            if name in _INT32_OR_FLOATS:
+                return dtype.is_floating_point or dtype is torch.int32
+            return dtype.is_floating_point or (dtype is torch.bool and "pad" in name)
+
+    return [NotLeft(), NotIntegerSum(), FloatsOnly()]
+
+
+def let_pads_go(partitioner: Any, further: Sequence[Any]) -> Any:
+    """Return the partitioner, which from now on keeps no pad whole that is not delegated.
+
+    Upstream (executorch 1.5.1) keeps `aten.pad` for the NPU, and fails where a check leaves one to the CPU: there is no
+    kernel of that name. Otherwise it becomes a `constant_pad_nd`, which has one.
+
+    Args:
+        partitioner: upstream's.
+        further: what `checks` returned.
+    """
+    ask = partitioner.ops_to_not_decompose
+
+    def ask_and_let_go(program: torch.export.ExportedProgram) -> Any:
+        kept, is_kept = ask(program)
+
+        def is_whole(node: torch.fx.Node) -> bool:
+            if is_kept is not None and not is_kept(node):
+                return False
+            return _name(node) != _PAD or all(check.is_node_supported({}, node) for check in further)
+
+        return kept, is_whole
+
+    partitioner.ops_to_not_decompose = ask_and_let_go
+    return partitioner
 
 
 @dataclass(frozen=True)

@@ -274,6 +274,10 @@ _TEXTS = (
         ),
     ),
     (
+        "Rejected by FloatsOnly",
+        Reason("TOSA's float profile has it for floats only", "cast its input to float"),
+    ),
+    (
         MISPLACED,
         Reason(
             "its result is used as float or int64, which a delegate cannot give; upstream takes it all the same",

@@ -19,7 +19,7 @@ from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.native.worker import VELA
-from ethos_hil.lowering.upstream.cpu_calls import Locate, checks, keep_reasons, sites
+from ethos_hil.lowering.upstream.cpu_calls import Locate, checks, keep_reasons, let_pads_go, sites
 from ethos_hil.lowering.upstream.explain import refuse_empty
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts
 from ethos_hil.lowering.upstream.patches.in_executorch import without_origin
@@ -155,7 +155,9 @@ class Toolchain(abc.ABC):
         """A partitioner that `make` makes with our checks; it notes why it leaves what it leaves."""
         misplaced: set[str] = set()
         self._misplaced.append(misplaced)
-        return keep_reasons(make(self.compile_spec, checks(leave, locate, misplaced)), misplaced)
+        spec = self.compile_spec
+        further = checks(leave, locate, misplaced, integers=spec.tosa_spec.support_integer())
+        return keep_reasons(let_pads_go(make(spec, further), further), misplaced)
 
     @abc.abstractmethod
     def finish(self, method: str, program: torch.export.ExportedProgram) -> None:

@@ -1,5 +1,5 @@
 """Operators of torch, and of PT2E: what they say of themselves beside their public interface (torch 2.13, executorch
-1.4.1), which graphs have them, and how torch.export.save writes them.
+1.5.1), which graphs have them, and how torch.export.save writes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def unwrap(target: Any) -> Any:
     """The target of a graph node; for an edge operator of ExecuTorch's, the operator of torch that it wraps."""
-    return getattr(target, "_op", target)
+    return target if is_overload(target) else getattr(target, "_op", target)
 
 
 def is_operator(target: Any) -> bool:
