@@ -1,6 +1,6 @@
 """Why upstream leaves operators to the CPU.
 
-The reasons for Ethos-U55 and U65 are from backends/arm/operator_support of ExecuTorch 1.4.1 (ethos_u55_support.py,
+The reasons for Ethos-U55 and U65 are from backends/arm/operator_support of ExecuTorch 1.5.1 (ethos_u55_support.py,
 convolution_support.py, pool_2d_support.py), which compiles both for the U55's capabilities; those for the float profile
 are from TOSA 1.0's tables of types; backends/arm/quantizer/quantization_annotator.py lists what is quantised.
 """
@@ -16,20 +16,13 @@ U55_DIVIDES = "the Ethos-U55 divides no integers: upstream quantises them and ha
 U55_GATHERS = "the Ethos-U55 reads and writes nothing by indices in a tensor"
 U55_MATMULS = "upstream has the Ethos-U55 multiply matrices of int8 only"
 U55_POOLS = "upstream has the Ethos-U55 average one image at a time, with strides of at most 3"
-U55_RESIZES = "upstream resizes no images on the Ethos-U55"
-U55_REVERSES = "the Ethos-U55 cannot reverse a dimension"
+U55_ENLARGES = "upstream has the Ethos-U55 enlarge one image at a time, to the nearest element, by 2, 4 or 8"
+U55_RESIZES = "upstream resizes no images between their elements on the Ethos-U55"
+U55_REVERSES = "upstream has the Ethos-U55 reverse the channels or the rows of images only"
 U55_SELECTS = "the Ethos-U55 chooses nothing by truth values"
 U55_STRIDES = "the Ethos-U55 transposes convolutions with strides of 1 or 2, the same in both directions"
 
 FLOAT_ONLY = "TOSA's float profile has it for floats only"
 NO_FLOATS = "an integer program cannot cast from or to float"
-GIVES_INT32 = (
-    "ARGMAX gives int32 in place of int64, and upstream delegates it without the cast behind it "
-    "(https://github.com/pytorch/executorch/pull/20765)"
-)
 NO_INT64 = "TOSA has no int64, and in float programs upstream narrows none"
 NOT_ANNOTATED = "upstream's quantiser does not know it, so it stays float"
-OTHER_NEIGHBOURS = (
-    "to no whole multiple, upstream chooses neighbours by the pixels' centres, PyTorch by their corners "
-    "(https://github.com/pytorch/executorch/pull/22437)"
-)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.suites.declare.case import Layer, Operator, TorchCall, call, case, f32, integer, layer
-from ethos_hil.suites.ops import reasons
+from ethos_hil.suites.declare.case import Layer, Operator, TorchCall, call, case, f32, layer
 
 
 def activation(
@@ -39,8 +38,7 @@ leaky_relu = activation(
     "leaky_relu",
     layer("LeakyReLU", 0.1),
     fp="CLAMP MUL ADD",
-    int="CLAMP MUL ADD",
-    aten_int=("add.Tensor", "clamp.default", "mul.Tensor"),
+    aten_int=("leaky_relu.default",),
 )
 sigmoid = activation("sigmoid", layer("Sigmoid"), fp="SIGMOID")
 tanh = activation("tanh", layer("Tanh"), fp="TANH")
@@ -78,7 +76,8 @@ prelu = Operator(
     "prelu",
     aten=("gt.Scalar", "mul.Tensor", "where.self"),
     fp=("GREATER", "MUL", "SELECT"),
-    on_cpu=integer(reasons.NOT_ANNOTATED),
+    aten_int=("add.Tensor", "clamp.default", "mul.Tensor"),
+    int=("CLAMP", "MUL", "ADD"),
     cases=(
         case("one", layer("PReLU", init=0.3), f32(1, 4, 5, 3)),
         case("channels", layer("PReLU", 4, init=0.1), f32(2, 4, 5, 3)),

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from ethos_hil.base.verdict import FailureKind
-from ethos_hil.suites.declare.case import Defect, Operator, boolean, call, case, f32, i32, integer, u55
+from ethos_hil.suites.declare.case import Operator, boolean, call, case, f32, i32, integer, u55
 from ethos_hil.suites.ops import reasons
 
 BOOLS_ON_CPU = u55(reasons.U55_BOOLS)
-NOT_REJECTED = Defect(
-    "the check that keeps int32 comparisons out of float programs forgets `ne`",
-    kind=FailureKind.COMPILE,
-    says="doesn't support int32 for EQUAL",
-    link="https://github.com/pytorch/executorch/pull/22558",
-)
 
 
-def comparison(
-    name: str, forward: Callable[..., Any], *tosa: str, int32: Mapping[str, Any], **options: Any
-) -> Operator:
-    """Return a comparison of two tensors; `int32` has the differences for integers."""
+def comparison(name: str, forward: Callable[..., Any], *tosa: str, **options: Any) -> Operator:
+    """Return a comparison of two tensors."""
     return Operator(
         name,
         aten=(f"{name}.Tensor",),
@@ -31,7 +22,9 @@ def comparison(
         cases=(
             case("same", forward, f32(2, 3, 5, 4), f32(2, 3, 5, 4)),
             case("outer", forward, f32(5, 1), f32(1, 6)),
-            case("int32", forward, i32(5, 9, low=0, high=3), i32(5, 9, low=0, high=3), **int32),
+            case(
+                "int32", forward, i32(5, 9, low=0, high=3), i32(5, 9, low=0, high=3), on_cpu={"MI": reasons.FLOAT_ONLY}
+            ),
         ),
         **options,
     )
@@ -51,19 +44,16 @@ def with_number(name: str, forward: Callable[..., Any], *tosa: str, aten_int: tu
     )
 
 
-FLOATS_ONLY: Mapping[str, Any] = {"on_cpu": {"MI": reasons.FLOAT_ONLY}}
-
-eq = comparison("eq", lambda a, b: a == b, "EQUAL", int32=FLOATS_ONLY)
-ge = comparison("ge", lambda a, b: a >= b, "GREATER_EQUAL", int32=FLOATS_ONLY)
-gt = comparison("gt", lambda a, b: a > b, "GREATER", int32=FLOATS_ONLY)
-le = comparison("le", lambda a, b: a <= b, "GREATER_EQUAL", int32=FLOATS_ONLY)
-lt = comparison("lt", lambda a, b: a < b, "GREATER", int32=FLOATS_ONLY)
+eq = comparison("eq", lambda a, b: a == b, "EQUAL")
+ge = comparison("ge", lambda a, b: a >= b, "GREATER_EQUAL")
+gt = comparison("gt", lambda a, b: a > b, "GREATER")
+le = comparison("le", lambda a, b: a <= b, "GREATER_EQUAL")
+lt = comparison("lt", lambda a, b: a < b, "GREATER")
 ne = comparison(
     "ne",
     lambda a, b: a != b,
     "EQUAL",
     "LOGICAL_NOT",
-    int32={"defects": {"MI": NOT_REJECTED}},
     aten_int=("eq.Tensor", "logical_not.default"),
 )
 

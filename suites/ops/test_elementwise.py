@@ -9,12 +9,6 @@ from ethos_hil.suites.ops import reasons
 IMAGE = f32(1, 8, 9, 7)
 CAST = "dim_order_ops._to_dim_order_copy.default"
 BITS_ON_CPU = {"MI": reasons.FLOAT_ONLY, **u55(reasons.U55_BITS)}
-NOT_REJECTED = Defect(
-    "nothing keeps int32 maxima and minima out of float programs, whose TOSA has none",
-    kind=FailureKind.COMPILE,
-    says="TOSA spec TOSA-1.0+FP doesn't support int32 for M",
-    link="https://github.com/pytorch/executorch/pull/13866",
-)
 FLOATS_NOT_REJECTED = Defect(
     "a cast to float is delegated to a program of integers, which Vela cannot read",
     kind=FailureKind.COMPILE,
@@ -187,7 +181,7 @@ maximum = Operator(
         case("same", call("maximum"), IMAGE, IMAGE),
         case("channel", call("maximum"), IMAGE, f32(1, 8, 1, 1)),
         case("batch", call("maximum"), f32(2, 3, 5, 4), f32(2, 3, 5, 4)),
-        case("int32", call("maximum"), i32(4, 5), i32(4, 5), defects={"MI": NOT_REJECTED}),
+        case("int32", call("maximum"), i32(4, 5), i32(4, 5), on_cpu={"MI": reasons.FLOAT_ONLY}),
         case("a16w8", call("maximum"), f32(3, 7), f32(3, 7), scheme="a16w8"),
     ),
 )
@@ -201,7 +195,7 @@ minimum = Operator(
         case("same", call("minimum"), IMAGE, IMAGE),
         case("ranks", call("minimum"), f32(2, 3, 5), f32(5)),
         case("channels_last", call("minimum"), *[f32(1, 8, 5, 3, channels_last=True)] * 2),
-        case("int32", call("minimum"), i32(4, 5), i32(4, 5), defects={"MI": NOT_REJECTED}),
+        case("int32", call("minimum"), i32(4, 5), i32(4, 5), on_cpu={"MI": reasons.FLOAT_ONLY}),
         case("a16w8", call("minimum"), f32(3, 7), f32(3, 7), scheme="a16w8"),
     ),
 )

@@ -212,10 +212,10 @@ flip = Operator(
     aten=("flip.default",),
     fp=("REVERSE",),
     int=("REVERSE",),
-    on_cpu=u55(reasons.U55_REVERSES),
     cases=(
-        case("last", lambda x: x.flip(-1), f32(3, 7)),
-        case("image", lambda x: x.flip(2, 3), f32(2, 3, 4, 5)),
+        case("last", lambda x: x.flip(-1), f32(3, 7), on_cpu=u55(reasons.U55_REVERSES)),
+        case("image", lambda x: x.flip(2, 3), f32(2, 3, 4, 5), on_cpu=u55(reasons.U55_REVERSES)),
+        case("rows", lambda x: x.flip(2), f32(1, 3, 4, 5)),
     ),
 )
 

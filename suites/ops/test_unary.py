@@ -6,12 +6,6 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, TorchCall, call, case, f32, i32, u55
 from ethos_hil.suites.ops import reasons
 
-NOT_REJECTED = Defect(
-    "nothing keeps absolute values of int32 out of float programs, whose TOSA has none",
-    kind=FailureKind.COMPILE,
-    says="TOSA spec TOSA-1.0+FP doesn't support int32 for ABS",
-    link="https://github.com/pytorch/executorch/pull/13866",
-)
 BEYOND_ITS_RANGE = Defect(
     "a polynomial for small numbers is taken for all negative ones, too",
     kind=FailureKind.ACCURACY,
@@ -108,6 +102,6 @@ absolute_int32 = Operator(
     "abs_int32",
     aten=("abs.default",),
     int=("ABS",),
-    defects={"MI": NOT_REJECTED},
+    on_cpu={"MI": reasons.FLOAT_ONLY},
     cases=(case("matrix", call("abs"), i32(5, 9)),),
 )
