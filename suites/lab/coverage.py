@@ -15,7 +15,6 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.upstream.names.operators import is_overload, unwrap
 from ethos_hil.suites.declare.case import PROFILES, Case, Operator
 from ethos_hil.suites.lab.shared import markdown_table
-from ethos_hil.suites.ops import reasons
 
 _OPERATORS = Path(__file__).resolve().parents[1] / "ops"
 
@@ -25,7 +24,6 @@ _DECOMPOSED = "never gets there: ExecuTorch replaces it by {} before it delegate
 UNTESTED: Mapping[str, str] = MappingProxyType(
     {
         "add.Scalar": _DECOMPOSED.format("`add.Tensor`"),
-        "argmax.default": reasons.GIVES_INT32,
         "conv_transpose2d.input": _DECOMPOSED.format("`convolution`"),
         "div.Scalar": _DECOMPOSED.format("`div.Tensor`"),
         "floor_divide.default": _DECOMPOSED.format("`div.Tensor_mode`"),
@@ -73,7 +71,7 @@ class Upstream:
 
 
 def _name(target: object) -> str:
-    own = target if is_overload(target) else unwrap(target)
+    own = unwrap(target)
     return (str(own) if is_overload(own) else str(getattr(own, "__name__", own))).removeprefix("aten.")
 
 
