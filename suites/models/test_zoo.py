@@ -6,16 +6,9 @@ from ethos_hil.suites.declare.model_case import Model
 
 _ZOO = "ethos_hil.suites.models.zoo"
 
-_NO_RESIZE = {"aten::upsample_nearest2d.vec_out": "ExecuTorch's partitioner gives resizes to the Ethos-U85 only"}
 _NO_STATISTICS = {"aten::_native_batch_norm_legit.no_stats_out": "TOSA has no norm that computes its statistics"}
 _REPEATED = {**_NO_STATISTICS, "aten::repeat.out": "it makes the norm's weights, which stay in float"}
 _TRANSPOSED = {"aten::convolution.out": "TOSA has no transposed convolution of one dimension"}
-_PRELU = {
-    **_TRANSPOSED,
-    "aten::gt.Scalar_out": "ExecuTorch's quantiser leaves PReLU in float",
-    "aten::mul.out": "ExecuTorch's quantiser leaves PReLU in float",
-    "aten::where.self_out": "ExecuTorch's quantiser leaves PReLU in float",
-}
 
 # No bound is derived for float sums of a norm or a transposed convolution on the CPU: no profile without an NPU.
 _ON_NPU = ("U55_BI", "U65_BI", "U85_BI")
@@ -23,27 +16,21 @@ _ON_NPU = ("U55_BI", "U65_BI", "U85_BI")
 unet = Model("unet", f"{_ZOO}:unet")
 yolo_head = Model("yolo_head", f"{_ZOO}:yolo_head")
 ssd = Model("ssd", f"{_ZOO}:ssd")
-feature_pyramid = Model(
-    "feature_pyramid",
-    f"{_ZOO}:feature_pyramid",
-    on_cpu={"U55_BI": _NO_RESIZE, "U65_BI": _NO_RESIZE},
-    delegates={"U55_BI": 3, "U65_BI": 3},
-)
+feature_pyramid = Model("feature_pyramid", f"{_ZOO}:feature_pyramid")
 espcn = Model("espcn", f"{_ZOO}:espcn")
 style_transfer = Model(
     "style_transfer",
     f"{_ZOO}:style_transfer",
     profiles=_ON_NPU,
-    on_cpu={"U55_BI": _REPEATED | _NO_RESIZE, "U65_BI": _REPEATED | _NO_RESIZE, "U85_BI": _REPEATED},
-    delegates={"U55_BI": 4, "U65_BI": 4, "U85_BI": 3},
+    on_cpu={"U55_BI": _REPEATED, "U65_BI": _REPEATED, "U85_BI": _REPEATED},
+    delegates={"U55_BI": 3, "U65_BI": 3, "U85_BI": 3},
 )
 bc_resnet = Model("bc_resnet", f"{_ZOO}:bc_resnet")
 wave_separator = Model(
     "wave_separator",
     f"{_ZOO}:wave_separator",
     profiles=_ON_NPU,
-    on_cpu={"U55_BI": _PRELU, "U65_BI": _PRELU, "U85_BI": _PRELU},
-    delegates={"U55_BI": 3, "U65_BI": 3, "U85_BI": 3},
+    on_cpu={"U55_BI": _TRANSPOSED, "U65_BI": _TRANSPOSED, "U85_BI": _TRANSPOSED},
 )
 temporal_cnn = Model("temporal_cnn", f"{_ZOO}:temporal_cnn")
 point_net = Model("point_net", f"{_ZOO}:point_net")
