@@ -24,5 +24,6 @@ U55_STRIDES = "the Ethos-U55 transposes convolutions with strides of 1 or 2, the
 
 FLOAT_ONLY = "TOSA's float profile has it for floats only"
 NO_FLOATS = "an integer program cannot cast from or to float"
+NO_PRODUCT = "TOSA multiplies along a dimension in float only"
 NO_INT64 = "TOSA has no int64, and in float programs upstream narrows none"
 NOT_ANNOTATED = "upstream's quantiser does not know it, so it stays float"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.suites.declare.case import Defect, Operator, call, case, f32, i8, i32, integer
+from ethos_hil.suites.declare.case import Defect, Operator, call, case, f32, i8, i32, integer, npus
 from ethos_hil.suites.ops import reasons
 
-NARROWED = {"dim_order_ops::_to_dim_order_copy.out": "PyTorch's indices are int64, which TOSA has not"}
 NOT_RESCALED = Defect(
     "a negation whose output has another scale than its input is lowered without a RESCALE",
     kind=FailureKind.ACCURACY,
@@ -111,6 +110,18 @@ argmax = Operator(
     cases=(
         case("int8", lambda x: x.argmax(1).int(), i8(3, 17), on_cpu={"MI": reasons.FLOAT_ONLY}),
         case("floats", lambda x: x.argmax(1).int(), f32(1, 5, 4, 3), on_cpu=integer(reasons.NOT_ANNOTATED)),
+    ),
+)
+
+prod = Operator(
+    "prod",
+    aten=("prod.dim_int",),
+    fp=("REDUCE_PRODUCT",),
+    on_cpu=integer(reasons.NO_PRODUCT),
+    lacks=npus(("aten::prod.int_out",)),
+    cases=(
+        case("last", lambda x: x.prod(-1), f32(3, 7)),
+        case("kept", lambda x: x.prod(1, keepdim=True), f32(1, 6, 5, 3)),
     ),
 )
 
