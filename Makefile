@@ -184,7 +184,7 @@ NOT_EVERYWHERE := chromium libclang-rt-dev
 build/.apt: Makefile
 	@$(call lock,build/.setup.lock,the system); set -e; $(decide); missing=; \
 	for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
-	command -v chromium google-chrome >/dev/null || ! apt-cache show chromium >/dev/null 2>&1 || missing="$$missing chromium"; \
+	command -v chromium google-chrome >/dev/null || ! apt-cache pkgnames chromium 2>/dev/null | grep -qx chromium || missing="$$missing chromium"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libstdc++_nano.a)" ] || missing=" libstdc++"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libc_nano.a)" ] || missing=" newlib"; \
 	[ -n "$$missing" ] || ls "$$(clang++ -print-runtime-dir)"/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || missing=" libclang-rt"; \
