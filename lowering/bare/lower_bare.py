@@ -66,6 +66,7 @@ def require_plain(model: TorchModel, leave: tuple[str, ...], *, whole: bool) -> 
         "--whole": whole,
         "--leave": bool(leave) or any(method.leave for method in model.methods.values()),
         "int16": any(method.int16 for method in model.methods.values()),
+        f"state ({', '.join(model.default.changed)})": any(method.changed for method in model.methods.values()),
         "on_cpu": any(method.on_cpu for method in model.methods.values()),
     }
     for what, is_asked in asked.items():

@@ -63,6 +63,12 @@ def add_two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x + y
 
 
+def count_calls(net: Any, x: torch.Tensor) -> torch.Tensor:
+    """Keeps state."""
+    net.calls.add_(1.0)
+    return x + net.calls
+
+
 def look_up_late(net: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Look-ups that follow transpositions in TOSA: plainly, behind a reshape, before a convolution, in a gate."""
     x = net.first(nn.functional.hardswish(x))  # @late_conv
@@ -200,6 +206,10 @@ def looping() -> Calibrated:
     torch.manual_seed(22)
     x = torch.rand(1, 2, 6, 6)
     return keeping(loop, head=nn.Conv2d(2, 3, 1)), (x,), [(x,), (4 * x,)]
+
+
+def counting() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    return keeping(count_calls, calls=torch.zeros(1, 4)), (torch.rand(1, 4),)
 
 
 def methods() -> dict[str, object]:

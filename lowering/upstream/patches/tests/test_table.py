@@ -136,7 +136,7 @@ def test_a_model_is_lowered_bare_where_a_patch_that_changes_results_does_not_fit
 @pytest.mark.parametrize(
     ("model", "options", "what"),
     [("methods", {}, "methods (encode, score"), ("add", {"leave": ("aten.add.Tensor",)}, "--leave"),
-     ("add", {"whole": True}, "--whole")],
+     ("add", {"whole": True}, "--whole"), ("counting", {}, "state (calls)")],
 )  # fmt: skip
 def test_what_needs_patches_is_refused_bare(
     model: str, options: dict[str, Any], what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
