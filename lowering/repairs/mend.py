@@ -15,6 +15,8 @@ from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.repairs import (
     batched_average,
+    chained_shape,
+    chained_tables,
     constant_result,
     cropped_transpose_conv,
     dropped_output,
@@ -49,6 +51,8 @@ DEFECTS: tuple[VelaDefect, ...] = (
     fused_shape.DEFECT,
     sliced_input.DEFECT,
     reduce_min.DEFECT,
+    chained_shape.DEFECT,
+    chained_tables.DEFECT,
 )
 
 PAGES = "docs/defects"

@@ -66,11 +66,26 @@ def add_clamp(block: DraftBlock, writer: DraftOperator, name: str) -> None:
 
     It changes nothing, and keeps operators apart that Vela must not merge.
     """
-    tensor = block.tensors[name]
-    low, high, size = _RANGES[tensor.dtype]
-    copy = block.tensor(name, tensor.shape, tensor.dtype)
+    copy = _copy(block, name)
     for reader in block.readers(name):
         reader.inputs = [copy if value == name else value for value in reader.inputs]
+    block.add(writer, "CLAMP", [name], [copy], _to_all_values(block, name), after=True)
+
+
+def clamp_before(block: DraftBlock, reader: DraftOperator) -> None:
+    """Give an operator a copy of its first operand that a CLAMP to all values of the type makes."""
+    name = reader.inputs[0]
+    copy = _copy(block, name)
+    reader.inputs[0] = copy
+    block.add(reader, "CLAMP", [name], [copy], _to_all_values(block, name))
+
+
+def _copy(block: DraftBlock, name: str) -> str:
+    tensor = block.tensors[name]
+    return block.tensor(name, tensor.shape, tensor.dtype)
+
+
+def _to_all_values(block: DraftBlock, name: str) -> dict[int, Scalar | Node]:
+    low, high, size = _RANGES[block.tensors[name].dtype]
     first, last = (ByteVector(value.to_bytes(size, "little", signed=True)) for value in (low, high))
-    fields: dict[int, Scalar | Node] = {0: first, 1: last, 2: Scalar("I", 1)}  # 1 propagates NaN, as upstream writes it
-    block.add(writer, "CLAMP", [name], [copy], fields, after=True)
+    return {0: first, 1: last, 2: Scalar("I", 1)}  # 1 propagates NaN, as upstream writes it

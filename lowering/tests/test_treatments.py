@@ -376,6 +376,134 @@ case("part_biases", "the first one adds nothing", [], filling((0, 0, 0, 0), ADDS
 case("part_biases", "two that add with one bias", [], filling(ADDS, ADDS, biases=(3, 3)))
 case("part_biases", "as many biases as channels", [], filling(ADDS, ADDS, out=(4, 6)))
 
+# --- chains of operations
+
+
+def wide(graph: Graph, value: Value, zero: int = 0) -> Value:
+    return graph.rescale(value, 1.0, dtype="int32", zero_in=zero)
+
+
+def sum_of(graph: Graph, first: Value, second: Value, name: str = "ADD") -> Value:
+    return graph.rescale(graph.binary(name, wide(graph, first), wide(graph, second)), 0.5, dtype=first.dtype)
+
+
+CURVES = [np.linspace(-32768, 32767, 513).round(), np.linspace(32767, -32768, 513).round()]
+
+
+def curve(graph: Graph, source: Value, number: int) -> Value:
+    """One of two tables of int16."""
+    return graph.rescale(graph.table(source, CURVES[number]), 1 / 128, dtype="int16")
+
+
+def curves(between: Callable[[Graph, Value], Value], first: int = 0, shape: Sequence[int] = (4, 16)) -> Build:
+    """A sum, a table, something, and another table."""
+
+    def build(graph: Graph, _: Rng) -> Value:
+        before = sum_of(graph, graph.input(shape, "int16"), graph.input(shape, "int16"))
+        return curve(graph, between(graph, curve(graph, before, first)), 1)
+
+    return build
+
+
+def with_another(graph: Graph, value: Value) -> Value:
+    return sum_of(graph, value, graph.input(value.shape, value.dtype))
+
+
+def plus_seven(graph: Graph, value: Value, times: int = 1) -> Value:
+    """A value to which a number is added, perhaps several times."""
+    for _ in range(times):
+        value = sum_of(graph, value, graph.const(np.full((1,) * len(value.shape), 7), value.dtype))
+    return value
+
+
+def two_readers(graph: Graph, rng: Rng) -> list[Value]:
+    first = curve(graph, graph.input((4, 16), "int16"), 0)
+    return [curve(graph, with_another(graph, first), 1), first]
+
+
+def bytes_between(graph: Graph, rng: Rng) -> Value:
+    """A table of int16 that follows one of int8."""
+    wider = wide(graph, table(graph, rng, graph.input((4, 16))))
+    total = graph.binary("ADD", wider, graph.const([[99]], "int32"))
+    return curve(graph, graph.rescale(total, 100.0, dtype="int16"), 1)
+
+
+case("part_tables", "two tables and a sum", TABLE, curves(with_another), U85)
+case("part_tables", "a clamp behind the sum in between", TABLE,
+     curves(lambda g, v: plus_seven(g, g.clamp(plus_seven(g, v), -20000, 20000))), U85)  # fmt: skip
+case("part_tables", "a reshape between them", TABLE,
+     curves(lambda g, v: g.reshape(with_another(g, v), (64,))), U85)  # fmt: skip
+case("part_tables", "as many sums as a chain holds", TABLE, curves(partial(plus_seven, times=3)), U85)
+case("part_tables", "one table of int8", TABLE, bytes_between, U85)
+case("part_tables", "more sums than a chain holds", [], curves(partial(plus_seven, times=4)), U85)
+case("part_tables", "the same table twice", [], curves(with_another, 1), U85)
+case("part_tables", "nothing between them", [], curves(lambda g, v: v), U85)
+case("part_tables", "a clamp before the second", [],
+     curves(lambda g, v: g.clamp(with_another(g, v), -20000, 20000)), U85)  # fmt: skip
+case("part_tables", "a clamp behind the first", [],
+     curves(lambda g, v: with_another(g, g.clamp(v, -20000, 20000))), U85)  # fmt: skip
+case("part_tables", "what is between is no operation of elements", [],
+     curves(lambda g, v: g.max_pool(v, (2, 2)), shape=(1, 4, 4, 16)), U85)  # fmt: skip
+case("part_tables", "the first one is read twice", [], two_readers, U85)
+case("part_tables", "tables of int8", [], lambda g, r: table(g, r, with_another(g, table(g, r, plus(g, (4, 16))))), U85)
+
+
+def gates(
+    front: Callable[[Graph, Rng], Value], shape: Sequence[int], behind: Callable[[Graph, Value], Value] | None = None
+) -> Build:
+    """Two activations, each behind a reshape, that are added; or something else behind one of them."""
+
+    def gate(graph: Graph, rng: Rng) -> Value:
+        value = front(graph, rng)
+        return table(graph, rng, graph.reshape(value, shape) if shape else value)
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        first = gate(graph, rng)
+        return behind(graph, first) if behind is not None else sum_of(graph, first, gate(graph, rng))
+
+    return build
+
+
+def narrow(channels: int, behind: str = "") -> Callable[[Graph, Rng], Value]:
+    """A convolution with some channels."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        kernels = weights(rng, channels, 1, 1, 3)
+        value = small(graph, graph.conv(graph.input((1, 4, 8, 3)), kernels, rng.integers(-99, 99, channels)))
+        return graph.clamp(value, -50, 77) if behind == "CLAMP" else value
+
+    return build
+
+
+def reduced(axis: int, zero: int = 0) -> Callable[[Graph, Rng], Value]:
+    return lambda graph, _: small(graph, graph.reduce("SUM", wide(graph, graph.input((3, 5, 4)), zero), axis))
+
+
+def clamped(graph: Graph, rng: Rng) -> Value:
+    first, second = (graph.clamp(graph.reshape(narrow(3)(graph, rng), (96,)), -50, 77) for _ in range(2))
+    return sum_of(graph, first, second)
+
+
+GATES = ["TABLE", "TABLE"]
+case("part_activations", "convolutions of one channel", GATES, gates(narrow(1), (32,)), U85)
+case("part_activations", "clamps", ["CLAMP", "CLAMP"], clamped, U85)
+case("part_activations", "a sum of the last axis", GATES, gates(reduced(2), (15,)), U85)
+case("part_activations", "a sum of the last axis with a zero point", GATES, gates(reduced(2, 5), (15,)), U85)
+case("part_activations", "a sum of another axis", GATES, gates(reduced(0), ()), U85)
+case("part_activations", "sums of few channels", GATES, gates(lambda g, _: plus(g, (16, 3)), (3, 16)), U85)
+case("part_activations", "a result and a constant, and then another result", ["TABLE"],
+     gates(narrow(1), (32,), lambda g, v: sum_of(g, plus_seven(g, v), plus(g, (32,)))), U85)  # fmt: skip
+case("part_activations", "bricks that are full", [], gates(narrow(16), (512,)), U85)
+case("part_activations", "bricks that take as much", [], gates(narrow(12), (1, 8, 4, 12)), U85)
+case("part_activations", "no reshape", [], gates(narrow(1), ()), U85)
+case("part_activations", "of inputs", [], gates(lambda g, _: g.input((1, 4, 8, 1)), (32,)), U85)
+case("part_activations", "another activation before the reshape", [], gates(narrow(1, "CLAMP"), (32,)), U85)
+case("part_activations", "an input", [], gates(narrow(1), (32,), with_another), U85)
+case("part_activations", "a constant", [],
+     gates(narrow(1), (32,), lambda g, v: plus_seven(g, v)), U85)  # fmt: skip
+case("part_activations", "no operation of elements behind it", [],
+     gates(narrow(1), (1, 8, 4, 1), lambda g, v: g.max_pool(v, (2, 2))), U85)  # fmt: skip
+
 # --- enlargements
 
 

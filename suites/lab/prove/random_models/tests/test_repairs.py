@@ -120,6 +120,14 @@ CASES: list[tuple[str, str | Build, Sequence[str]]] = [
     ("split_averages", joined_average, U85),
     ("find_shifted_operands", "two powers", WITHOUT_U85),
     ("find_input_weights", "a scale for each channel", U85),
+    ("part_tables", "two tables and a sum", U85),
+    ("part_tables", "a clamp behind the sum in between", U85),
+    ("part_tables", "a reshape between them", U85),
+    ("part_tables", "as many sums as a chain holds", U85),
+    ("part_activations", "convolutions of one channel", U85),
+    ("part_activations", "clamps", U85),
+    ("part_activations", "a sum of the last axis", U85),
+    ("part_activations", "a sum of the last axis with a zero point", U85),
 ]
 """A treatment, a program that meets its defect, and the NPUs for which Vela then compiles it wrongly."""
 
