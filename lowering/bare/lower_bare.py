@@ -26,6 +26,7 @@ from ethos_hil.lowering.formats.tosa import TosaGraph, without_locations
 from ethos_hil.lowering.map.delegate_map import Partition, build_map
 from ethos_hil.lowering.model.torch_model import Method, TorchModel
 from ethos_hil.lowering.program.placement import Placement
+from ethos_hil.lowering.upstream.cpu_calls import delegated_operators
 from ethos_hil.lowering.upstream.patches.patch import replace_attribute
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaOutput, with_ini
@@ -101,6 +102,7 @@ def lower_bare(name: str, method: Method, spec: Any, ini: VelaIni | None, scheme
     tell("lowering")
     with torch.no_grad(), _watching(ini, compiled):
         edge = to_edge_transform_and_lower({name: exported}, partitioner=[_partitioner(spec, vela=ini is not None)])
+        delegated = delegated_operators(edge.exported_program(name))
         pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
     plan = Program.parse(pte, name).plan(name)
     delegates = []
@@ -120,6 +122,7 @@ def lower_bare(name: str, method: Method, spec: Any, ini: VelaIni | None, scheme
         quantised=quantised,
         input_names=tuple(map(str, exported.graph_signature.user_inputs)),
         scheme=scheme,
+        delegated=delegated,
         placement=Placement.of_plan(plan),
     )
     return BareProgram(pte, lowered, tuple(spec.compiler_flags))
