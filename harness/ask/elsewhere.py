@@ -11,12 +11,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.lowering.cache.versions import versions
+
+if TYPE_CHECKING:
+    import torch
 
 Message = tuple[dict[str, Any], list[bytes]]
 
@@ -89,9 +94,18 @@ def _lower(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
     }, []
 
 
+def _tensor(array: np.ndarray, stride: Sequence[int]) -> torch.Tensor:
+    """Return a tensor whose memory is in the order that it had: channels last, for instance."""
+    import torch
+
+    values = torch.from_numpy(np.array(array))
+    if 0 in stride:  # several elements have one place
+        return values
+    return torch.empty_strided(values.shape, tuple(stride), dtype=values.dtype).copy_(values)
+
+
 def _model(header: dict[str, Any], blocks: Sequence[bytes], folder: Path) -> Any:
     """Return a model that was in the memory of the process that asks: exported programs, and their inputs."""
-    import torch
 
     from ethos_hil.lowering.artifact import arrays
     from ethos_hil.lowering.model.exported_file import load_exported
@@ -103,7 +117,8 @@ def _model(header: dict[str, Any], blocks: Sequence[bytes], folder: Path) -> Any
         path = folder / f"{number}.pt2"
         path.write_bytes(blocks[2 * number])
         exported = load_exported(path)
-        flat = iter(torch.from_numpy(array.copy()) for array in arrays(blocks[2 * number + 1]))
+        tensors = zip(arrays(blocks[2 * number + 1]), about["strides"], strict=True)
+        flat = iter([_tensor(array, stride) for array, stride in tensors])
         count = about["inputs"]
         sets = [tuple(next(flat) for _ in range(count)) for _ in range(1 + about["calibrations"])]
         fields: dict[str, Any] = {

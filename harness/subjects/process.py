@@ -203,8 +203,11 @@ def _exported(question: Question) -> tuple[dict[str, Any], list[bytes], Path | N
         file = io.BytesIO()
         torch.export.save(export(method.fresh, method.example_inputs), file)
         calibrations = method.calibration_inputs
-        sets = (method.example_inputs, *calibrations)
-        blocks += [file.getvalue(), packed([tensor.detach().cpu().numpy() for inputs in sets for tensor in inputs])]
+        tensors = [tensor.detach().cpu() for inputs in (method.example_inputs, *calibrations) for tensor in inputs]
+        blocks += [file.getvalue(), packed([tensor.numpy() for tensor in tensors])]
         fields = {field: getattr(method, field) for field in _FIELDS}
-        methods[name] = {"inputs": len(method.example_inputs), "calibrations": len(calibrations), "fields": fields}
+        methods[name] = {
+            "inputs": len(method.example_inputs), "calibrations": len(calibrations), "fields": fields,
+            "strides": [tensor.stride() for tensor in tensors],
+        }  # fmt: skip
     return methods, blocks, model.sources.root

@@ -57,10 +57,11 @@ def test_a_model_by_name_is_lowered_as_it_is_here_and_kept_in_one_cache() -> Non
 def test_a_model_in_memory_goes_there_as_data() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU()).eval()
-    sets = [(torch.randn(1, 2, 6, 6),) for _ in range(3)]
+    sets = [(torch.randn(1, 2, 6, 6).to(memory_format=torch.channels_last),) for _ in range(3)]
     model = from_module(module, sets[0], sets)
     here, there = (lower_question(Question(model, subject=subject)) for subject in ((), OWN))
     assert there.artifact.delegates[0].tosa == here.artifact.delegates[0].tosa
+    assert there.artifact.question == here.artifact.question
     assert [op.aten_ops for op in there.artifact.npu_ops] == [op.aten_ops for op in here.artifact.npu_ops]
     report = run(Question(model, subject=OWN, npu="ethos-u85-256"))
     assert report.record.verdict is Verdict.VERIFIED
