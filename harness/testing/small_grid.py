@@ -16,7 +16,7 @@ inputs = [[1, 64]]
 RESIZE = """
 [[case]]
 name = "resize_4x4x8"
-steps = [{layer = "Upsample", options = {scale_factor = 2}}]
+steps = [{layer = "Upsample", options = {scale_factor = 2, mode = "bilinear"}}]
 inputs = [[1, 8, 4, 4]]
 """
 

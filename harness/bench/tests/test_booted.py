@@ -87,7 +87,7 @@ def test_times_are_at_the_clock_that_is_stated_and_need_no_firmware(
     assert value(record, NPU_SECONDS) == pytest.approx(value(record, "npu_cycles") / 100e6)
 
 
-UPSAMPLE, NO_LAYER = BenchStep("Upsample", options={"scale_factor": 2}), BenchStep("NoLayer")
+UPSAMPLE, NO_LAYER = BenchStep("Upsample", options={"scale_factor": 2, "mode": "bilinear"}), BenchStep("NoLayer")
 REFUSALS = {
     "mode": (CASE, "ethos-u55-128", "Dedicated_Sram", "virtual"),
     "target": (CASE, "ethos-u85-256", "Sram_Only", "corstone-300"),
