@@ -155,7 +155,7 @@ class Autoencoder(nn.Module):
 def fold(model: Autoencoder) -> Autoencoder:
     """Return the same function without batch normalisation; changes `model`, which is in eval mode.
 
-    Converters fold it into the dense layers, too: ExecuTorch 1.4.1 itself folds it only when it quantises, and cannot
+    Converters fold it into the dense layers, too: ExecuTorch 1.5.1 itself folds it only when it quantises, and cannot
     lower both to float TOSA (its FuseBatchNorm2dPass puts a convolution of images between them).
     """
     for layer in model.layers:
