@@ -42,8 +42,8 @@ _HINTS = {
     "doesn't support tensor": "ExecuTorch's Arm backend leaves a value in float that it delegates: leave the operators "
     "of that line to the CPU (--leave, or the method's `leave`)",
     "unsupported param type": "ExecuTorch's Arm backend takes weights that are constants, not computed ones, and on an "
-    "Ethos-U55 or U65 none inside of torch.cond: scale the convolution's answer in place of its weights, compute what has "
-    "weights outside of the branch, or leave its operator to the CPU (--leave)",
+    "Ethos-U55 or U65 none inside of torch.cond: scale the convolution's answer in place of its weights, compute what "
+    "has weights outside of the branch, or leave its operator to the CPU (--leave)",
 }
 """Advice, by a part of a message that does not give it itself."""
 _MAX_LENGTH = 300
