@@ -69,7 +69,7 @@ from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_m
 from ethos_hil.lowering.repairs.defect import DefectFinding
 from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash
 from ethos_hil.lowering.user_code.user_function import summary
-from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, run_vela, with_ini
+from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, VelaRefusal, run_vela, with_ini
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.latency import asked_clock, with_latency
@@ -315,7 +315,7 @@ def _mend(tosa: bytes, arguments: Sequence[str], npu: EthosU) -> Mended:
 
     try:
         output = run_vela(tosa, arguments)
-    except VelaCrash as crash:
+    except (VelaCrash, VelaRefusal) as crash:
         return mend_crash(crash, tosa, arguments, npu.family, place)
     return mend(output, arguments, as_upstream=False, place=place)
 

@@ -26,6 +26,7 @@ from ethos_hil.lowering.repairs import (
     reduce_min,
     reduced_part,
     shared_bias,
+    shared_sums,
     shifted_operands,
     sliced_input,
     table_beyond_shram,
@@ -53,6 +54,7 @@ DEFECTS: tuple[VelaDefect, ...] = (
     reduce_min.DEFECT,
     chained_shape.DEFECT,
     chained_tables.DEFECT,
+    shared_sums.DEFECT,
 )
 
 PAGES = "docs/defects"
@@ -135,26 +137,31 @@ def _check(output: VelaOutput, npu: EthosU) -> None:
 
 
 def mend_crash(
-    crash: VelaCrash, tosa: bytes, arguments: Sequence[str], family: Family, place: Callable[[DefectFinding], str]
+    crash: VelaCrash | VelaRefusal,
+    tosa: bytes,
+    arguments: Sequence[str],
+    family: Family,
+    place: Callable[[DefectFinding], str],
 ) -> Mended:
-    """Return a program that computes the same as one on which Vela crashes, without what meets a known defect.
+    """Return a program that computes the same as one on which Vela crashes, or which it refuses, without what meets a
+    known defect.
 
     Args:
-        crash: what is raised if nothing is known of the program, or Vela crashes nevertheless.
+        crash: what is raised if nothing is known of the program, or Vela fails in this way nevertheless.
         tosa: upstream's TOSA program.
         arguments: Vela's.
         family: of the NPU.
         place: says where in the model a finding is.
 
     Raises:
-        VelaCrash, KnownDefect, CompileError: as for `mend`.
+        VelaCrash, VelaRefusal, KnownDefect, CompileError: as for `mend`.
     """
-    rewritten, findings = _treat(tosa, family)
+    rewritten, findings = treat_program(tosa, family)
     if rewritten == tosa:
         raise crash
     try:
         output = run_vela(rewritten, arguments)
-    except VelaCrash as another:
+    except (VelaCrash, VelaRefusal) as another:
         raise crash from another
     mended = mend(output, arguments, as_upstream=False, place=place)
     return Mended(mended.output, findings)
@@ -162,11 +169,16 @@ def mend_crash(
 
 def treat(output: VelaOutput, family: Family) -> tuple[bytes, tuple[DefectFinding, ...]]:
     """Return the TOSA program of a compiled one without what meets a known defect, and all that met one."""
-    return _treat(output.tosa, family, output)
+    return treat_program(output.tosa, family, output)
 
 
-def _treat(tosa: bytes, family: Family, output: VelaOutput | None = None) -> tuple[bytes, tuple[DefectFinding, ...]]:
-    """Treat a program; without Vela's output only what its TOSA shows."""
+def treat_program(
+    tosa: bytes, family: Family, output: VelaOutput | None = None
+) -> tuple[bytes, tuple[DefectFinding, ...]]:
+    """Return a program without what meets a known defect, and all that met one.
+
+    Without Vela's output only what the TOSA program shows is found.
+    """
     findings: list[DefectFinding] = []
     draft = TosaDraft(tosa)
     for defect in DEFECTS:

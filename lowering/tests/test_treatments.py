@@ -504,6 +504,33 @@ case("part_activations", "a constant", [],
 case("part_activations", "no operation of elements behind it", [],
      gates(narrow(1), (1, 8, 4, 1), lambda g, v: g.max_pool(v, (2, 2))), U85)  # fmt: skip
 
+# --- sums of 48 bits
+
+
+def scaled(*results: tuple[int, str], name: str = "conv", dtype: str = "int16") -> Build:
+    """A convolution whose sums get some scales: their shifts, and the types of the results."""
+
+    def build(graph: Graph, rng: Rng) -> list[Value]:
+        kernels = weights(rng, 5, 1, 1, 5)
+        held = kernels[0][:, :, :, None] if name == "depthwise" else kernels
+        sums = getattr(graph, name)(graph.input((1, 4, 6, 5), dtype), held, rng.integers(-99, 99, 5))
+        scaled = [graph.rescale(sums, [(20000, shift)], dtype=to) for shift, to in results]
+        wide = [value for value in scaled if value.dtype == "int32"]
+        if len(wide) > 1:
+            scaled = [*(value for value in scaled if value not in wide), graph.binary("ADD", wide[0], wide[1])]
+        return scaled
+
+    return build
+
+
+TWO_SCALES = ((22, "int16"), (17, "int32"))
+case("part_sums", "int16 and int32", [CONV], scaled(*TWO_SCALES))
+case("part_sums", "two of int16", [CONV], scaled((22, "int16"), (23, "int16")), U65)
+case("part_sums", "depthwise", ["DEPTHWISE_CONV2D"], scaled(*TWO_SCALES, name="depthwise"))
+case("part_sums", "three, of which two are the same", [CONV], scaled(*TWO_SCALES, (17, "int32")))
+case("part_sums", "one scale", [], scaled((22, "int16")))
+case("part_sums", "int8", [], scaled(*TWO_SCALES, dtype="int8"))
+
 # --- enlargements
 
 

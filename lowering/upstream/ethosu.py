@@ -23,20 +23,21 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import ToolError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, origins_of
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
-from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash, vela
+from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash, treat_program, vela
 from ethos_hil.lowering.upstream.explain import refuse_empty
 from ethos_hil.lowering.upstream.export import operator_calls
 from ethos_hil.lowering.upstream.names.operators import is_conversion
 from ethos_hil.lowering.upstream.patches.patch import apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
 from ethos_hil.lowering.user_code.user_function import Sources
-from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, VelaOutput, with_ini
+from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, VelaOutput, VelaRefusal, with_ini
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.options import VelaSetup
 
@@ -264,11 +265,20 @@ def _backend() -> Any:
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()))
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()))
 
-                def compile_program(program: Any) -> VelaOutput | VelaCrash:
+                def compile_program(program: Any) -> Compiled:
                     try:
                         blob = bytes(EthosUBackend.preprocess(program, specs).processed_bytes)
                     except VelaCrash as crash:
                         return _locate(crash, calls)
+                    except RuntimeError as error:
+                        refusal = error.__cause__
+                        if not isinstance(refusal, VelaRefusal) or capture.as_upstream:
+                            raise
+                        flags = EthosUCompileSpec._from_list(specs).compiler_flags
+                        refused = (Path(folder) / "out.tosa").read_bytes()
+                        if treat_program(refused, _family(flags))[0] == refused:
+                            raise
+                        return refusal
                     return VelaOutput.read(blob, Path(folder))
 
                 upstreams = _in_some_order(edge_program, compile_program, capture.notes)
@@ -337,9 +347,7 @@ def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]
     return nodes, handles
 
 
-def _in_some_order(
-    program: Any, compile_program: Callable[[Any], VelaOutput | VelaCrash], notes: list[str]
-) -> VelaOutput | VelaCrash:
+def _in_some_order(program: Any, compile_program: Callable[[Any], Compiled], notes: list[str]) -> Compiled:
     """What is compiled of a program in upstream's order of passes. Where that fails, look-up tables are made first."""
     untouched = copy.deepcopy(program)  # passes change the program they work on
     try:
@@ -349,7 +357,7 @@ def _in_some_order(
         if not patches_on():
             raise
         with apply(TABLES_FIRST, untouched):
-            output: VelaOutput | VelaCrash = _retry(lambda: compile_program(untouched), error)
+            output: Compiled = _retry(lambda: compile_program(untouched), error)
         notes.append(REORDERED)
         return output
 
@@ -364,10 +372,17 @@ def _retry(attempt: Callable[[], Any], first: Exception) -> Any:
 
 
 _NPU = "--accelerator-config="
+Compiled = VelaOutput | VelaCrash | VelaRefusal
+"""What became of a program: what Vela made of it, or how Vela failed where a known defect may be the reason."""
+
+
+def _family(arguments: Sequence[str]) -> Family:
+    """Return the family of the NPU that Vela's arguments name."""
+    return EthosU.parse(next(word.removeprefix(_NPU) for word in arguments if word.startswith(_NPU))).family
 
 
 def mend_partition(
-    output: VelaOutput | VelaCrash,
+    output: Compiled,
     tosa: bytes,
     arguments: Sequence[str],
     partition: Partition,
@@ -378,7 +393,7 @@ def mend_partition(
     """Repair the known defects of a partition, and note them.
 
     Args:
-        output: what Vela made of upstream's program, or how it ended.
+        output: what Vela made of upstream's program, or how it failed.
         tosa: upstream's program, with locations.
         arguments: Vela's.
         partition: the partition.
@@ -399,8 +414,7 @@ def mend_partition(
     elif as_upstream:
         raise output
     else:
-        npu = next(word.removeprefix(_NPU) for word in arguments if word.startswith(_NPU))
-        done = mend_crash(output, tosa, arguments, EthosU.parse(npu).family, place)
+        done = mend_crash(output, tosa, arguments, _family(arguments), place)
     notes += _notes(done, place, as_upstream=as_upstream)
     return done
 

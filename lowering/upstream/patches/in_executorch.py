@@ -112,18 +112,22 @@ class VelaElsewhere:
         """Call Vela's command line.
 
         Raises:
-            RuntimeError: Vela's back end refuses the program.
+            RuntimeError: Vela's back end refuses the program; its cause is a VelaRefusal.
             ToolRaised: Vela raises another exception.
             VelaCrash: Vela's process ends.
         """
-        from ethos_hil.lowering.vela.compiler import call_vela  # late: this module is known to each process
+        from ethos_hil.lowering.vela.compiler import (
+            VelaRefusal,
+            call_vela,
+        )  # late: this module is known to each process
 
         tell(VELA)
         try:
             return int(call_vela(arguments).header["status"])
         except ToolRaised as error:
             if error.name == "RuntimeError":
-                raise RuntimeError(" ".join(error.text.split())) from None  # the reason is in its second line
+                reason = " ".join(error.text.split())  # it is in the second line
+                raise RuntimeError(reason) from VelaRefusal(reason)
             raise
 
 
