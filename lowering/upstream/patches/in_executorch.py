@@ -127,7 +127,7 @@ class VelaElsewhere:
         except ToolRaised as error:
             if error.name == "RuntimeError":
                 reason = " ".join(error.text.split())  # it is in the second line
-                raise RuntimeError(reason) from VelaRefusal(reason)
+                raise RuntimeError(reason) from VelaRefusal(f"Vela refuses the program: {reason}")
             raise
 
 
