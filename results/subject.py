@@ -14,7 +14,7 @@ UNKNOWN = ("", NOWHERE)
 """What stands for a part of a place that is not known."""
 EARLY = ("memory_mode", "system_config", "target", "soc", "runner", "scheme")
 """What a run that failed early may not know."""
-ALWAYS = ("case", "scheme", "upstream")
+ALWAYS = ("case", "scheme")
 """What baselines of earlier versions do not say of any run."""
 
 
@@ -89,7 +89,9 @@ def upstream_of(record: Record) -> str:
     return " ".join(record.question.subject) if record.question is not None else ""
 
 
-_WHERE = ("npu", "memory_mode", "target", "upstream")
+_WHERE = ("npu", "memory_mode", "target")
+_UPSTREAM = ("upstream",)
+"""Nothing is not unknown here: it is the environment of ethos-hil."""
 
 
 class Names:
@@ -108,10 +110,10 @@ class Names:
 
     def _tell_apart(self, subjects: list[Subject]) -> None:
         own = _several(subjects, ("method", "case", "scheme"), UNKNOWN)
-        where = _several(subjects, _WHERE, UNKNOWN)
+        where = (*_several(subjects, _WHERE, UNKNOWN), *_several(subjects, _UPSTREAM))
         alike: dict[tuple[str, ...], list[Subject]] = {}
         for subject in subjects:
-            alike.setdefault(_values(subject, (*_WHERE, *own)), []).append(subject)
+            alike.setdefault(_values(subject, (*_WHERE, *_UPSTREAM, *own)), []).append(subject)
         for group in alike.values():
             rest = _several(group, (name for name in FIELDS if name not in own))
             for subject in group:

@@ -11,6 +11,8 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.gate.change import Cause
+from ethos_hil.results.gate.observation import observations
+from ethos_hil.results.gate.pairing import pair, place_cause
 from ethos_hil.results.report.matrix import matrix
 from ethos_hil.results.report.upstreams import HERE, upstream_sides
 from ethos_hil.results.subject import Names
@@ -61,3 +63,12 @@ def test_the_same_in_both_is_counted_and_a_failure_is_a_change() -> None:
     (side,) = upstream_sides([lowered_by(OLD, "1.4.1", "a"), failed])
     assert side.verified == 0
     assert {change.metric for change in side.changes} >= {"verdict"}
+
+
+def test_runs_of_two_upstreams_are_never_taken_for_runs_of_one() -> None:
+    """Sees red where no upstream counts as one that is not known."""
+    old, new = lowered_by(OLD, "1.4.1", "a"), lowered_by("", "1.5.1", "b")
+    for before, after in ((old, new), (new, old)):
+        pairing = pair(observations([before.record]), observations([after.record]), {})
+        assert (pairing.same, len(pairing.moved)) == ((), 1)
+        assert "another upstream" in place_cause(before.subject, after.subject)[1]
