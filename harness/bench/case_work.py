@@ -256,7 +256,7 @@ class RecompilationDeparts(CompileError):
 
 
 def shares_tosa(npu: EthosU, other: EthosU) -> bool:
-    """Return whether ExecuTorch makes the same TOSA program for both (executorch 1.4.1, EthosUCompileSpec)."""
+    """Return whether ExecuTorch makes the same TOSA program for both (executorch 1.5.1, EthosUCompileSpec)."""
     return npu.family.tosa == other.family.tosa
 
 

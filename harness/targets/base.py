@@ -66,7 +66,7 @@ class Capability(enum.Enum):
 
 
 MAX_COMMAND_LINE = 255
-"""Characters; FVPs cut off longer ones (executorch 1.4.1, backends/arm/test/runner_utils.py)."""
+"""Characters; FVPs cut off longer ones (executorch 1.5.1, backends/arm/test/runner_utils.py)."""
 
 CYCLE_PROVENANCES = ("modelled", "fvp", "measured")
 """Where a target's cycle counts may come from (docs/formats.md)."""

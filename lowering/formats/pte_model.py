@@ -1,7 +1,7 @@
 """The parts of an ExecuTorch program: methods, values, instructions, delegates.
 
 `ethos_hil.lowering.formats.pte_reader` reads these from a .pte; this module only defines them. The names are those of
-exir/_serialize/program.fbs (executorch 1.4.1), shortened where the module's name already says it.
+exir/_serialize/program.fbs (executorch 1.5.1), shortened where the module's name already says it.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class ExecutionPlan:
     def state(self) -> tuple[int, ...]:
         """The tensors that keep their contents from one call to the next. ExecuTorch writes them at the end of a call.
 
-        exir of executorch 1.4.1 writes the new value of a mutated buffer, and of a mutated input, by aten::copy_. An
+        exir of executorch 1.5.1 writes the new value of a mutated buffer, and of a mutated input, by aten::copy_. An
         input is written by the caller before each call, so it keeps nothing. What starts with a value keeps what a call
         leaves in it, however that is written.
         """

@@ -26,12 +26,12 @@ class TosaSpec:
     extensions: tuple[str, ...] = ()
 
     VERSIONS: ClassVar[tuple[str, ...]] = ("1.0",)
-    """The supported versions. ExecuTorch 1.4.1 writes 1.0 and 1.1; 1.0 is final, and Vela 5.1 reads it."""
+    """The supported versions. ExecuTorch 1.5.1 writes 1.0 and 1.1; 1.0 is final, and Vela 5.1 reads it."""
     EXTENSIONS: ClassVar[dict[TosaProfile, tuple[str, ...]]] = {
         "FP": ("bf16", "fp8e4m3", "fp8e5m2", "fft", "var", "cf"),
         "INT": ("int16", "int4", "var", "cf"),
     }
-    """Extensions by profile (executorch 1.4.1, backends/arm/tosa/specification.py); a test compares them."""
+    """Extensions by profile (executorch 1.5.1, backends/arm/tosa/specification.py); a test compares them."""
 
     def __post_init__(self) -> None:
         """Refuse a version that is not supported, however it was requested."""

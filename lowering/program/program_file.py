@@ -125,5 +125,5 @@ class ProgramDelegates:
 
 
 def _vela_flags(compile_specs: Mapping[str, bytes]) -> tuple[str, ...]:
-    # ArmCompileSpec of executorch 1.4.1 stores Vela's arguments in the program, separated by blanks.
+    # ArmCompileSpec of executorch 1.5.1 stores Vela's arguments in the program, separated by blanks.
     return tuple(compile_specs.get("compile_flags", b"").decode("utf-8", "replace").split())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # The parts of a partition that is split, in an order that is the same in every process.
 #
 # A partition that depends on itself, as in an attention, is split into connected parts by upstream's partitioner
-# (executorch 1.4.1, backends/arm/tosa/partitioner.py). They are numbered in the order of a set of nodes: by their
+# (executorch 1.5.1, backends/arm/tosa/partitioner.py). They are numbered in the order of a set of nodes: by their
 # addresses in memory. These differ from process to process, and with them the order of delegates, and the program.
 
 
@@ -59,7 +59,7 @@ def tables_first(registered: dict[type, Any], program: Any) -> dict[type, Any]:
 
 # Where the nodes come from that upstream's quantiser puts in place of larger operators.
 #
-# Most passes of the quantiser copy the trace of a node to the nodes they make of it. Some do not (executorch 1.4.1,
+# Most passes of the quantiser copy the trace of a node to the nodes they make of it. Some do not (executorch 1.5.1,
 # backends/arm/_passes). They replace matmul, einsum, index_copy and scaled_dot_product_attention by what torch
 # decomposes them into (get_decomposition_pass.py, decompose_sdpa_pass.py), rsub by sub (scalars_to_attribute_pass.py),
 # and embedding by index_select (decompose_embedding_pass.py). Without a trace, an NPU operation that computes such an

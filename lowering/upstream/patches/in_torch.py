@@ -50,7 +50,7 @@ def collected_once(collect: Callable[[], set[Any]]) -> Callable[[], set[Any]]:
 
 # Programs that torch traces again though nothing of them is to be decomposed.
 #
-# ExecuTorch 1.4.1 (exir/program/_program.py, `_gen_edge_manager_for_partitioners`) decomposes a program three times: by
+# ExecuTorch 1.5.1 (exir/program/_program.py, `_gen_edge_manager_for_partitioners`) decomposes a program three times: by
 # an empty table, by a table without the operators that the backend wants, and by a table of all. torch 2.13 traces the
 # whole program each time (torch/export/exported_program.py, `run_decompositions`). If the program is a result of such a
 # trace, and the table has none of its operators, what comes out is what went in, and the program itself is returned.

@@ -180,7 +180,7 @@ class Family:
         sizes: the smallest first.
         usual_macs: the size that tests are compiled for if no other is asked for.
         system: the memories of the system configuration of Arm/vela.ini that EthosUCompileSpec chooses for the family
-            (executorch 1.4.1, backends/arm/ethosu/compile_spec.py), with the numbers of its timing adapters.
+            (executorch 1.5.1, backends/arm/ethosu/compile_spec.py), with the numbers of its timing adapters.
         memory_mode: EthosUCompileSpec's choice.
         tosa: the extension of TOSA that EthosUCompileSpec chooses: families with one share their TOSA programs.
         clocks: the NPU's clock in Hz in each system configuration of Arm/vela.ini.
