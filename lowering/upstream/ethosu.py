@@ -225,13 +225,43 @@ def surviving(module: torch.fx.GraphModule) -> frozenset[str]:
     return frozenset(map(identifier, operator_calls(module)))
 
 
+def _telling(compile_specs: Sequence[Any], ini: VelaIni, folder: str) -> list[Any]:
+    """Upstream's compile specs, so that Vela takes `ini`, and leaves its TOSA and its debug database in `folder`."""
+    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+    if " " in folder:  # upstream joins Vela's arguments with blanks
+        raise ToolError(f"the temporary folder {folder!r} has a blank in its name", hint="set TMPDIR")
+
+    def arguments(value: bytes) -> str:
+        return " ".join([*with_ini(value.decode().split(" "), ini, Path(folder)), *DEBUG_FLAGS])
+
+    return [
+        *(
+            CompileSpec(spec.key, arguments(spec.value).encode())
+            if spec.key == ArmCompileSpec._COMPILE_FLAGS_KEY
+            else spec
+            for spec in compile_specs
+        ),
+        CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()),
+        CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()),
+    ]
+
+
+def _mendable(error: RuntimeError, flags: Sequence[str], folder: Path) -> VelaRefusal | None:
+    """What Vela said, if the error is its refusal of a program that a treatment changes."""
+    refusal, refused = error.__cause__, folder / "out.tosa"
+    if not isinstance(refusal, VelaRefusal) or not refused.exists():
+        return None
+    program = refused.read_bytes()
+    return refusal if treat_program(program, _family(flags))[0] != program else None
+
+
 @cache
 def _backend() -> Any:
     # Defined late, because importing the base class takes seconds. ExecuTorch finds backends among its subclasses.
-    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
     from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
     from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
-    from executorch.exir.backend.compile_spec_schema import CompileSpec
 
     class EthosHilEthosUBackend(BackendDetails):
         @classmethod
@@ -247,23 +277,12 @@ def _backend() -> Any:
         def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
             capture = _current.get().start_one()
 
-            def arguments(value: bytes, folder: str) -> list[str]:
-                return with_ini(value.decode().split(" "), capture.ini, Path(folder))
-
             nodes, handles = _nodes(edge_program.graph_module)
             calls = capture.calls[capture.method]
             refuse_empty(edge_program.graph_module, lambda node: _line(calls.get(identifier(node))))
             with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
-                if " " in folder:  # upstream joins Vela's arguments with blanks
-                    raise ToolError(f"the temporary folder {folder!r} has a blank in its name", hint="set TMPDIR")
-                specs = [
-                    CompileSpec(spec.key, " ".join([*arguments(spec.value, folder), *DEBUG_FLAGS]).encode())
-                    if spec.key == ArmCompileSpec._COMPILE_FLAGS_KEY
-                    else spec
-                    for spec in compile_specs
-                ]
-                specs.append(CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()))
-                specs.append(CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()))
+                specs = _telling(compile_specs, capture.ini, folder)
+                flags = EthosUCompileSpec._from_list(specs).compiler_flags
 
                 def compile_program(program: Any) -> Compiled:
                     try:
@@ -271,19 +290,13 @@ def _backend() -> Any:
                     except VelaCrash as crash:
                         return _locate(crash, calls)
                     except RuntimeError as error:
-                        refusal = error.__cause__
-                        if not isinstance(refusal, VelaRefusal) or capture.as_upstream:
-                            raise
-                        flags = EthosUCompileSpec._from_list(specs).compiler_flags
-                        refused = (Path(folder) / "out.tosa").read_bytes()
-                        if treat_program(refused, _family(flags))[0] == refused:
+                        if capture.as_upstream or (refusal := _mendable(error, flags, Path(folder))) is None:
                             raise
                         return refusal
                     return VelaOutput.read(blob, Path(folder))
 
                 upstreams = _in_some_order(edge_program, compile_program, capture.notes)
                 tosa = (Path(folder) / "out.tosa").read_bytes()
-                flags = EthosUCompileSpec._from_list(specs).compiler_flags
                 partition = Partition(calls, nodes, handles, capture.surviving[capture.method])
                 done = mend_partition(upstreams, tosa, flags, partition, capture.notes, as_upstream=capture.as_upstream)
                 output = done.output
