@@ -2,14 +2,14 @@
  * absent=ADDRESS:BYTES puts nothing in front of what is there, so that an access is a bus fault.
  *
  * QEMU has no option for that. The functions below are not of its plug-in interface, but of its own; Debian's QEMU 7.2
- * exports them. Their declarations are ours. A MemoryRegion is QEMU's; what is allocated for it is larger than any.
+ * and 10.0 export them. Their declarations are ours. A MemoryRegion is QEMU's; what is allocated for it is larger than any.
  */
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEMORY_REGION_BYTES = 1 << 14, PLUGIN_INTERFACE = 1, MOST_CHANGES = 16, IN_FRONT = 1 };
+enum { MEMORY_REGION_BYTES = 1 << 14, MOST_CHANGES = 16, IN_FRONT = 1 };
 
 typedef uint64_t PluginId;
 
@@ -20,8 +20,6 @@ extern void memory_region_init_io(void* region, void* owner, const void* operati
                                   uint64_t size);
 extern void memory_region_add_subregion(void* region, uint64_t offset, void* part);
 extern void memory_region_add_subregion_overlap(void* region, uint64_t offset, void* part, int priority);
-
-__attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_INTERFACE;
 
 struct Change {
   int ram;

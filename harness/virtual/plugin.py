@@ -95,7 +95,10 @@ def _compile(folder: Path, name: str, purpose: str) -> bytes:
         library = Path(temporary) / f"{name}.so"
         flags = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
         done = subprocess.run(
-            [compiler, *flags, str(source), "-o", str(library)], capture_output=True, text=True, timeout=_SECONDS
+            [compiler, *flags, str(source), str(_FOLDER / "interface.c"), "-o", str(library)],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
         )
         if done.returncode:
             errors = " ".join(done.stderr.split())[-_LAST:]

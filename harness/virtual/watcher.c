@@ -1,7 +1,7 @@
 /* A plug-in for qemu-system-arm that watches what a program does and writes down where it breaks a rule of the strict
  * board: state=FILE, a file that harness/virtual/watcher.py made and maps too.
  *
- * QEMU's plug-in interface (docs/devel/tcg-plugins.rst, version 1); the declarations are ours. It shows an access's
+ * QEMU's plug-in interface (docs/devel/tcg-plugins.rst, versions 1 to 4); the declarations are ours. It shows an access's
  * address and size and no value, so every rule is one about addresses and their order. Exceptions, the debugger and
  * semihosting write memory without it: a TCM word that differs from the start counts as written.
  */
@@ -16,14 +16,14 @@
 typedef uint64_t PluginId;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
-enum { PLUGIN_INTERFACE = 1, NO_REGISTERS = 0, LOADS_AND_STORES = 3 };
+enum { NO_REGISTERS = 0, LOADS_AND_STORES = 3 };
 
 typedef void (*AccessCallback)(unsigned int cpu, uint32_t info, uint64_t address, void* instruction);
 
 extern void qemu_plugin_register_vcpu_tb_trans_cb(PluginId id, void (*callback)(PluginId, struct qemu_plugin_tb*));
 extern size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb* block);
 extern struct qemu_plugin_insn* qemu_plugin_tb_get_insn(const struct qemu_plugin_tb* block, size_t index);
-extern const void* qemu_plugin_insn_data(const struct qemu_plugin_insn* instruction);
+extern uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn* instruction, void* code, size_t size);
 extern size_t qemu_plugin_insn_size(const struct qemu_plugin_insn* instruction);
 extern uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn* instruction);
 extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn* instruction, AccessCallback callback,
@@ -34,7 +34,14 @@ extern void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn* inst
 extern unsigned int qemu_plugin_mem_size_shift(uint32_t info);
 extern _Bool qemu_plugin_mem_is_store(uint32_t info);
 
-__attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_INTERFACE;
+/* What QEMU says of itself. Before version 3 qemu_plugin_insn_data has one parameter and returns where the code is. */
+struct Info {
+  const char* target;
+  struct {
+    int oldest, newest;
+  } version;
+};
+static int interface;
 
 /* The file. harness/virtual/watcher.py has the same layout and the same numbers. */
 enum { TCM_RULE = 1, UART_RULE = 2, BUS_RULE = 4, PART_RULE = 8, RESET_RULE = 16 };
@@ -229,7 +236,11 @@ static void on_translation(PluginId id, struct qemu_plugin_tb* block) {
     struct qemu_plugin_insn* instruction = qemu_plugin_tb_get_insn(block, i);
     const uint32_t pc = (uint32_t)qemu_plugin_insn_vaddr(instruction);
     uint16_t code[2] = {0, 0};
-    memcpy(code, qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction) == 4 ? 4 : 2);
+    const size_t size = qemu_plugin_insn_size(instruction) == 4 ? 4 : 2;
+    const uintptr_t answer = qemu_plugin_insn_data(instruction, code, size);
+    if (interface < 3) {
+      memcpy(code, (const void*)answer, size);
+    }
     if (i == 0) {
       check_code(pc);
     }
@@ -244,7 +255,7 @@ static void on_translation(PluginId id, struct qemu_plugin_tb* block) {
 
 __attribute__((visibility("default"))) int qemu_plugin_install(PluginId id, const void* info, int count,
                                                                char** arguments) {
-  (void)info;
+  interface = ((const struct Info*)info)->version.newest;
   static const char NAME[] = "state=";
   for (int i = 0; i < count; i++) {
     if (strncmp(arguments[i], NAME, sizeof NAME - 1) == 0) {

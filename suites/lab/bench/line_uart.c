@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEMORY_REGION_BYTES = 1 << 14, PLUGIN_INTERFACE = 1, IN_FRONT = 1, LITTLE_ENDIAN_DEVICE = 2 };
+enum { MEMORY_REGION_BYTES = 1 << 14, IN_FRONT = 1, LITTLE_ENDIAN_DEVICE = 2 };
 enum { WINDOW = 0x1000, DATA = 0x00, STATE = 0x04, CONTROL = 0x08, BAUD_DIVIDER = 0x10, IDENTITY = 0xFD0 };
 enum { SEND_FULL = 1 << 0, RECEIVE_FULL = 1 << 1, SEND_OVERRUN = 1 << 2, RECEIVE_OVERRUN = 1 << 3 };
 enum { SEND_ENABLE = 1 << 0, RECEIVE_ENABLE = 1 << 1, CONTROL_BITS = 0x7F };
@@ -58,8 +58,6 @@ extern void memory_region_add_subregion_overlap(void* region, uint64_t offset, v
 extern bool qemu_in_vcpu_thread(void);
 extern void qemu_mutex_unlock_iothread(void);
 extern void qemu_mutex_lock_iothread_impl(const char* file, int line);
-
-__attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_INTERFACE;
 
 /* suites/lab/bench/line_uart.py writes and reads it, too. */
 struct State {
