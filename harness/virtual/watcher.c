@@ -84,7 +84,10 @@ static const uint32_t CPACR = 0xE000ED88u, CPDLPSTATE = 0xE001E300u;
 static const uint32_t UART_BYTES = 0x1000u;
 enum { UART_DATA = 0x00, UART_STATE = 0x04, UART_CONTROL = 0x08, UART_DIVIDER = 0x10 };
 
-/* An instruction as callbacks get it: its address, and in bit 0 whether its access is exclusive. */
+/* An instruction as callbacks get it: its address, in bit 0 whether its access is exclusive, in bit 32 whether it is LDRD
+ * or STRD: two words, which QEMU from 9.0 on shows as one access.
+ */
+static const uint64_t PAIR = (uint64_t)1 << 32;
 static uint32_t pc_of(const void* instruction) { return (uint32_t)(uintptr_t)instruction & ~1u; }
 static int is_exclusive(const void* instruction) { return (uintptr_t)instruction & 1; }
 
@@ -180,16 +183,26 @@ static void device_access(const void* instruction, uint32_t address, uint32_t si
   }
 }
 
-static void on_access(unsigned int cpu, uint32_t info, uint64_t virtual_address, void* instruction) {
-  (void)cpu;
-  const uint32_t address = (uint32_t)virtual_address;
+static void one_access(const void* instruction, uint32_t address, uint32_t size, int store) {
   if (address < LIMIT_OF_PAGES) {
     const uint8_t page = state->pages[address >> 12];
     if (page != 0 && !(page & TCM && was_written(page, address))) {
-      low_access(page, instruction, address, 1u << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info));
+      low_access(page, instruction, address, size, store);
     }
   } else if (address < NORMAL_BEGIN || address >= NORMAL_END) {
-    device_access(instruction, address, 1u << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info));
+    device_access(instruction, address, size, store);
+  }
+}
+
+static void on_access(unsigned int cpu, uint32_t info, uint64_t address, void* instruction) {
+  (void)cpu;
+  const uint32_t size = 1u << qemu_plugin_mem_size_shift(info);
+  const int store = qemu_plugin_mem_is_store(info);
+  if (size == 8 && (uintptr_t)instruction & PAIR) {
+    one_access(instruction, (uint32_t)address, 4, store);
+    one_access(instruction, (uint32_t)address + 4, 4, store);
+  } else {
+    one_access(instruction, (uint32_t)address, size, store);
   }
 }
 
@@ -207,6 +220,10 @@ static int uses_exclusive(uint32_t first, uint32_t second) {
   }
   const uint32_t kind = second >> 4 & 0xFu;
   return (first & 0xFFE0u) == 0xE8C0u && (kind == 4 || kind == 5 || kind == 7 || kind >= 12);
+}
+
+static int is_pair(uint32_t first) { /* LDRD, STRD; with neither index nor write-back the encodings are others' */
+  return (first & 0xFE40u) == 0xE840u && first & 0x0120u;
 }
 
 static int uses_floating_point(uint32_t first, uint32_t second) {
@@ -244,7 +261,7 @@ static void on_translation(PluginId id, struct qemu_plugin_tb* block) {
     if (i == 0) {
       check_code(pc);
     }
-    const uintptr_t data = pc | (uint32_t)uses_exclusive(code[0], code[1]);
+    const uintptr_t data = pc | (uint32_t)uses_exclusive(code[0], code[1]) | (is_pair(code[0]) ? PAIR : 0);
     qemu_plugin_register_vcpu_mem_cb(instruction, on_access, NO_REGISTERS, LOADS_AND_STORES, (void*)data);
     if (state->rules & RESET_RULE && !floating_point_seen && uses_floating_point(code[0], code[1])) {
       floating_point_seen = 1;
