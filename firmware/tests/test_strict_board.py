@@ -164,8 +164,14 @@ def test_a_driver_that_leans_on_what_a_part_may_lack_is_found(npu: str, rule: Ru
 def test_what_is_wrong_is_told(name: str) -> None:
     npu, rules, changes, fittings, kind, says = WRONG[name]
     firmware = sabotaged(PRESETS[npu], *changes) if changes else b""
+
+    def boot() -> None:
+        # Whether an interrupt comes while the job runs is a race with QEMU's clock: one boot in eight loses it.
+        for _ in range(6 if Rule.NPU_TIME in rules else 1):
+            report(npu, rules, firmware, fittings=fittings, timeout=2 if kind == "timeout" else 30)
+
     with pytest.raises(TargetError) as caught:
-        report(npu, rules, firmware, fittings=fittings, timeout=2 if kind == "timeout" else 30)
+        boot()
     assert caught.value.kind == kind
     assert says in caught.value.message
 
