@@ -19,6 +19,7 @@ import pytest
 import torch
 
 import ethos_hil.lowering
+from ethos_hil.base.environment import SET
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions, LoweringOptions
@@ -222,7 +223,7 @@ def test_another_build_of_the_same_version_moves_the_digest() -> None:
     assert installed_digest(record) == installed_digest(record + "../../../bin/vela,sha256=abc,200\n")
 
 
-@pytest.mark.parametrize("package", code._PACKAGES)
+@pytest.mark.parametrize("package", SET)
 def test_each_package_that_makes_artifacts_counts(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its version, and by what was installed of it."""
 

@@ -57,9 +57,8 @@ def changed(base: str) -> list[str]:
 
 def tests_of(files: Iterable[str]) -> list[str]:
     """The test files for changed files."""
-    tests = {
-        name: (ROOT / name).read_text("utf-8") for name in _git("ls-files", "-co", "*/test_*.py") if _is_fast(name)
-    }
+    known = _git("ls-files", "-co", "--exclude-standard", "*/test_*.py")
+    tests = {name: (ROOT / name).read_text("utf-8") for name in known if _is_fast(name)}
     chosen: set[str] = set()
     for name in files:
         if name in tests:

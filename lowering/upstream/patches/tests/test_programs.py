@@ -34,7 +34,7 @@ from ethos_hil.lowering.upstream.patches import in_torch, retracing
 from ethos_hil.lowering.upstream.patches import patch as applying
 from ethos_hil.lowering.upstream.patches.in_torch import _identity, collected_once, generated_on_demand
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, apply, replace_attribute
-from ethos_hil.lowering.upstream.patches.table import ORIGINS, PARTS, SPEED, VELA_PROCESS
+from ethos_hil.lowering.upstream.patches.table import OF_LOWERING, SPEED
 
 
 def maps(artifact: Artifact) -> list[object]:
@@ -63,11 +63,11 @@ def test_the_program_is_the_same_byte_for_byte_without(
 ) -> None:
     in_place = called_on(monkeypatch, Patch, "find")
     with_all = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "with"))
-    assert set(in_place) == {*SPEED, *ORIGINS, *PARTS, *VELA_PROCESS}
+    assert set(in_place) == {*SPEED, *OF_LOWERING}
     in_place.clear()
     monkeypatch.setattr(lowering, "SPEED", ())
     slow = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "slow"))
-    assert set(in_place) == {*ORIGINS, *PARTS, *VELA_PROCESS}
+    assert set(in_place) == {*OF_LOWERING}
     in_place.clear()
     monkeypatch.setenv(VARIABLE, "off")
     without = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "without"))
