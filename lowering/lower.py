@@ -240,23 +240,37 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
 
 
 def _compile_bare(model: TorchModel, method: Method, toolchain: Toolchain, known: ModelIdentity) -> Artifact:
+    ini = toolchain.vela.ini if isinstance(toolchain, EthosUToolchain) else None
+    pte, lowered = lower_bare(model.default_name, method, toolchain.compile_spec, ini, toolchain.scheme)
+    return _artifact(model, toolchain, known, [lowered], pte, notes=(f"{BARE}: {bare()}",))
+
+
+def _artifact(
+    model: TorchModel,
+    toolchain: Toolchain,
+    known: ModelIdentity,
+    methods: Sequence[LoweredMethod],
+    pte: bytes,
+    *,
+    notes: tuple[str, ...],
+    etrecord: bytes = b"",
+) -> Artifact:
     ethosu = toolchain if isinstance(toolchain, EthosUToolchain) else None
-    ini = ethosu.vela.ini if ethosu is not None else None
-    done = lower_bare(model.default_name, method, toolchain.compile_spec, ini, toolchain.scheme)
     check_source_unchanged()
     return Artifact.of_methods(
-        [done.method],
+        methods,
         key=known.key,
         question=known.question,
         model=model.label,
         npu=ethosu.vela.npu if ethosu is not None else None,
         memory_mode=ethosu.vela.mode if ethosu is not None else None,
         tosa=toolchain.spec if isinstance(toolchain, TosaToolchain) else None,
-        pte=done.pte,
+        pte=pte,
+        etrecord=etrecord,
         versions=versions(),
-        vela_flags=done.vela_flags,
+        vela_flags=tuple(toolchain.compile_spec.compiler_flags),
         vela_ini=ethosu.vela.ini.text if ethosu is not None and ethosu.vela.user_ini else "",
-        notes=(f"{BARE}: {bare()}",),
+        notes=notes,
     )
 
 
@@ -374,24 +388,9 @@ def _compile(
             )
             for name in programs
         ]
-    ethosu = toolchain if isinstance(toolchain, EthosUToolchain) else None
-    check_source_unchanged()
-    artifact = Artifact.of_methods(
-        methods,
-        key=known.key,
-        question=known.question,
-        model=model.label,
-        npu=ethosu.vela.npu if ethosu is not None else None,
-        memory_mode=ethosu.vela.mode if ethosu is not None else None,
-        tosa=toolchain.spec if isinstance(toolchain, TosaToolchain) else None,
-        pte=pte,
-        etrecord=joined,
-        versions=versions(),
-        vela_flags=tuple(toolchain.compile_spec.compiler_flags),
-        vela_ini=ethosu.vela.ini.text if ethosu is not None and ethosu.vela.user_ini else "",
-        notes=tuple(dict.fromkeys((*(note for method in ready.values() for note in method.notes), *toolchain.notes))),
-    )
-    return artifact if ethosu is None else _with_bounds(artifact, ready)
+    notes = tuple(dict.fromkeys((*(note for method in ready.values() for note in method.notes), *toolchain.notes)))
+    artifact = _artifact(model, toolchain, known, methods, pte, notes=notes, etrecord=joined)
+    return _with_bounds(artifact, ready) if isinstance(toolchain, EthosUToolchain) else artifact
 
 
 def _write(edge: Any) -> Any:

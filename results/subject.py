@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ethos_hil.base.dataclasses import dataclass, fields
 from ethos_hil.base.record import Record
-from ethos_hil.results.compaction.columns import DIGITS, IS_MODEL
+from ethos_hil.results.compaction.columns import DIGITS, IS_MODEL, upstream_of
 
 NOWHERE = "none"
 """The target of a test that failed before it had one."""
@@ -82,11 +82,6 @@ def subject_of(record: Record) -> Subject:
         scheme=artifact.scheme if artifact is not None and record.test is None else "",
         upstream=upstream_of(record),
     )
-
-
-def upstream_of(record: Record) -> str:
-    """Return what lowered a record's program in place of the environment of ethos-hil; "" for that."""
-    return " ".join(record.question.subject) if record.question is not None else ""
 
 
 _WHERE = ("npu", "memory_mode", "target")

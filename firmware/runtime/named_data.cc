@@ -1,7 +1,5 @@
 #include "runtime/named_data.h"
 
-#include <cstring>
-
 #include "link/report.h"
 #include "runtime/program.h"
 
@@ -55,10 +53,7 @@ Bytes NamedData::find(const char* name, std::uint32_t length) const {
     const ptd::FlatTensor* tensors = ptd::GetFlatTensor(files_[i].data);
     for (std::uint32_t at = 0; at < count(tensors->named_data()); ++at) {
       const ptd::NamedData* entry = tensors->named_data()->Get(at);
-      if (entry->key() == nullptr || entry->key()->size() != length ||
-          std::memcmp(entry->key()->c_str(), name, length) != 0) {
-        continue;
-      }
+      if (!is_name(entry->key(), name, length)) continue;
       const Bytes segments =
           files_[i].part(files_[i].u64(SEGMENTS_AT), files_[i].u64(SEGMENTS_AT + sizeof(std::uint64_t)));
       if (entry->segment_index() >= count(tensors->segments())) reject("has data in a segment that it has not");

@@ -131,10 +131,7 @@ Bytes Program::subsegment(const pte::SubsegmentOffsets* table, std::uint32_t ind
 Bytes Program::named(const char* name, std::uint32_t length) const {
   for (std::uint32_t i = 0; i < count(root_->named_data()); ++i) {
     const pte::NamedData* entry = root_->named_data()->Get(i);
-    if (entry->key() != nullptr && entry->key()->size() == length &&
-        std::memcmp(entry->key()->c_str(), name, length) == 0) {
-      return segment(entry->segment_index(), "named data");
-    }
+    if (is_name(entry->key(), name, length)) return segment(entry->segment_index(), "named data");
   }
   return beside_.find(name, length);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "runtime/bytes.h"
 #include "runtime/named_data.h"
@@ -32,6 +33,11 @@ const flatbuffers::Vector<T>* aligned(const flatbuffers::Vector<T>* vector, cons
 
 // The characters of a flatbuffers string; an absent one is empty.
 inline const char* text(const flatbuffers::String* string) { return string == nullptr ? "" : string->c_str(); }
+
+// Whether a name in a file is this one, of `length` bytes.
+inline bool is_name(const flatbuffers::String* string, const char* name, std::uint32_t length) {
+  return string != nullptr && string->size() == length && std::memcmp(string->c_str(), name, length) == 0;
+}
 
 class Program {
  public:

@@ -7,15 +7,14 @@ answer are JSON and blocks of bytes; an artifact goes through the cache, by its 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.question import Question
 from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
 from ethos_hil.lowering.cache.versions import versions
@@ -38,7 +37,7 @@ def answer(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
 
 
 def _hello(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
-    return {"versions": versions(), "executable": sys.executable}, []
+    return {"versions": versions()}, []
 
 
 def _answers(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
@@ -63,35 +62,17 @@ _hosts: dict[tuple[str, str], Any] = {}
 
 
 def _lower(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
-    """Lower a question's model, and say what `LoweredModel` says of it."""
+    """Lower a question's model. The answer is what its `LoweredModel` tells, and the artifact's key."""
     from ethos_hil.harness.ask.lower_question import lower_question
     from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 
-    tell: Callable[[str], None] = header["tell"]
     question = Question.from_json(header["question"])
-    stateful = False
-
-    def needed(keeps: bool, repeat: Any) -> bool:
-        nonlocal stateful
-        stateful = keeps
-        return False
-
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         if header["methods"]:
             question = question.but(model=_model(header, blocks, Path(folder)))
         spec = TosaSpec.parse(header["tosa"]) if header["tosa"] else None
-        lowered = lower_question(question, spec, needed=needed, progress=tell, whole=header["whole"])
-    model = lowered.model
-    if model is not None:
-        stateful = any(method.changed or not method.steady for method in model.methods.values())
-    return {
-        "key": lowered.artifact.key,
-        "notes": lowered.notes,
-        "quantisation": dict(lowered.quantisation),
-        "repeat": dict(lowered.repeat),
-        "text": dict(lowered.text),
-        "stateful": stateful,
-    }, []
+        lowered = lower_question(question, spec, progress=header["tell"], whole=header["whole"])
+    return {"key": lowered.artifact.key, **lowered.told}, []
 
 
 def _tensor(array: np.ndarray, stride: Sequence[int]) -> torch.Tensor:
@@ -106,7 +87,6 @@ def _tensor(array: np.ndarray, stride: Sequence[int]) -> torch.Tensor:
 
 def _model(header: dict[str, Any], blocks: Sequence[bytes], folder: Path) -> Any:
     """Return a model that was in the memory of the process that asks: exported programs, and their inputs."""
-
     from ethos_hil.lowering.artifact import arrays
     from ethos_hil.lowering.model.exported_file import load_exported
     from ethos_hil.lowering.model.torch_model import Method, TorchModel
@@ -125,8 +105,6 @@ def _model(header: dict[str, Any], blocks: Sequence[bytes], folder: Path) -> Any
             field: tuple(value) if isinstance(value, list) else value for field, value in about["fields"].items()
         }
         methods[name] = Method(exported.module(check_guards=False), sets[0], tuple(sets[1:]), **fields)
-    if not methods:
-        raise UsageError("the model has no methods")
     root = header["root"]
     return TorchModel(header["label"], methods, Sources(Path(root) if root else None))
 

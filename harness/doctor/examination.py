@@ -24,6 +24,7 @@ from pathlib import Path
 
 from ethos_hil.base import byte_size
 from ethos_hil.base.dataclasses import dataclass
+from ethos_hil.base.environment import SET
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.process import start_child
@@ -45,8 +46,6 @@ from ethos_hil.harness.virtual.qemu import MACHINE, QEMU_REMEDY, find_qemu
 from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, CacheContents, cache_folder, cache_limit
 
 OURS = "ethos-hil"
-SET = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")
-"""What decides a program, moved together. Each has a line of its own."""
 _LOCKS = Path(__file__).parents[2]
 """The folder of requirements.lock and its companions of other names: the root of the package."""
 _HOME = Path(__file__).resolve().parents[2]

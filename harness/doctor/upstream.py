@@ -9,14 +9,7 @@ from importlib import metadata
 from ethos_hil.base.plain_text import list_of
 from ethos_hil.harness.doctor.finding import Finding, Status
 
-_BARE = "a model is lowered bare: verified, without origins, repairs, bounds and reasons (docs/upgrading.md)"
-
-
-def known_upstream(executorch: str | None, known: Sequence[str]) -> Finding | None:
-    """Return the finding of this environment where its ExecuTorch is a version whose sources were read; else None."""
-    if executorch is None or executorch not in known:
-        return None
-    return Finding("patches", Status.OK, f"made for executorch {list_of(known)}: lowering is full")
+_BARE = "a model is lowered bare: verified, without origins, repairs, bounds and reasons (docs/upstreams.md)"
 
 
 def upstreams(given: Sequence[str], tell: Callable[[str], None]) -> list[Finding]:
@@ -36,11 +29,15 @@ def upstreams(given: Sequence[str], tell: Callable[[str], None]) -> list[Finding
         executorch = metadata.version("executorch")
     except metadata.PackageNotFoundError:
         return []  # it has a line of its own
-    here = known_upstream(executorch, EXECUTORCH)
-    asked = [] if here is not None else [("patches", LoweringSubject(python=sys.executable))]
+    findings: list[Finding] = []
+    asked: list[tuple[str, LoweringSubject]] = []
+    if executorch in EXECUTORCH:
+        findings.append(Finding("patches", Status.OK, f"made for executorch {list_of(EXECUTORCH)}: lowering is full"))
+    else:
+        asked.append(("patches", LoweringSubject(python=sys.executable)))
     subject = LoweringSubject.parse(tuple(given))
-    asked += [(f"with {subject.name}", subject)] if subject is not None else []
-    findings = [here] if here is not None else []
+    if subject is not None:
+        asked.append((f"with {subject.name}", subject))
     for name, one in asked:
         from ethos_hil.harness.subjects.process import SubjectProcess  # late: it needs NumPy, which may be missing
 

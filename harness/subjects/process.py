@@ -13,6 +13,7 @@ import numpy as np
 
 import ethos_hil
 from ethos_hil.base import errors
+from ethos_hil.base.dataclasses import replace
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.harness.subjects.environments import KeptEnvironments
@@ -78,12 +79,12 @@ def lower_in_subject(
     artifact = Cache().get(told["key"])
     if artifact is None:
         raise ToolError(f"{subject.name} lowered {question.label}, and it is not in the cache", hint="ask once more")
+    lowered = LoweredModel.restored(artifact.rename(question.label), told)
     source: Any = None if isinstance(question.model, str) else question.model
-    if isinstance(question.model, str) and needed(bool(told["stateful"]), told["repeat"]):
+    if isinstance(question.model, str) and needed(lowered.stateful, lowered.repeat):
         source = load_model(question.model, trust=question.trust_model)  # PyTorch's answers are our own PyTorch's
-    quantisation = {name: tuple(sentences) for name, sentences in told["quantisation"].items()}
-    notes = (*told["notes"], f"lowered by {subject.name}: {process.versions}")
-    return LoweredModel(artifact.rename(question.label), notes, quantisation, told["repeat"], told["text"], source)
+    notes = (*lowered.notes, f"lowered by {subject.name}: {process.versions}")
+    return replace(lowered, notes=notes, source=source)
 
 
 class SubjectProcess:
@@ -110,7 +111,7 @@ class SubjectProcess:
     @classmethod
     def of(cls, subject: LoweringSubject, tell: Callable[[str], None]) -> SubjectProcess:
         """Return the process of a subject; the same each time."""
-        key = (subject, tuple(subject.packages.items()), os.getpid())
+        key = (subject, os.getpid())
         if key not in _processes:
             _processes[key] = cls(subject, tell)
         return _processes[key]

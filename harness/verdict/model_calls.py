@@ -51,14 +51,14 @@ def call_model(method: Method, artifact: Artifact, input_sets: Sequence[InputSet
     """
     from ethos_hil.lowering.upstream.pytorch_answers import evaluate_in_turn
 
-    stateful = bool(method.changed) or not method.steady
-    if not (stateful and len(input_sets) * repeat > 1) and all(is_example(artifact, inputs) for inputs in input_sets):
+    is_continued = method.stateful and len(input_sets) * repeat > 1
+    if not is_continued and all(is_example(artifact, inputs) for inputs in input_sets):
         return None
     import torch
 
     double = bool(artifact.floating)
     tensors = [tuple(torch.from_numpy(np.array(array)) for array in inputs) for inputs in input_sets]
-    if not stateful:
+    if not method.stateful:
         return ModelCalls(tuple(evaluate_in_turn(method.module, tensors, double=double)))
     in_turn = list(itertools.chain.from_iterable(itertools.repeat(inputs, repeat) for inputs in tensors))
     answers = tuple(evaluate_in_turn(method.fresh, in_turn, double=double))

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import CompileError, UsageError
 from ethos_hil.lowering.artifact import Delegate, LoweredMethod
 from ethos_hil.lowering.conditions.process import tell
@@ -39,21 +39,6 @@ BARE = (
     "lowered bare, with ExecuTorch's public functions alone: no repairs of known defects, no bounds, no origins of NPU "
     "operations and no reasons for what is on the CPU"
 )
-
-
-@dataclass(frozen=True)
-class BareProgram:
-    """What was lowered.
-
-    Attributes:
-        pte: the program.
-        method: its method.
-        vela_flags: Vela's arguments, without those that only make it say more.
-    """
-
-    pte: bytes
-    method: LoweredMethod
-    vela_flags: tuple[str, ...]
 
 
 def require_plain(model: TorchModel, leave: tuple[str, ...], *, whole: bool) -> Method:
@@ -79,8 +64,10 @@ def require_plain(model: TorchModel, leave: tuple[str, ...], *, whole: bool) -> 
     return model.default
 
 
-def lower_bare(name: str, method: Method, spec: Any, ini: VelaIni | None, scheme: str | None) -> BareProgram:
-    """Lower a method.
+def lower_bare(
+    name: str, method: Method, spec: Any, ini: VelaIni | None, scheme: str | None
+) -> tuple[bytes, LoweredMethod]:
+    """Lower a method, and return the .pte with it.
 
     Args:
         name: the method's.
@@ -125,7 +112,7 @@ def lower_bare(name: str, method: Method, spec: Any, ini: VelaIni | None, scheme
         delegated=delegated,
         placement=Placement.of_plan(plan),
     )
-    return BareProgram(pte, lowered, tuple(spec.compiler_flags))
+    return pte, lowered
 
 
 def _delegate(index: int, instruction: int, output: VelaOutput, first_id: int) -> Delegate:
@@ -176,8 +163,6 @@ def _partitioner(spec: Any, *, vela: bool) -> Any:
 
 def _watching(ini: VelaIni | None, compiled: dict[bytes, VelaOutput]) -> Any:
     """While inside, what Vela makes is kept by its blob. The function takes a program, arguments, and more by name."""
-    from contextlib import nullcontext
-
     if ini is None:
         return nullcontext()
     from executorch.backends.arm.ethosu import backend

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ethos_hil.base import npu
-from ethos_hil.base.environment import version
+from ethos_hil.base.environment import SET, version
 from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.upstream.patches.patch import depth
 
@@ -18,7 +18,6 @@ NOT_SHIPPED = frozenset({"tests", "testing"})
 """Folders that a wheel does not have (pyproject.toml, `packages.find`)."""
 _PARTS = (Path(__file__).parents[1], Path(npu.__file__).parent)
 """What decides how models are lowered: this room, and the descriptions of NPUs."""
-_PACKAGES = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")
 
 
 def versions() -> dict[str, str]:
@@ -53,7 +52,7 @@ def check_source_unchanged() -> None:
 def _find_versions() -> dict[str, str]:
     versions = {"python": platform.python_version()}
     records = hashlib.sha256()
-    for package in _PACKAGES:
+    for package in SET:
         versions[package] = version(package) or "missing"
         if version(package) is not None:
             record = importlib.metadata.distribution(package).read_text("RECORD")

@@ -57,6 +57,7 @@ class LoweredModel:
         quantisation: sentences about the quantisation of each method (`quantisation_notes`).
         repeat: by method, how often a run executes each input set by default.
         text: by method, the output whose values are characters (`Method.text`).
+        stateful: whether one of its methods keeps state.
         source: what was loaded; None if the artifact was found without loading anything.
     """
 
@@ -65,6 +66,7 @@ class LoweredModel:
     quantisation: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     repeat: Mapping[str, int] = field(default_factory=dict)
     text: Mapping[str, str] = field(default_factory=dict)
+    stateful: bool = False
     source: TorchModel | ProgramFile | None = None
 
     @classmethod
@@ -75,7 +77,25 @@ class LoweredModel:
             return cls(artifact, (), quantisation, source=source)
         repeat = {name: method.repeat for name, method in source.methods.items()}
         text = {name: method.text for name, method in source.methods.items()}
-        return cls(artifact, source.notes, quantisation, repeat, text, source)
+        stateful = any(method.stateful for method in source.methods.values())
+        return cls(artifact, source.notes, quantisation, repeat, text, stateful, source)
+
+    @classmethod
+    def restored(cls, artifact: Artifact, told: Mapping[str, Any]) -> LoweredModel:
+        """Return a model of which `told` was kept, also as JSON; without what was loaded."""
+        quantisation = {name: tuple(sentences) for name, sentences in told["quantisation"].items()}
+        return cls(artifact, tuple(told["notes"]), quantisation, told["repeat"], told["text"], told["stateful"])
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What is said of it beside the artifact, for `restored`."""
+        return {
+            "notes": self.notes,
+            "quantisation": dict(self.quantisation),
+            "repeat": dict(self.repeat),
+            "text": dict(self.text),
+            "stateful": self.stateful,
+        }
 
     @property
     def model(self) -> TorchModel | None:
@@ -183,8 +203,8 @@ def lower_named(
     today = read_at_import((origin.file,), origin.folder)
     entry = find_artifact(cache, name, key, today)
     if entry is not None and _fresh(entry.made_from):
-        known = _restore(entry, text)
-        if not needed(bool(entry.told["stateful"]), known.repeat):
+        known = LoweredModel.restored(entry.artifact.rename(text), entry.told)
+        if not needed(known.stateful, known.repeat):
             return known
     progress("loading the model")
     with WATCH.building() as built, telling(progress):
@@ -194,26 +214,11 @@ def lower_named(
     built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
     made_from = fingerprint((origin.file,), built, origin.folder)
     model = LoweredModel.of(artifact, loaded)
-    methods = loaded.methods.values() if isinstance(loaded, TorchModel) else ()
-    kept = {
-        "notes": model.notes,
-        "quantisation": dict(model.quantisation),
-        "repeat": dict(model.repeat),
-        "text": dict(model.text),
-        "stateful": any(method.changed or not method.steady for method in methods),
-    }
-    _keep(cache, name, key, Found(artifact, made_from, kept))
+    _keep(cache, name, key, Found(artifact, made_from, model.told))
     if not made_from.unknown:
         return model
     why = f"loaded again, as in every run, because what decides it cannot be known: {', '.join(made_from.unknown)}"
     return replace(model, notes=(*model.notes, why))
-
-
-def _restore(entry: Found, text: str) -> LoweredModel:
-    """Return what was kept of a model called `text`."""
-    kept = entry.told
-    quantisation = {name: tuple(sentences) for name, sentences in kept["quantisation"].items()}
-    return LoweredModel(entry.artifact.rename(text), tuple(kept["notes"]), quantisation, kept["repeat"], kept["text"])
 
 
 def _identity(text: str, origin: _Origin) -> str:

@@ -90,6 +90,11 @@ class Method:
     steady: bool = True
 
     @property
+    def stateful(self) -> bool:
+        """Whether what a call answers may depend on the calls before it."""
+        return bool(self.changed) or not self.steady
+
+    @property
     def fresh(self) -> torch.nn.Module:
         """The module as the user gave it, for tracing or calling: a copy where a call changes it."""
         return copy_module(self.module, type(self.module).__name__) if self.changed else self.module

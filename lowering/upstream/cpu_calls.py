@@ -201,14 +201,12 @@ def sites(calls: Mapping[str, AtenCall], identify: Callable[[Any], str], sources
 _LINE = re.compile(r".+:\d+$")
 _MOST_LISTED = 40
 _PAD = "aten.pad.default"
-_FLOATS_ONLY = frozenset(
-    {
-        *("aten.abs.default", "aten.neg.default", "aten.sign.default", "aten.relu.default", "aten.hardtanh.default"),
-        *("aten.clamp.default", "aten.clamp.Tensor", "aten.maximum.default", "aten.minimum.default"),
-        *("aten.amax.default", "aten.amin.default", "aten.max.dim", "aten.min.dim", "aten.sum.dim_IntList"),
-        *("aten.prod.dim_int", _PAD, "aten.constant_pad_nd.default"),
-    }
-)
+_FLOATS_ONLY = frozenset({
+    "aten.abs.default", "aten.neg.default", "aten.sign.default", "aten.relu.default", "aten.hardtanh.default",
+    "aten.clamp.default", "aten.clamp.Tensor", "aten.maximum.default", "aten.minimum.default", "aten.amax.default",
+    "aten.amin.default", "aten.max.dim", "aten.min.dim", "aten.sum.dim_IntList", "aten.prod.dim_int", _PAD,
+    "aten.constant_pad_nd.default",
+})  # fmt: skip
 """Operators that TOSA's float profile has for no integers. Upstream (executorch 1.5.1) takes them all the same."""
 _INT32_OR_FLOATS = frozenset({"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor"})
 """Operators that it has for no other integers than int32."""

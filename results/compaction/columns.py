@@ -109,7 +109,7 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "method": record.method,
         "bench_case": record.bench.case if record.bench is not None else "",
         "scheme": artifact.scheme if artifact is not None else "",
-        "upstream": " ".join(record.question.subject) if record.question is not None else "",
+        "upstream": upstream_of(record),
         "question": artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
         "inputs": record.inputs_sha256[:DIGITS],
         "verdict": str(record.verdict),
@@ -141,6 +141,11 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "plan": "", "branch": "", "whole": False, "counts": True,
     }  # fmt: skip
     return {name: valid(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def upstream_of(record: Record) -> str:
+    """Return what lowered a record's program in place of the environment of ethos-hil; "" for that."""
+    return " ".join(record.question.subject) if record.question is not None else ""
 
 
 def metrics_of(record: Record) -> list[Metric]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
+from ethos_hil.base.environment import VELA
 from ethos_hil.base.files import write_whole
 from ethos_hil.harness.doctor.examination import requirements
 
@@ -23,8 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 WHOLE, RUN, MERGE = "requirements.lock", "requirements-run.lock", "requirements-merge.lock"
 LOWERS = ("torch", "executorch")
 """What only lowers models, with all that it brings. `ethos-hil nightly --merge` needs of it no more than the next."""
-VELA = "ethos-u-vela"
-"""A sweep's systems and memory modes are named in the vela.ini of this package, which needs numpy and flatbuffers."""
 _HEADS = {
     RUN: """\
 # What ethos-hil needs to run models, suites and nightlies: its packages with pytest and pytest-xdist, and without the

@@ -116,10 +116,8 @@ class VelaElsewhere:
             ToolRaised: Vela raises another exception.
             VelaCrash: Vela's process ends.
         """
-        from ethos_hil.lowering.vela.compiler import (
-            VelaRefusal,
-            call_vela,
-        )  # late: this module is known to each process
+        # late: this module is known to each process
+        from ethos_hil.lowering.vela.compiler import VelaRefusal, call_vela
 
         tell(VELA)
         try:

@@ -12,6 +12,8 @@ from pathlib import Path
 from ethos_hil.base.dataclasses import dataclass
 
 VELA = "ethos-u-vela"
+SET = ("torch", "executorch", "torchao", VELA, "tosa-tools", "flatbuffers", "numpy")
+"""What decides a program, moved together."""
 PACKAGES = ("ethos-hil", "torch", "executorch", "torchao", VELA, "tosa-tools", "numpy")
 
 
