@@ -161,14 +161,11 @@ def read_config(path: Path) -> NightlyConfig:
 
 
 def _subject(table: Mapping[str, Any], folder: Path) -> SubjectEntry:
-    """Return a `[[subject]]`; the path of an interpreter starts from the file's folder."""
-    from ethos_hil.harness.subjects.subject import PYTHON, LoweringSubject
+    """Return a `[[subject]]`; a path starts from the file's folder."""
+    from ethos_hil.harness.subjects.subject import LoweringSubject
 
-    uses = tuple(
-        f"{PYTHON}={folder / text.removeprefix(f'{PYTHON}=')}" if text.startswith(f"{PYTHON}=") else text
-        for text in table.get("with", ())
-    )
-    LoweringSubject.parse(uses)
+    subject = LoweringSubject.parse(tuple(table.get("with", ())))
+    uses = () if subject is None else subject.moved(folder).uses
     return SubjectEntry(table["name"], uses)
 
 

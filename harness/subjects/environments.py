@@ -8,7 +8,8 @@ files; one that does not fit is made again. Python itself and its standard libra
     <root>/<package>-<version>-<Python>-<machine>/site                in the path of the version's process
     <root>/locks
 
-A name that ends in "-alone" is that of one package without what it requires: it is laid over another environment.
+A name that ends in "-alone" is that of one package without what it requires: it is laid over another environment. That
+of a wheel has the first digits of its digest, too: nightly builds of one version differ.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from ethos_hil.base import environment
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import lock
-from ethos_hil.base.files import read_text, write_whole
+from ethos_hil.base.files import digest_of_file, read_text, write_whole
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.process import run_module
 from ethos_hil.lowering.cache.contents import cache_folder, discard
@@ -86,9 +88,14 @@ class KeptEnvironments:
             root = cache_folder() / "environments"
         self.root = root.absolute()
 
-    def find(self, package: str, version: str, *, alone: bool = False) -> VersionEnvironment | None:
+    def find(
+        self, package: str, version: str, *, alone: bool = False, wheel: Path | None = None
+    ) -> VersionEnvironment | None:
         """Return an environment, or None if there is none or it is not whole."""
-        folder = self._folder(package, version, alone=alone)
+        return self._find(package, version, self._folder(package, version, alone, wheel))
+
+    @staticmethod
+    def _find(package: str, version: str, folder: Path) -> VersionEnvironment | None:
         try:
             document = json.loads(read_text(folder / _MANIFEST, most=_MOST_MANIFEST))
             packages = {str(name): str(release) for name, release in document["packages"].items()}
@@ -101,7 +108,13 @@ class KeptEnvironments:
         return VersionEnvironment(package, version, folder, packages) if whole else None
 
     def get(
-        self, package: str, version: str, tell: Callable[[str], None], *, alone: bool = False
+        self,
+        package: str,
+        version: str,
+        tell: Callable[[str], None],
+        *,
+        alone: bool = False,
+        wheel: Path | None = None,
     ) -> VersionEnvironment:
         """Return an environment; it is installed if there is none.
 
@@ -109,23 +122,26 @@ class KeptEnvironments:
             package, version: what it is for.
             tell: is told what is installed.
             alone: without what the package requires.
+            wheel: the file to install; None for what the index has.
 
         Raises:
             PipFailed: this version cannot be installed.
             ToolError: pip is missing, the folder cannot be written, or another process holds it for too long.
         """
-        folder = self._folder(package, version, alone=alone)
-        with self._writing(), lock(self.root / "locks" / f"{folder.name}.lock"):
-            installation = self.find(package, version, alone=alone)
-            if installation is None:
-                tell(f"Installing {package} {version} into {self.root}")
-                self._make(package, version, folder, alone=alone)
-                installation = self.find(package, version, alone=alone)
+        with self._writing():
+            folder = self._folder(package, version, alone, wheel)
+            requirement = f"{package}=={version}" if wheel is None else str(wheel)
+            with lock(self.root / "locks" / f"{folder.name}.lock"):
+                installation = self._find(package, version, folder)
+                if installation is None:
+                    tell(f"Installing {package} {version} into {self.root}")
+                    self._make(package, version, folder, partial(pip_install, requirement, alone=alone))
+                    installation = self._find(package, version, folder)
         if installation is None:
             raise ToolError(f"{folder} was changed while it was made", hint="is another program at work there?")
         return installation
 
-    def _make(self, package: str, version: str, folder: Path, *, alone: bool) -> None:
+    def _make(self, package: str, version: str, folder: Path, fill: Callable[[Path, Path], object]) -> None:
         # The lock is held: what has such a name was left by a process that died.
         prefix = f".{folder.name}."
         for left in self.root.glob(f"{prefix}*"):
@@ -134,7 +150,7 @@ class KeptEnvironments:
         try:
             site, temporary = fresh / _SITE, fresh / "temporary"
             temporary.mkdir(parents=True)
-            pip_install(f"{package}=={version}", site, temporary, alone=alone)
+            fill(site, temporary)
             discard(temporary)
             manifest = {
                 "package": package, "version": version, "packages": installed_packages(site), "files": _files(site),
@@ -148,8 +164,9 @@ class KeptEnvironments:
             for left in self.root.glob(f"{prefix}*"):
                 discard(left)
 
-    def _folder(self, package: str, version: str, *, alone: bool) -> Path:
-        name = f"{package}-{version}-{sys.implementation.cache_tag}-{platform.machine()}"
+    def _folder(self, package: str, version: str, alone: bool, wheel: Path | None) -> Path:
+        digest = "" if wheel is None else f"-{digest_of_file(wheel)[:8]}"
+        name = f"{package}-{version}{digest}-{sys.implementation.cache_tag}-{platform.machine()}"
         return self.root / (f"{name}-alone" if alone else name)
 
     @contextmanager

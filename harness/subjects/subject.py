@@ -1,7 +1,8 @@
 """What lowers a model: this environment, another version of a package laid over it, or another Python.
 
 `--with executorch==1.5.0` lays that version over this environment. What it requires beyond that, such as the version of
-Vela of its extra, comes too; torch and NumPy stay, since everything else is built against them. `--with
+Vela of its extra, comes too; torch and NumPy stay, since everything else is built against them. `--with path=FILE` does
+so with a wheel, such as one of last night, and `--with path=FOLDER` with what pip installed into a folder. `--with
 python=/path/to/venv/bin/python` takes that Python with all that is installed there, such as an ExecuTorch built from
 source.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.dataclasses import dataclass, field
+from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.environment import VELA, version
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.plain_text import did_you_mean
@@ -28,12 +29,16 @@ EXECUTORCH = "executorch"
 PACKAGES = (EXECUTORCH, VELA, "tosa-tools", "torchao")
 """What can be laid over this environment."""
 FLAG = "--with"
-PYTHON = "python"
+PYTHON, PATH = "python", "path"
 _FIXED = ("torch", "numpy")
 """What the environment decides: the others are built against it."""
 _EXTRA = {EXECUTORCH: "ethos-u"}
 _PINNED = re.compile(r"([A-Za-z0-9._-]+)\s*==\s*(\d[A-Za-z0-9.+!]*)")
-_HINT = f"as in {FLAG} executorch==1.5.0, {FLAG} {VELA}==5.2.0, {FLAG} python=/path/to/venv/bin/python"
+_HINT = (
+    f"as in {FLAG} executorch==1.5.0, {FLAG} {VELA}==5.2.0, {FLAG} path=nightly.whl, "
+    f"{FLAG} python=/path/to/venv/bin/python"
+)
+_PATH_HINT = "give a wheel, or a folder that `pip install --no-deps --target FOLDER PACKAGE` filled"
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,13 @@ class LoweringSubject:
 
     Attributes:
         packages: the versions that are laid over this environment, by name; empty with `python`.
+        paths: wheels, and folders of installed packages, that are laid over it; empty with `python`.
         python: an interpreter with an environment of its own; "" for none.
     """
 
     packages: Mapping[str, str] = field(default_factory=dict, hash=False)
     python: str = ""
+    paths: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, given: tuple[str, ...]) -> LoweringSubject | None:
@@ -56,6 +63,7 @@ class LoweringSubject:
             UsageError: one has another form, names another package, or contradicts another one.
         """
         packages: dict[str, str] = {}
+        paths: dict[str, None] = {}
         python = ""
         for text in given:
             kind, equals, path = text.partition("=")
@@ -65,9 +73,12 @@ class LoweringSubject:
                     raise UsageError(f"{FLAG} {text}: python is given twice", hint="leave out one of them")
                 python = path.strip()
                 continue
+            if kind.strip() == PATH and path.strip() and not path.startswith("="):
+                paths[path.strip()] = None
+                continue
             if match is None:
-                raise UsageError(f"{FLAG} {text} is neither PACKAGE==VERSION nor python=PATH", hint=_HINT)
-            name = match[1].lower().replace("_", "-")
+                raise UsageError(f"{FLAG} {text} is none of PACKAGE==VERSION, path=PATH and python=PATH", hint=_HINT)
+            name = _canonical(match[1])
             if name not in PACKAGES:
                 way = f"{FLAG} python=PATH takes a Python that has it" if name in _FIXED else _HINT
                 suggestion = did_you_mean(name, PACKAGES)
@@ -77,17 +88,32 @@ class LoweringSubject:
             if packages.get(name, match[2]) != match[2]:
                 raise UsageError(f"{FLAG} {text}: {name} is given twice", hint="leave out one of them")
             packages[name] = match[2]
-        if python and packages:
+        if python and (packages or paths):
+            other = next(iter(packages), "") or f"{PATH}={next(iter(paths))}"
             raise UsageError(
-                f"{FLAG} python={python} and {FLAG} {next(iter(packages))} contradict one another",
-                hint="install the version into that Python's environment",
+                f"{FLAG} python={python} and {FLAG} {other} contradict one another",
+                hint="install it into that Python's environment",
             )
-        return cls(packages, python) if given else None
+        return cls(packages, python, tuple(paths)) if given else None
 
     @property
     def name(self) -> str:
-        """Its name, for people: "executorch 1.5.0, ethos-u-vela 5.2.0", or the interpreter's path."""
-        return self.python or ", ".join(f"{name} {number}" for name, number in self.packages.items())
+        """Its name, for people: "executorch 1.5.0, ethos-u-vela 5.2.0", a wheel's or folder's path, or Python's."""
+        return self.python or ", ".join((*(f"{name} {number}" for name, number in self.packages.items()), *self.paths))
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The values of `--with` that name it."""
+        return (
+            *((f"{PYTHON}={self.python}",) if self.python else ()),
+            *(f"{PATH}={path}" for path in self.paths),
+            *(f"{name}=={number}" for name, number in self.packages.items()),
+        )
+
+    def moved(self, folder: Path) -> LoweringSubject:
+        """Return it with paths that start from a folder."""
+        python, *paths = (str(folder / Path(text).expanduser()) if text else "" for text in (self.python, *self.paths))
+        return replace(self, python=python, paths=tuple(paths))
 
     def interpreter(self) -> Path | None:
         """Return the interpreter; None for this process's own.
@@ -106,32 +132,90 @@ class LoweringSubject:
         """Return Python's path of an environment with the packages, which are installed where they are not kept.
 
         Raises:
-            UsageError: there is no such version, or it needs another torch or NumPy than there is.
+            UsageError: there is no such version, file or package, or it needs another torch or NumPy than there is.
             ToolError: it cannot be installed.
         """
-        wanted, sites = dict(self.packages), list[str]()
-        waiting = list(wanted.items())
+        waiting = [package for text in self.paths for package in _laid(text)]
+        waiting += [_Laid(name, number) for name, number in self.packages.items()]
+        chosen = {package.name: package.number for package in waiting}
+        wanted, sites = dict(chosen), list[str]()
         while waiting:
-            name, number = waiting.pop(0)
-            try:
-                installed = environments.get(name, number, tell, alone=True)
-            except PipFailed as error:
-                raise UsageError(f"{FLAG} {name}=={number}: pip cannot install it: {error}", hint=_HINT) from error
-            sites.append(str(installed.site))
-            for requirement in _requirements(name, installed.site):
-                other = requirement.name.lower().replace("_", "-")
+            package = waiting.pop(0)
+            site = package.site or _installed(package, environments, tell)
+            sites += [str(site)] if str(site) not in sites else []
+            for requirement in _requirements(package.name, site):
+                other = _canonical(requirement.name)
                 if requirement.specifier.contains(wanted.get(other) or version(other) or "", prereleases=True):
                     continue
-                if other in self.packages:
+                if other in chosen:
                     continue  # the user has chosen it
                 if other in _FIXED:
                     raise UsageError(
-                        f"{FLAG} {name}=={number} requires {requirement}; {other} {version(other)} is installed",
+                        f"{FLAG} {package} requires {requirement}; {other} {version(other)} is installed",
                         hint=f"make an environment with it, and give {FLAG} python=/path/to/venv/bin/python",
                     )
                 wanted[other] = _newest(requirement)
-                waiting.append((other, wanted[other]))
+                waiting.append(_Laid(other, wanted[other]))
         return (*sites, *sys.path)
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """A package that is laid over this environment: where pip installed it, or where it is a wheel; else by version."""
+
+    name: str
+    number: str
+    site: Path | None = None
+    wheel: Path | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}=={self.number}"
+
+
+def _installed(package: _Laid, environments: KeptEnvironments, tell: Callable[[str], None]) -> Path:
+    try:
+        return environments.get(package.name, package.number, tell, alone=True, wheel=package.wheel).site
+    except PipFailed as error:
+        what = f"{PATH}={package.wheel}" if package.wheel else str(package)
+        raise UsageError(f"{FLAG} {what}: pip cannot install it: {error}", hint=_HINT) from error
+
+
+def _laid(text: str) -> list[_Laid]:
+    """Return the packages of a wheel, or those of a folder that are laid over this environment."""
+    path = Path(text).expanduser().absolute()
+    if not path.is_dir():
+        if not path.is_file():
+            raise UsageError(f"{FLAG} {PATH}={text}: there is no such file", hint=_PATH_HINT)
+        name, number = of_wheel(path)
+        return [_Laid(name, number, wheel=path)]
+    found = ((name, importlib.metadata.distributions(name=name, path=[str(path)])) for name in PACKAGES)
+    laid = [_Laid(name, package.version, site=path) for name, packages in found for package in packages]
+    if not laid:
+        raise UsageError(
+            f"{FLAG} {PATH}={text}: pip has installed none of {', '.join(PACKAGES)} there", hint=_PATH_HINT
+        )
+    return laid
+
+
+def of_wheel(path: Path) -> tuple[str, str]:
+    """Return the package and the version of a wheel, by its name.
+
+    Raises:
+        UsageError: it is no wheel, or of a package that cannot be laid over this environment.
+    """
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # late: `--help` does without
+
+    try:
+        name, number, *_ = parse_wheel_filename(path.name)
+    except InvalidWheelFilename as error:
+        raise UsageError(f"{path} is no wheel: {error}", hint="give a .whl as it was built") from None
+    if name not in PACKAGES:
+        raise UsageError(f"{path}: {name} cannot be laid over this environment", hint=_HINT)
+    return name, str(number)
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _requirements(name: str, site: Path) -> Iterator[Requirement]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
+import os
 import platform
 import re
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from ethos_hil.base import npu
 from ethos_hil.base.environment import SET, version
@@ -25,8 +28,9 @@ def versions() -> dict[str, str]:
 
     "ethos-hil-lowering" is the digest of this package's source, with all its subpackages, as it was when this process
     started to use it: other code makes another artifact. "ethos-hil-installed" is the digest of what pip says that it
-    installed of the packages: two builds of one version may differ. A file that was edited after it was installed is
-    not noticed. "ethos-hil-patches" is "on", "off" with ETHOS_HIL_PATCHES=off, or "bare"
+    installed of the packages: two builds of one version may differ. Of a package that is installed editable it has the
+    sizes and times of the files of its checkout, too; another file that was edited after it was installed is not
+    noticed. "ethos-hil-patches" is "on", "off" with ETHOS_HIL_PATCHES=off, or "bare"
     (`ethos_hil.lowering.upstream.patches.patch.depth`): without the patches of upstream an artifact may say less.
 
     Raises:
@@ -55,8 +59,9 @@ def _find_versions() -> dict[str, str]:
     for package in SET:
         versions[package] = version(package) or "missing"
         if version(package) is not None:
-            record = importlib.metadata.distribution(package).read_text("RECORD")
-            records.update(installed_digest(record or "").encode())
+            installed = importlib.metadata.distribution(package)
+            records.update(installed_digest(installed.read_text("RECORD") or "").encode())
+            records.update(_checkout_digest(installed.read_text("direct_url.json") or "").encode())
     versions["ethos-hil-installed"] = records.hexdigest()[:16]
     versions["ethos-hil-lowering"] = _SOURCE
     return versions
@@ -66,6 +71,29 @@ def installed_digest(record: str) -> str:
     """Return the SHA-256 of an installed package's RECORD, apart from its lines about scripts; hexadecimal."""
     # Scripts are outside of site-packages, and contain the path of their environment.
     return hashlib.sha256(re.sub(r"\n\.\./[^\n]*", "", f"\n{record}").encode()).hexdigest()
+
+
+_USED = (".py", ".so", ".json", ".yaml", ".fbs")
+"""How the names of the files end that a package uses, and that an edit of its checkout changes."""
+_NOT_ITS_OWN = ("third-party", "third_party", "node_modules")
+
+
+def _checkout_digest(direct_url: str) -> str:
+    """Return the digest of the sizes and times of the files of an editable package's checkout; "" for another one.
+
+    Args:
+        direct_url: its direct_url.json (PEP 610); "" where it has none.
+    """
+    told = json.loads(direct_url or "{}")
+    if not told.get("dir_info", {}).get("editable"):
+        return ""
+    digest = hashlib.sha256()
+    for folder, folders, names in os.walk(unquote(urlsplit(told["url"]).path)):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_ITS_OWN)
+        for path in (Path(folder, name) for name in sorted(names) if name.endswith(_USED)):
+            state = path.lstat()
+            digest.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def source_digest(*folders: Path) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import json
 import os
 import shutil
 import tomllib
@@ -228,8 +229,8 @@ def test_each_package_that_makes_artifacts_counts(package: str, monkeypatch: pyt
     """By its version, and by what was installed of it."""
 
     class Other(importlib.metadata.Distribution):
-        def read_text(self, filename: str) -> str:
-            return "other,sha256=0,1\n" if filename == "RECORD" else "Version: 0\n"
+        def read_text(self, filename: str) -> str | None:
+            return {"RECORD": "other,sha256=0,1\n", "METADATA": "Version: 0\n"}.get(filename)
 
         def locate_file(self, path: str | os.PathLike[str]) -> Path:
             return Path(path)
@@ -240,6 +241,30 @@ def test_each_package_that_makes_artifacts_counts(package: str, monkeypatch: pyt
     mine = code._find_versions.__wrapped__()
     assert mine[package] == "0"
     assert {name for name, value in mine.items() if value != versions()[name]} == {package, "ethos-hil-installed"}
+
+
+def test_an_editable_package_counts_as_its_checkout_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its RECORD says only where the checkout is: what was edited there makes another program."""
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setattr(code, "version", code.version.__wrapped__)
+    info, checkout = tmp_path / "site/ethos_u_vela-99.dist-info", tmp_path / "a checkout"
+    files = {
+        info / "METADATA": "Metadata-Version: 2.1\nName: ethos-u-vela\nVersion: 99\n",
+        info / "RECORD": "__editable__.pth,sha256=abc,10\n",
+        info / "direct_url.json": json.dumps({"dir_info": {"editable": True}, "url": checkout.as_uri()}),
+        checkout / "ethosu/vela/scheduler.py": "cost = 1\n",
+        checkout / "third-party/other.py": "",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    before = code._find_versions.__wrapped__()
+    assert before["ethos-u-vela"] == "99"
+    (checkout / "third-party/other.py").write_text("other = 1\n")
+    assert code._find_versions.__wrapped__() == before
+    (checkout / "ethosu/vela/scheduler.py").write_text("cost = 22\n")
+    now = code._find_versions.__wrapped__()
+    assert {name for name, value in now.items() if value != before[name]} == {"ethos-hil-installed"}
 
 
 def test_code_that_is_edited_after_the_process_began_keeps_no_artifact(monkeypatch: pytest.MonkeyPatch) -> None:

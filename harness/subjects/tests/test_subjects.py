@@ -17,7 +17,7 @@ from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.run import run
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 from ethos_hil.harness.subjects import process
-from ethos_hil.harness.subjects.environments import KeptEnvironments
+from ethos_hil.harness.subjects.environments import KeptEnvironments, pip_install
 from ethos_hil.harness.subjects.subject import LoweringSubject
 from ethos_hil.lowering.conditions.process import silent
 from ethos_hil.lowering.model.torch_model import from_module
@@ -28,11 +28,12 @@ OWN = (f"python={sys.executable}",)
 """A subject that needs no download: this Python, in a process of its own."""
 FORMS = (
     ("executorch==1.5.0",), ("executorch==1.5.0", "ethos-u-vela==5.2.0"), ("Ethos_U_Vela == 5.2.0",),
-    ("python=/opt/bin/python",),
+    ("python=/opt/bin/python",), ("path=nightly/a.whl", "path=b", "ethos-u-vela==5.2.0"),
 )  # fmt: skip
 MEANINGLESS = (
     ("executorch=1.5.0",), ("executorch",), ("torch==2.14.0",), ("executorhc==1.5.0",), ("python==3.12",),
     ("executorch==1.5.0", "executorch==1.5.1"), ("python=/a", "python=/b"), ("python=/a", "executorch==1.5.0"),
+    ("python=/a", "path=b"), ("path=",),
 )  # fmt: skip
 
 
@@ -116,3 +117,44 @@ def test_what_a_version_requires_comes_with_it_and_torch_stays(tmp_path: Path, m
     assert "--with python=" in (caught.value.hint or "")
     with pytest.raises(UsageError, match=r"executorch==9\.3\.0: pip cannot install it"):
         LoweringSubject({"executorch": "9.3.0"}).path(environments, silent)
+
+
+def test_a_wheel_and_a_folder_that_pip_filled_are_laid_over_this_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two builds of one version are two environments, and what the user gives is not replaced by what is required."""
+    (tmp_path / "wheels").mkdir()
+    for name, value in only_from(tmp_path / "wheels").items():
+        monkeypatch.setenv(name, value)
+    environments = KeptEnvironments(tmp_path / "kept")
+    built = wheel(tmp_path, "executorch", "9.1.0.dev1+abc", ["ethos-u-vela==9.0.0"])
+    folder = tmp_path / "folder"
+    pip_install(str(wheel(tmp_path, "ethos-u-vela", "9.3.0")), folder, tmp_path, alone=True)
+
+    def laid(*paths: Path) -> tuple[str, ...]:
+        path = LoweringSubject(paths=tuple(map(str, paths))).path(environments, silent)
+        assert list(path[len(paths) :]) == sys.path
+        return path[: len(paths)]
+
+    first = laid(built, folder)
+    assert first[1] == str(folder)
+    assert (Path(first[0]) / "executorch.py").read_text() == "version = '9.1.0.dev1+abc'\n"
+    wheel(tmp_path, "executorch", "9.1.0.dev1+abc", ["ethos-u-vela==9.0.0"], {"more.py": ""})
+    second = laid(built, folder)
+    assert second[0] != first[0]
+    assert (Path(second[0]) / "more.py").exists()
+    assert laid(built, folder) == second
+
+
+def test_what_cannot_be_laid_over_this_environment_is_one_clear_error(tmp_path: Path, recorded: Recorded) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_text("")
+    other = wheel(tmp_path, "requests", "9.1.0")
+    broken = tmp_path / "executorch-9.1.0-cp27-cp27m-win32.whl"
+    broken.write_bytes(b"")
+    paths = [tmp_path / "nothing.whl", tmp_path / "empty", tmp_path / "text.txt", other, broken]
+
+    def lay(path: str) -> None:
+        LoweringSubject(paths=(str(tmp_path / path),)).path(KeptEnvironments(tmp_path / "kept"), silent)
+
+    recorded.check_refusals([str(path.relative_to(tmp_path)) for path in paths], lay, folders=[tmp_path])

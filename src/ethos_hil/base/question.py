@@ -232,8 +232,8 @@ class CompileOptions(OptionGroup):
     subject: tuple[str, ...] = option(
         (),
         help="Lower with another version of a package, laid over this environment (executorch==1.5.0, "
-        "ethos-u-vela==5.2.0), or with another Python and all that is installed there "
-        "(python=/path/to/venv/bin/python). May be repeated.",
+        "ethos-u-vela==5.2.0), with a wheel or a folder that pip filled (path=nightly.whl), or with another Python and "
+        "all that is installed there (python=/path/to/venv/bin/python). May be repeated.",
         many=True,
         flags=("--with",),
         metavar="WHAT",
