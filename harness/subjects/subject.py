@@ -77,7 +77,7 @@ class LoweringSubject:
                 paths[path.strip()] = None
                 continue
             if match is None:
-                raise UsageError(f"{FLAG} {text} is none of PACKAGE==VERSION, path=PATH and python=PATH", hint=_HINT)
+                raise UsageError(f"{FLAG} {text} is not PACKAGE==VERSION, path=PATH or python=PATH", hint=_HINT)
             name = _canonical(match[1])
             if name not in PACKAGES:
                 way = f"{FLAG} python=PATH takes a Python that has it" if name in _FIXED else _HINT
@@ -201,14 +201,14 @@ def of_wheel(path: Path) -> tuple[str, str]:
     """Return the package and the version of a wheel, by its name.
 
     Raises:
-        UsageError: it is no wheel, or of a package that cannot be laid over this environment.
+        UsageError: it is not a wheel, or of a package that cannot be laid over this environment.
     """
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # late: `--help` does without
 
     try:
         name, number, *_ = parse_wheel_filename(path.name)
     except InvalidWheelFilename as error:
-        raise UsageError(f"{path} is no wheel: {error}", hint="give a .whl as it was built") from None
+        raise UsageError(f"{path} is not a wheel: {error}", hint="give a .whl as it was built") from None
     if name not in PACKAGES:
         raise UsageError(f"{path}: {name} cannot be laid over this environment", hint=_HINT)
     return name, str(number)
