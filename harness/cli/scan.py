@@ -17,12 +17,13 @@ from ethos_hil.harness.cli.destinations import STDOUT, write_json
 def scan(
     question: Question,
     over: Annotated[
-        str,
+        list[str],
         typer.Option(
             "--over",
-            metavar="PACKAGE=VERSIONS",
-            help="ethos-u-vela=4.4..5.2 for the newest release of each minor version, or "
-            "ethos-u-vela=4.4.1,5.0.0,5.1.0.",
+            metavar="WHAT",
+            help="Releases (ethos-u-vela=4.4..5.2, executorch=1.4.1,1.5.1), wheels of nightly builds (wheels=FOLDER), "
+            "commits (commits=A..B, with --build), or upstreams one by one, each with an --over of its own "
+            "(here, python=PATH, 'executorch==1.5.0 ethos-u-vela==5.2.0').",
         ),
     ],
     npu: Annotated[
@@ -35,12 +36,30 @@ def scan(
             help="Shared_Sram, Sram_Only or Dedicated_Sram; repeatable. Default: ExecuTorch's for the NPU.",
         ),
     ] = None,
-    environments: Annotated[
-        Path | None,
+    build: Annotated[
+        str | None,
         typer.Option(
-            "--environments",
-            metavar="DIR",
-            help="Where the versions are installed and kept. Default: the user's cache.",
+            "--build",
+            metavar="COMMAND",
+            help="With commits: builds one, in a checkout of it; wheels, packages or a virtual environment go to "
+            "$ETHOS_HIL_OUT.",
+        ),
+    ] = None,
+    repository: Annotated[
+        Path | None,
+        typer.Option("--repository", metavar="DIR", help="With commits: their clone. Default: the working directory."),
+    ] = None,
+    bisect: Annotated[
+        bool,
+        typer.Option("--bisect", help="Find the first change without trying each. Commits are bisected in any case."),
+    ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="WHAT",
+            help="Bisect by this: program, answer, cpu, cycles, tosa, stream or weights. Default: the first in which "
+            "both ends differ.",
         ),
     ] = None,
     run_name: RUN_NAME = None,
@@ -52,11 +71,12 @@ def scan(
     json_file: Annotated[Path | None, file_option("--json", "the result there", instead="the tables")] = None,
     debug: DEBUG = False,
 ) -> None:
-    """Compile one model with several versions of Vela, and show at which version something changed first.
+    """Compile one model with several versions of Vela or several upstreams, and show where something changed first.
 
-    The model is lowered once, and every version compiles the same TOSA. Each version is installed once, in an
-    environment of its own, and kept. Cycles are modelled, and every program's answer is checked bit for bit. A run
-    folder is kept where it is named, or where the versions are divided.
+    Over versions of Vela the model is lowered once, and every version compiles the same TOSA; any other upstream lowers
+    the model itself. Each is installed or built once, in an environment of its own, and kept. Cycles are modelled, and
+    every program's answer is checked bit for bit. A run folder is kept where it is named, or where the versions are
+    divided.
 
     Exit status: 0 the scan was made, whatever it found; 2 unusable arguments or model; 3 no version can be installed,
     or a shard or an answer is missing.
@@ -65,11 +85,11 @@ def scan(
     """
     from ethos_hil.harness.campaign.place import RunPlace
     from ethos_hil.harness.cli.commands import check_written, never_exiting
-    from ethos_hil.harness.scan.versions import WantedVersions
+    from ethos_hil.harness.scan.candidates import Over
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.lowering.cache.contents import prepare_torch
 
-    wanted = WantedVersions.parse(over)  # before what takes longer to import
+    wanted = Over.parse(over, repository, build)  # before what takes longer to import
     check_written(question, {"--json": json_file})
     place = RunPlace.of(runs, run_name, resume, shard, merge, always=False)
     prepare_torch()
@@ -78,7 +98,7 @@ def scan(
     from ethos_hil.harness.scan.scan import scan as run_scan
 
     with Live() as live, never_exiting():
-        order = ScanOrder(question, wanted, tuple(npu or ()), tuple(memory_mode or ()), environments)
+        order = ScanOrder(question, wanted, tuple(npu or ()), tuple(memory_mode or ()), bisect, by)
         report = run_scan(order, live, place)
     if json_file is not None:
         write_json(json_file, document(report))

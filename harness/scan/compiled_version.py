@@ -1,6 +1,6 @@
 """What one version made of the question: digests, counts, modelled cycles, and whether its answer is right.
 
-What one version of Vela compiles of the frozen TOSA, and which lines of the model its operations come from.
+A version of Vela compiles the frozen TOSA: that which was lowered here. An upstream lowers the model itself.
 
 The frozen TOSA has no locations. What is known of it is the delegate map of the program that was lowered here, which
 says of many of its operators where they come from. An operator that it does not name belongs to what gives its inputs,
@@ -18,21 +18,24 @@ from functools import cached_property
 import numpy as np
 
 from ethos_hil.base.dataclasses import dataclass, field, replace
-from ethos_hil.base.environment import VELA
+from ethos_hil.base.environment import SET, VELA
 from ethos_hil.base.errors import CompileError, OracleError, UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op
+from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.isa.stream import Fault
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.profile.prefix import rows_of
 from ethos_hil.harness.subjects.environments import VersionEnvironment
+from ethos_hil.harness.verdict.artifact_info import depth_of
 from ethos_hil.harness.verdict.metrics import row_of
 from ethos_hil.harness.verdict.replay import elements_of
 from ethos_hil.harness.verdict.run_delegate import FAST, run_delegate
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp, row_at
+from ethos_hil.lowering.conditions.process import Progress
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
 from ethos_hil.lowering.native.worker import NativeTool, ToolRaised
@@ -77,6 +80,9 @@ class CompiledVersion:
         answer: how the functional NPU answers the example inputs.
         said: why it is not equal, or "".
         ops: the operations with their modelled cycles, by the rows of the delegate map.
+        built: whether the version is there at all; False where it could not be installed or built.
+        depth: how deep our lowering knows it, "full" or "bare".
+        cpu_calls: what the CPU calls: operators that are not delegated, and conversions.
         notes: sentences for the user.
         seconds: of compiling, or of lowering and compiling.
     """
@@ -98,6 +104,9 @@ class CompiledVersion:
     answer: ScanAnswer = ScanAnswer.UNKNOWN
     said: str = ""
     ops: tuple[Op, ...] = ()
+    built: bool = True
+    depth: str = "full"
+    cpu_calls: int = 0
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -136,6 +145,8 @@ def measure(
     right: tuple[Mapping[int, Answer], str],
     *,
     packages: Mapping[str, str],
+    depth: str = "full",
+    cpu_calls: int = 0,
     notes: Sequence[str] = (),
     seconds: float = 0.0,
 ) -> CompiledVersion:
@@ -146,7 +157,7 @@ def measure(
         delegates: what it compiled.
         setup: what they are compiled for.
         right: what `answers` returned.
-        packages, notes, seconds: as in the result.
+        packages, depth, cpu_calls, notes, seconds: as in the result.
 
     Raises:
         Fault: a command stream cannot be decoded.
@@ -161,6 +172,8 @@ def measure(
     return CompiledVersion(
         version,
         packages=packages,
+        depth=depth,
+        cpu_calls=cpu_calls,
         tosa_sha256=_join(tosa),
         stream_sha256=_join(streams),
         weights_sha256=_join(weights),
@@ -280,11 +293,34 @@ def _compile(tool: NativeTool, environment: VersionEnvironment, point: ScanPoint
             notes.append(f"the installed {VELA} {environment.version} makes another program of this TOSA")
         seconds = time.monotonic() - began
         return measure(
-            environment.version, delegates, setup, point.right, packages=environment.packages, notes=notes,
-            seconds=seconds,
+            environment.version, delegates, setup, point.right, packages=environment.packages,
+            cpu_calls=len(point.artifact.placement.calls), notes=notes, seconds=seconds,
         )  # fmt: skip
     except _ITS_OWN as error:
-        return CompiledVersion(environment.version, _reason(error), environment.packages)
+        return CompiledVersion(environment.version, _reason(error), packages=environment.packages)
+
+
+def by_upstream(version: str, question: Question, tell: Progress) -> CompiledVersion:
+    """Lower a model with an upstream, and measure its program.
+
+    Args:
+        version: what the scan calls the upstream.
+        question: what is asked, with the upstream as its subject.
+        tell: is told what is done.
+
+    Raises:
+        EthosHilError: it makes no program.
+    """
+    began = time.monotonic()
+    artifact = lower_question(question, progress=tell).artifact.of(question.method)
+    seconds = time.monotonic() - began
+    if not artifact.delegates:
+        raise CompileError(f"nothing of {question.label} is on the NPU", hint="`ethos-hil lower` says why")
+    packages = {name: artifact.versions[name] for name in ("python", *SET) if name in artifact.versions}
+    return measure(
+        version, artifact.delegates, VelaSetup.of(question), answers(artifact), packages=packages,
+        depth=depth_of(artifact), cpu_calls=len(artifact.placement.calls), notes=artifact.notes, seconds=seconds,
+    )  # fmt: skip
 
 
 def _delegate(delegate: Delegate, output: VelaOutput, notes: list[str]) -> Delegate:

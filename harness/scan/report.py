@@ -13,13 +13,15 @@ from rich.text import Text
 
 from ethos_hil.base.console import plain
 from ethos_hil.base.dataclasses import asdict, dataclass, fields
-from ethos_hil.base.environment import VELA
+from ethos_hil.harness.scan.bisection import BY, Bisected, state_of
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanAnswer
 from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
 from ethos_hil.results.table import Fit, ResultTable, TableColumn
 from ethos_hil.results.text.comparison import row_table
 
 QUANTITIES = {
+    "depth": "depth",
+    "cpu_calls": "calls of the CPU",
     "tosa_sha256": "TOSA",
     "stream_sha256": "command stream",
     "weights_sha256": "encoded weights",
@@ -39,16 +41,17 @@ _DIGESTS = {
     "stream_sha256": "another command stream",
     "weights_sha256": "other encoded weights",
 }
-_TOLD = ("cycles", "operations", "transfers", "weights_bytes", "arena_bytes", "fast_bytes")
+_TOLD = ("cycles", "operations", "cpu_calls", "transfers", "weights_bytes", "arena_bytes", "fast_bytes", "depth")
 """The quantities in a sentence about another command stream."""
 assert set(QUANTITIES) <= {field.name for field in fields(CompiledVersion)}
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _DIGITS = 8
 _COLUMNS = {
     "tosa_sha256": "TOSA",
     "stream_sha256": "stream",
     "weights_sha256": "weights",
     "operations": "operations",
+    "cpu_calls": "CPU",
     "transfers": "DMA",
     "cycles": "cycles (modelled)",
     "vela_cycles": "Vela's estimate",
@@ -84,7 +87,8 @@ class VersionChange:
         version: the version.
         before: the one before it that compiled.
         quantities: what is another one, in the order of `QUANTITIES`.
-        rows: the operations whose cycles differ, the largest difference first.
+        rows: the operations whose cycles differ, the largest difference first; none where the depth is another one, for
+            then they come from other places.
     """
 
     version: str
@@ -108,36 +112,73 @@ def changes(versions: Sequence[CompiledVersion]) -> tuple[VersionChange, ...]:
             if getattr(before, name) != getattr(after, name)
         )
         if quantities:
+            alike = before.depth == after.depth
             rows = [row for row in npu_differences(before.ops, after.ops) if row.change is not RowChange.UNCHANGED]
+            rows = rows if alike else []
             rows.sort(key=lambda row: -abs(row.delta))
             steps.append(VersionChange(after.version, before.version, quantities, tuple(rows)))
     return tuple(steps)
 
 
-def findings(versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> tuple[str, ...]:
-    """Return a sentence for each thing that a user has to know, the most important one first."""
+def findings(point: PointScan, package: str) -> tuple[str, ...]:
+    """Return a sentence for each thing that a user has to know, the most important one first.
+
+    Args:
+        point: what was scanned.
+        package: of what it has versions; "" where a version is named in full.
+    """
+    versions = point.versions
+    first = _streams(versions, point.changes, package) if point.bisected is None else _bisected(point, package)
     return (
-        *_streams(versions, changes),
+        *first,
         *(
-            f"{VELA} {version.version} gives a wrong answer: {version.said}"
+            f"{_name(package, version)} gives a wrong answer: {version.said}"
             for version in versions
             if version.answer is ScanAnswer.WRONG and not version.reason
         ),
-        *(f"{VELA} {version.version} makes no program: {version.reason}" for version in versions if version.reason),
+        *(f"{_name(package, version)} makes no program: {version.reason}" for version in versions if version.reason),
     )
 
 
-def _streams(versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> Iterator[str]:
+def _name(package: str, version: CompiledVersion | VersionChange | str) -> str:
+    return f"{package} {version if isinstance(version, str) else version.version}".strip()
+
+
+def _bisected(point: PointScan, package: str) -> Iterator[str]:
+    found = point.bisected
+    assert found is not None, "it is asked only where there is one"
+    versions = {version.version: version for version in point.versions}
+    if not found.first:
+        yield f"the first and the last of {found.count} are alike, so the others were not tried"
+        return
+    new, old = versions[found.first], versions[found.before]
+    what = QUANTITIES.get(BY[found.by], "program")
+    moved = "" if BY[found.by] in _DIGESTS else f": {_state(old, found.by)} -> {_state(new, found.by)}"
+    many = f"{len(versions)} of {found.count} were tried"
+    yield f"{_name(package, new)} is the first at which {what} changed, after {found.before}{moved} ({many})"
+    if found.untried:
+        yield (
+            f"{len(found.untried)} between both cannot be tried, and the change may be in one of them: "
+            f"{', '.join(found.untried)}"
+        )
+
+
+def _state(version: CompiledVersion, by: str) -> str:
+    return _number(state_of(version, by))
+
+
+def _streams(versions: Sequence[CompiledVersion], changes: Sequence[VersionChange], package: str) -> Iterator[str]:
     compiled = [version for version in versions if not version.reason]
+    of = f" of {package}" if package else ""
     if not compiled:
-        yield f"no version of {VELA} makes a program"
+        yield f"no version{of} makes a program"
         return
     streams = [change for change in changes if change.of("stream_sha256") is not None]
     if len(compiled) == 1:
-        yield f"only {VELA} {compiled[0].version} makes a program, so nothing can have changed"
+        yield f"only {_name(package, compiled[0])} makes a program, so nothing can have changed"
     elif not streams:
         many = "both versions" if len(compiled) == 2 else f"all {len(compiled)} versions"
-        yield f"{many} of {VELA} make the same command stream: {_number(compiled[0].cycles)} modelled cycles"
+        yield f"{many}{of} make the same command stream: {_number(compiled[0].cycles)} modelled cycles"
     for number, change in enumerate(streams):
         facts = [str(quantity) for name in _TOLD if (quantity := change.of(name)) is not None]
         at = next(at for at, version in enumerate(compiled) if version.version == change.version)
@@ -151,12 +192,12 @@ def _streams(versions: Sequence[CompiledVersion], changes: Sequence[VersionChang
             (other.version for other in compiled[: at - 1] if other.stream_sha256 == compiled[at].stream_sha256), ""
         )
         back = f", to that of {old}" if old else ""
-        yield f"{VELA} {change.version} {first} {verb}{back}: {'; '.join(facts)}"
+        yield f"{_name(package, change)} {first} {verb}{back}: {'; '.join(facts)}"
     for change in changes:
         if change in streams:
             continue
         text = "; ".join(str(quantity) for quantity in change.quantities)
-        yield f"{VELA} {change.version} leaves the command stream as it was in {change.before}: {text}"
+        yield f"{_name(package, change)} leaves the command stream as it was in {change.before}: {text}"
 
 
 def _number(value: int | str | None) -> str:
@@ -171,6 +212,7 @@ class PointScan:
         npu, memory_mode, system_config: what they compile for.
         versions: what each of them made, the oldest first.
         notes: sentences about the lowering that they start from.
+        bisected: what a bisection found, where not all were tried.
     """
 
     npu: str
@@ -178,16 +220,12 @@ class PointScan:
     system_config: str
     versions: tuple[CompiledVersion, ...]
     notes: tuple[str, ...] = ()
+    bisected: Bisected | None = None
 
     @cached_property
     def changes(self) -> tuple[VersionChange, ...]:
         """What changed from version to version."""
         return changes(self.versions)
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """What a user has to know."""
-        return findings(self.versions, self.changes)
 
 
 @dataclass(frozen=True)
@@ -196,11 +234,13 @@ class ScanReport:
 
     Attributes:
         model: the user's name of the question.
+        package: of what there are versions: "ethos-u-vela", "executorch", "commit"; "" where they are named in full.
         points: each NPU in each memory mode, in the order in which they were asked for.
         timing_model: id of the model that modelled cycles come from.
     """
 
     model: str
+    package: str
     points: tuple[PointScan, ...]
     timing_model: str
 
@@ -212,17 +252,18 @@ def document(report: ScanReport) -> dict[str, Any]:
         "model": report.model,
         "provenance": MODELLED,
         "timing_model": report.timing_model,
-        "package": VELA,
-        "points": [_document_of(point) for point in report.points],
+        "package": report.package,
+        "points": [_document_of(point, report.package) for point in report.points],
     }
 
 
-def _document_of(point: PointScan) -> dict[str, Any]:
+def _document_of(point: PointScan, package: str) -> dict[str, Any]:
     return {
         "npu": point.npu,
         "memory_mode": point.memory_mode,
         "system_config": point.system_config,
-        "findings": list(point.findings),
+        "findings": list(findings(point, package)),
+        "bisected": None if point.bisected is None else asdict(point.bisected),
         "notes": list(point.notes),
         "versions": [
             {**asdict(version), "packages": dict(version.packages), "seconds": round(version.seconds, 3)}
@@ -247,19 +288,20 @@ def text(report: ScanReport, *, top: int) -> RenderableType:
         report: the scan.
         top: the most rows to show of each change.
     """
-    return Group(*(part for point in report.points for part in _text_of(point, top)))
+    return Group(*(part for point in report.points for part in _text_of(point, report.package, top)))
 
 
-def _text_of(point: PointScan, top: int) -> Iterator[RenderableType]:
-    yield Text.assemble((VELA, "bold"), plain(f" on {point.npu}, {point.memory_mode}, {point.system_config}"))
-    for number, line in enumerate(point.findings):
+def _text_of(point: PointScan, package: str, top: int) -> Iterator[RenderableType]:
+    what = (package or "upstreams", "bold")
+    yield Text.assemble(what, plain(f" on {point.npu}, {point.memory_mode}, {point.system_config}"))
+    for number, line in enumerate(findings(point, package)):
         yield Text(style="bold" if not number else "").append_text(plain(line))
     yield ""
     yield _versions(point)
     for change in point.changes:
-        if change.rows:
+        if change.rows and (point.bisected is None or change.version == point.bisected.first):
             yield ""
-            yield plain(f"{VELA} {change.before} -> {change.version}, operations that changed")
+            yield plain(f"{_name(package, change.before)} -> {change.version}, operations that changed")
             yield row_table(change.rows, "cycles (modelled)", top)
     for version in point.versions:
         for note in version.notes if version.notes != point.notes else ():

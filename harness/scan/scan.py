@@ -1,10 +1,9 @@
-"""The scan: what is asked, for each NPU and memory mode, compiled by each version, one after the other."""
+"""The scan: what is asked, for each NPU and memory mode, compiled by each version, one after the other or bisecting."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 from ethos_hil.base import environment
 from ethos_hil.base.dataclasses import asdict, dataclass, replace
@@ -17,15 +16,19 @@ from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.campaign.engine import CampaignCrew, CrewAnswer, read_more
-from ethos_hil.harness.campaign.place import ASIDE, RunPlace
+from ethos_hil.harness.campaign.place import ASIDE, OpenRun, RunPlace
 from ethos_hil.harness.campaign.planned import Planned, digest_of_model, digest_of_plan, share_of, write_plan
 from ethos_hil.harness.campaign.run_folder import SCAN, CampaignSubject, Facet
 from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.npu.timing.rules import timing_model_id
-from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanPoint, by_vela
+from ethos_hil.harness.scan.bisection import bisect, check_by
+from ethos_hil.harness.scan.candidates import Candidate, Candidates, Over
+from ethos_hil.harness.scan.commits import BuildFailed
+from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanPoint, by_upstream, by_vela
 from ethos_hil.harness.scan.report import PointScan, ScanReport
-from ethos_hil.harness.scan.versions import WantedVersions
-from ethos_hil.harness.subjects.environments import KeptEnvironments, PipFailed, releases
+from ethos_hil.harness.subjects.environments import KeptEnvironments, PipFailed
+from ethos_hil.harness.subjects.process import SubjectProcess
+from ethos_hil.harness.subjects.subject import LoweringSubject
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.harness.verdict.tool_state import tool_state
@@ -41,17 +44,19 @@ class ScanOrder:
 
     Attributes:
         question: the question; its NPU and memory mode are not used.
-        over: the versions.
+        over: what it is scanned over.
         npus: the NPUs; empty for the default.
         memory_modes: the memory modes; empty for ExecuTorch's default for each NPU.
-        environments: where environments are kept; None for the user's cache.
+        bisect: whether to find the first change without trying each; commits are bisected in any case.
+        by: what a bisection compares, one of `ethos_hil.harness.scan.bisection.BY`; None for what the ends differ in.
     """
 
     question: Question
-    over: WantedVersions
+    over: Over
     npus: tuple[str, ...] = ()
     memory_modes: tuple[str, ...] = ()
-    environments: Path | None = None
+    bisect: bool = False
+    by: str | None = None
 
     def check(self) -> None:
         """Check what needs no environment and no lowering.
@@ -65,6 +70,11 @@ class ScanOrder:
                 f"{self.question.label} is compiled already, and has no TOSA to compile again",
                 hint="give the model that it was made from",
             )
+        if self.question.subject and not self.over.is_frozen:
+            raise UsageError(
+                "--with and --over both say what lowers", hint="leave out --with, or give it in --over: 'A==1 B==2'"
+            )
+        check_by(self.by)
         for question in self.questions:
             VelaSetup.of(question)
 
@@ -80,11 +90,11 @@ class ScanOrder:
 class PlannedVersion(Planned):
     """A question that a version compiles."""
 
-    version: str
+    candidate: Candidate
 
 
 def scan(order: ScanOrder, reporter: Reporter, place: RunPlace = ASIDE) -> ScanReport:
-    """Compile a question with each version.
+    """Compile a question with each version, or with as many as a bisection needs.
 
     Args:
         order: what to scan.
@@ -97,33 +107,76 @@ def scan(order: ScanOrder, reporter: Reporter, place: RunPlace = ASIDE) -> ScanR
         ToolError: no version can be installed, or a tool or a folder does not work; or a version has no answer.
     """
     order.check()
-    environments = KeptEnvironments(order.environments)
+    candidates = order.over.resolve(reporter.stage, known=bool(place.merge))
     plan = tuple(
-        PlannedVersion(question, question.label, more=f"{VELA} {version}", version=version)
-        for version in _versions(order.over, environments, reporter, bool(place.merge))
+        PlannedVersion(
+            question, question.label, more=f"{candidates.package} {candidate.more}".strip(), candidate=candidate
+        )
+        for candidate in candidates.listed
         for question in order.questions
     )
+    if candidates.bisect or order.bisect or order.by is not None:
+        return _bisect(order, candidates, plan, reporter, place)
     with place.opened(_subject(order, plan, place.shard)) as run:
         mine = share_of(plan, place.shard)
-        if run.campaign is not None:
-            folder = run.campaign.run_folder
-            write_plan(folder.path, mine, folder.info.shard)
-            compiling = partial(_compile, environments, reporter, len(mine))
-            CampaignCrew(folder, 1, reporter).ask_here(mine, compiling, is_settled)
-        answers = run.answers(mine)
-        kept = {digest: more for place_ in run.folders for digest, more in read_more(place_).items()}
-    lost = [planned for planned in mine if planned.digest not in answers.by_digest or planned.digest not in kept]
-    problems = [*answers.problems, *(f"{it.more} has no answer for {it.name}" for it in lost)]
-    if problems:
-        raise ToolError(f"the scan is not whole: {'; '.join(problems[:_SHOWN])}", hint="ask again what is missing")
+        _ask(run, mine, reporter, place.shard)
+        compiled = _answers(run, mine)
+    if mine and all(record.kind is FailureKind.USAGE for record, _ in compiled.values()):
+        raise UsageError(compiled[mine[0].digest][1].reason)  # what the user gave is wrong, whatever lowers it
     points = []
     for question in order.questions:
         planned = [it for it in mine if it.question == question]
         if planned:
-            first = answers.by_digest[planned[0].digest]
-            compiled = tuple(from_json(CompiledVersion, kept[it.digest]["compiled"]) for it in planned)
-            points.append(PointScan(first.npu, first.memory_mode, first.system_config, compiled, first.notes))
-    return ScanReport(order.question.label, tuple(points), timing_model_id())
+            points.append(_point(compiled, planned))
+    return ScanReport(order.question.label, candidates.package, tuple(points), timing_model_id())
+
+
+def _bisect(
+    order: ScanOrder, candidates: Candidates, plan: Sequence[PlannedVersion], reporter: Reporter, place: RunPlace
+) -> ScanReport:
+    if len(order.questions) > 1:
+        raise UsageError("a bisection takes one NPU and one memory mode", hint="scan once for each")
+    if place.shard is not None or place.merge:
+        raise UsageError("a bisection cannot be divided", hint="leave out --shard and --merge")
+    by_candidate = {planned.candidate: planned for planned in plan}
+    asked: list[PlannedVersion] = []
+    with place.opened(_subject(order, plan, None)) as run:
+
+        def compile_one(candidate: Candidate) -> CompiledVersion:
+            asked.append(by_candidate[candidate])
+            _ask(run, asked, reporter, None)
+            return _answers(run, asked)[asked[-1].digest][1]
+
+        versions, bisected = bisect(candidates.listed, compile_one, order.by)
+        point = _point(_answers(run, asked), [planned for planned in plan if planned in asked])
+    point = replace(point, versions=versions, bisected=bisected)
+    return ScanReport(order.question.label, candidates.package, (point,), timing_model_id())
+
+
+def _ask(run: OpenRun, plan: Sequence[PlannedVersion], reporter: Reporter, shard: Shard | None) -> None:
+    """Ask what of a plan has no settled answer."""
+    if run.campaign is not None:
+        folder = run.campaign.run_folder
+        write_plan(folder.path, plan, folder.info.shard)
+        CampaignCrew(folder, 1, reporter).ask_here(plan, partial(_compile, reporter, len(plan)), is_settled)
+
+
+def _answers(run: OpenRun, plan: Sequence[PlannedVersion]) -> dict[str, tuple[Record, CompiledVersion]]:
+    """Return the answers of a plan by its digests. Raises ToolError if one is missing."""
+    answers = run.answers(plan)
+    kept = {digest: more for place in run.folders for digest, more in read_more(place).items()}
+    lost = [planned for planned in plan if planned.digest not in answers.by_digest or planned.digest not in kept]
+    problems = [*answers.problems, *(f"{it.more} has no answer for {it.name}" for it in lost)]
+    if problems:
+        raise ToolError(f"the scan is not whole: {'; '.join(problems[:_SHOWN])}", hint="ask again what is missing")
+    compiled = {it.digest: from_json(CompiledVersion, kept[it.digest]["compiled"]) for it in plan}
+    return {digest: (answers.by_digest[digest], version) for digest, version in compiled.items()}
+
+
+def _point(compiled: dict[str, tuple[Record, CompiledVersion]], planned: Sequence[PlannedVersion]) -> PointScan:
+    first = compiled[planned[0].digest][0]
+    versions = tuple(compiled[it.digest][1] for it in planned)
+    return PointScan(first.npu, first.memory_mode, first.system_config, versions, first.notes)
 
 
 def _subject(order: ScanOrder, plan: Sequence[Planned], shard: Shard | None) -> CampaignSubject:
@@ -134,17 +187,6 @@ def _subject(order: ScanOrder, plan: Sequence[Planned], shard: Shard | None) -> 
 def is_settled(record: Record) -> bool:
     """Return whether a version would answer the same again: it has a program, or says why it makes none."""
     return record.verdict is Verdict.COMPILED_ONLY or record.kind is FailureKind.COMPILE
-
-
-def _versions(
-    wanted: WantedVersions, environments: KeptEnvironments, reporter: Reporter, known: bool
-) -> tuple[str, ...]:
-    """Return the versions; those that are `known` to exist need no index where they are named in full."""
-    named = wanted.named
-    if named is not None and (known or all(environments.find(VELA, version) for version in named)):
-        return named  # no index is asked where there is nothing to install
-    reporter.stage(f"Listing the releases of {VELA}")
-    return wanted.resolve(releases(VELA))
 
 
 def _lower(question: Question, reporter: Reporter) -> ScanPoint:
@@ -158,43 +200,81 @@ def _lower(question: Question, reporter: Reporter) -> ScanPoint:
 
 
 def _compile(
-    environments: KeptEnvironments, reporter: Reporter, count: int, plan: Sequence[PlannedVersion]
+    reporter: Reporter, count: int, plan: Sequence[PlannedVersion]
 ) -> Iterator[tuple[PlannedVersion, CrewAnswer]]:
-    """Yield what each version makes of what is left of `count` questions. The model is lowered once for all of them."""
-    asked = dict.fromkeys(planned.question for planned in plan)
-    points = {question: _lower(question, reporter) for question in asked}
-    versions: dict[str, list[PlannedVersion]] = {}
+    """Yield what each version makes of what is left of `count` questions."""
+    versions: dict[Candidate, list[PlannedVersion]] = {}
     for planned in plan:
-        versions.setdefault(planned.version, []).append(planned)
-    failures = 0
-    for number, (version, of_version) in enumerate(versions.items()):
-        mine = [points[planned.question] for planned in of_version]
+        versions.setdefault(planned.candidate, []).append(planned)
+    points: dict[Question, ScanPoint] = {}  # the model is lowered once for all versions of Vela
+    missing = 0
+    for number, (candidate, mine) in enumerate(versions.items()):
+        reporter.step(number, len(versions))
         try:
-            installed = environments.get(VELA, version, reporter.stage)
-        except PipFailed as error:
-            failures += len(mine)
-            if failures == count:
+            if candidate.subject is None:
+                answers = [*_with_vela(candidate, mine, points, reporter)]
+            else:
+                answers = [*_with_upstream(candidate, mine, reporter)]
+        except (PipFailed, BuildFailed) as error:
+            missing += len(mine)
+            if missing == count:
                 raise ToolError(
-                    f"no version of {VELA} can be installed; the last, {version}: {error}",
+                    f"no version can be installed; the last, {mine[0].more}: {error}",
                     hint="check the network, `pip config list`, and that there are wheels for this Python",
                 ) from error
-            compiled = [CompiledVersion(version, f"pip cannot install it: {error}")] * len(mine)
-            kind = FailureKind.NOT_AVAILABLE
-        else:
-            reporter.stage(f"Compiling with {VELA} {version}")
-            reporter.step(number, len(versions))
-            compiled = by_vela(installed, mine)
-            kind = FailureKind.COMPILE
-        for planned, point, result in zip(of_version, mine, compiled, strict=True):
-            yield planned, CrewAnswer(_record(point, result, kind), {"compiled": asdict(result)})
+            said = f"pip cannot install it: {error}" if isinstance(error, PipFailed) else f"{error}"
+            gone = CompiledVersion(candidate.version, said, built=False)
+            answers = [_answer(planned.question, gone, FailureKind.NOT_AVAILABLE) for planned in mine]
+        yield from zip(mine, answers, strict=True)
 
 
-def _record(point: ScanPoint, compiled: CompiledVersion, kind: FailureKind) -> Record:
-    """Return the record of a version: only compiled, also where the functional NPU executed it. Nothing is booted."""
-    setup = point.setup
+def _with_vela(
+    candidate: Candidate, plan: Sequence[PlannedVersion], points: dict[Question, ScanPoint], reporter: Reporter
+) -> Iterator[CrewAnswer]:
+    """Yield what a version of Vela makes of the TOSA of here."""
+    for planned in plan:
+        if planned.question not in points:
+            points[planned.question] = _lower(planned.question, reporter)
+    mine = [points[planned.question] for planned in plan]
+    installed = KeptEnvironments().get(VELA, candidate.version, reporter.stage)
+    reporter.stage(f"Compiling with {VELA} {candidate.version}")
+    for point, compiled in zip(mine, by_vela(installed, mine), strict=True):
+        yield _answer(point.question, compiled, FailureKind.COMPILE, point.artifact.notes)
+
+
+def _with_upstream(candidate: Candidate, plan: Sequence[PlannedVersion], reporter: Reporter) -> Iterator[CrewAnswer]:
+    """Yield what an upstream makes of the model; its process ends with it."""
+    uses = candidate.subject or () if candidate.build is None else candidate.build(reporter.stage)
+    subject = LoweringSubject.parse(uses)
+    try:
+        if subject is not None and subject.interpreter() is None:
+            subject.path(KeptEnvironments(), reporter.stage)
+    except UsageError as error:
+        raise BuildFailed(error.message) from error
+    what = f"Lowering with {plan[0].more}"
+    try:
+        for planned in plan:
+            question = planned.question.but(subject=uses)
+            reporter.stage(what)
+            try:
+                compiled = by_upstream(candidate.version, question, lambda stage: reporter.stage(f"{what}: {stage}"))
+            except EthosHilError as error:
+                compiled = CompiledVersion(candidate.version, error.message)
+                yield _answer(question, compiled, error.kind)
+            else:
+                yield _answer(question, compiled, FailureKind.COMPILE)
+    finally:
+        SubjectProcess.end(subject)
+
+
+def _answer(
+    question: Question, compiled: CompiledVersion, kind: FailureKind, notes: tuple[str, ...] = ()
+) -> CrewAnswer:
+    """Return the answer of a version: only compiled, also where the functional NPU executed it. Nothing is booted."""
+    setup = VelaSetup.of(question)
     error = EthosHilError(compiled.reason, kind=kind)
     cycles = () if compiled.cycles is None else (Metric("npu_cycles", compiled.cycles, "cycles", MODELLED),)
-    findings = failed_findings(point.question, error).with_facts(
+    findings = failed_findings(question, error).with_facts(
         npu=str(setup.npu),
         memory_mode=setup.mode.name,
         system_config=setup.system.name,
@@ -202,7 +282,8 @@ def _record(point: ScanPoint, compiled: CompiledVersion, kind: FailureKind) -> R
         versions={**environment.versions(), **compiled.packages},
         metrics=cycles,
         ops=compiled.ops,
-        notes=point.artifact.notes,
+        notes=notes,
         timing_model=timing_model_id(),
     )
-    return findings.record if compiled.reason else replace(findings, evidence=Evidence(compile_only=True)).record
+    record = findings.record if compiled.reason else replace(findings, evidence=Evidence(compile_only=True)).record
+    return CrewAnswer(record, {"compiled": asdict(compiled)})

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.environment import VELA
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import did_you_mean
+from ethos_hil.harness.subjects.subject import PACKAGES
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -42,23 +44,28 @@ class VersionSpan:
 
 @dataclass(frozen=True)
 class WantedVersions:
-    """The versions of Vela that a user asks for: the argument of `--over`."""
+    """The versions of a package that a user asks for: the argument of `--over`."""
 
+    package: str
     spans: tuple[VersionSpan, ...]
 
     @classmethod
     def parse(cls, text: str) -> WantedVersions:
-        """Read `ethos-u-vela=VERSIONS`.
+        """Read `PACKAGE=VERSIONS`.
 
         Raises:
             UsageError: the package cannot be scanned, or a part is neither a version nor a range, or runs backwards.
         """
         package, equals, versions = text.partition("=")
-        if package != VELA:
-            raise UsageError(f"--over {text}: {package!r} is not a package to scan over", hint=f"as in {_EXAMPLE}")
+        if package not in PACKAGES:
+            raise UsageError(
+                f"--over {text}: {package!r} is not a package to scan over",
+                hint=f"{did_you_mean(package, PACKAGES)}there are {', '.join(PACKAGES)}, wheels, commits, python, path "
+                f"and here; as in {_EXAMPLE}",
+            )
         if not equals or not versions.strip():
             raise UsageError(f"--over {text} names no versions", hint=f"as in {_EXAMPLE}")
-        return cls(tuple(_span(text, part.strip()) for part in versions.split(",")))
+        return cls(package, tuple(_span(text, part.strip()) for part in versions.split(",")))
 
     @property
     def named(self) -> tuple[str, ...] | None:
@@ -85,20 +92,20 @@ class WantedVersions:
             if not matches:
                 near = [str(version) for version in known if version.release[:1] == _version(span.first).release[:1]]
                 raise UsageError(
-                    f"{VELA} has no release {span.first}",
+                    f"{self.package} has no release {span.first}",
                     hint=f"there are {', '.join(near or map(str, known[-_FULL:]))}",
                 )
             return [str(matches[-1])]
         matches = [version for version in known if _within(version, span.first, span.last)]
         if not matches:
             raise UsageError(
-                f"--over {VELA}={span.text}: no release lies in this range",
+                f"--over {self.package}={span.text}: no release lies in this range",
                 hint=f"the newest is {known[-1]}" if known else None,
             )
         for end in filter(_is_full, (span.first, span.last)):
             if _version(end) not in matches:
                 raise UsageError(
-                    f"{VELA} has no release {end}, where {span.text} ends",
+                    f"{self.package} has no release {end}, where {span.text} ends",
                     hint=f"in the range are {', '.join(map(str, matches))}",
                 )
         newest = {version.release[:2]: version for version in matches}  # in order: the last of a minor version stays

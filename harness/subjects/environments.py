@@ -36,7 +36,7 @@ from ethos_hil.base.file_lock import lock
 from ethos_hil.base.files import digest_of_file, read_text, write_whole
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.process import run_module
-from ethos_hil.lowering.cache.contents import cache_folder, discard
+from ethos_hil.lowering.cache.contents import CACHE_VARIABLE, cache_folder, discard
 
 SCHEMA_VERSION = 1
 _MANIFEST, _SITE = "environment.json", "site"
@@ -131,12 +131,46 @@ class KeptEnvironments:
         with self._writing():
             folder = self._folder(package, version, alone, wheel)
             requirement = f"{package}=={version}" if wheel is None else str(wheel)
-            with lock(self.root / "locks" / f"{folder.name}.lock"):
+            fill = partial(pip_install, requirement, alone=alone)
+            return self._keep(package, version, folder, fill, tell, f"Installing {package} {version} into {self.root}")
+
+    def keep(
+        self,
+        what: str,
+        version: str,
+        fill: Callable[[Path, Path], object],
+        tell: Callable[[str], None],
+        stage: str,
+    ) -> VersionEnvironment:
+        """Return an environment that something else than pip fills; it is filled if there is none.
+
+        Args:
+            what, version: what it is for, and its name.
+            fill: fills a folder; the second one is for what it needs meanwhile.
+            tell: is told `stage` where it is filled.
+            stage: what is done then.
+
+        Raises:
+            ToolError: the folder cannot be written, or another process holds it for too long; or what `fill` raises.
+        """
+        with self._writing():
+            return self._keep(what, version, self._folder(what, version, False, None), fill, tell, stage)
+
+    def _keep(
+        self,
+        package: str,
+        version: str,
+        folder: Path,
+        fill: Callable[[Path, Path], object],
+        tell: Callable[[str], None],
+        stage: str,
+    ) -> VersionEnvironment:
+        with lock(self.root / "locks" / f"{folder.name}.lock"):
+            installation = self._find(package, version, folder)
+            if installation is None:
+                tell(stage)
+                self._make(package, version, folder, fill)
                 installation = self._find(package, version, folder)
-                if installation is None:
-                    tell(f"Installing {package} {version} into {self.root}")
-                    self._make(package, version, folder, partial(pip_install, requirement, alone=alone))
-                    installation = self._find(package, version, folder)
         if installation is None:
             raise ToolError(f"{folder} was changed while it was made", hint="is another program at work there?")
         return installation
@@ -176,7 +210,7 @@ class KeptEnvironments:
         except OSError as error:
             raise ToolError(
                 f"environments in {self.root} cannot be kept: {error.strerror or one_line(str(error))}",
-                hint="name a folder that you can write with --environments, with 100 MB for each version",
+                hint=f"name a folder that you can write with {CACHE_VARIABLE}, with 100 MB for each version",
             ) from error
 
 

@@ -116,6 +116,13 @@ class SubjectProcess:
             _processes[key] = cls(subject, tell)
         return _processes[key]
 
+    @staticmethod
+    def end(subject: LoweringSubject | None) -> None:
+        """End the process of a subject if there is one: it has PyTorch in its memory."""
+        process = _processes.pop((subject, os.getpid()), None)
+        if process is not None:
+            process._tool.stop()
+
     def ask(
         self, what: str, tell: Callable[[str], None], blocks: list[bytes] | None = None, **header: Any
     ) -> dict[str, Any]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 EXECUTORCH = "executorch"
-PACKAGES = (EXECUTORCH, VELA, "tosa-tools", "torchao")
-"""What can be laid over this environment."""
+PACKAGES = {EXECUTORCH: "executorch", VELA: "ethosu", "tosa-tools": "tosa_reference_model", "torchao": "torchao"}
+"""What can be laid over this environment, each with a module that it has."""
 FLAG = "--with"
 PYTHON, PATH = "python", "path"
 _FIXED = ("torch", "numpy")
@@ -142,6 +142,12 @@ class LoweringSubject:
         while waiting:
             package = waiting.pop(0)
             site = package.site or _installed(package, environments, tell)
+            module = PACKAGES.get(package.name)
+            if module is not None and not (site / module).is_dir():  # that of this environment would be taken
+                raise UsageError(
+                    f"{FLAG} {package.given}: {package.name} {package.number} has no module {module} there",
+                    hint="is it built, and not installed editable?",
+                )
             sites += [str(site)] if str(site) not in sites else []
             for requirement in _requirements(package.name, site):
                 other = _canonical(requirement.name)
@@ -151,7 +157,7 @@ class LoweringSubject:
                     continue  # the user has chosen it
                 if other in _FIXED:
                     raise UsageError(
-                        f"{FLAG} {package} requires {requirement}; {other} {version(other)} is installed",
+                        f"{FLAG} {package.given} requires {requirement}; {other} {version(other)} is installed",
                         hint=f"make an environment with it, and give {FLAG} python=/path/to/venv/bin/python",
                     )
                 wanted[other] = _newest(requirement)
@@ -161,23 +167,25 @@ class LoweringSubject:
 
 @dataclass(frozen=True)
 class _Laid:
-    """A package that is laid over this environment: where pip installed it, or where it is a wheel; else by version."""
+    """A package that is laid over this environment: a wheel, installed in a folder, or by its version."""
 
     name: str
     number: str
     site: Path | None = None
     wheel: Path | None = None
 
-    def __str__(self) -> str:
-        return f"{self.name}=={self.number}"
+    @property
+    def given(self) -> str:
+        """What the user gave."""
+        path = self.wheel or self.site
+        return f"{self.name}=={self.number}" if path is None else f"{PATH}={path}"
 
 
 def _installed(package: _Laid, environments: KeptEnvironments, tell: Callable[[str], None]) -> Path:
     try:
         return environments.get(package.name, package.number, tell, alone=True, wheel=package.wheel).site
     except PipFailed as error:
-        what = f"{PATH}={package.wheel}" if package.wheel else str(package)
-        raise UsageError(f"{FLAG} {what}: pip cannot install it: {error}", hint=_HINT) from error
+        raise UsageError(f"{FLAG} {package.given}: pip cannot install it: {error}", hint=_HINT) from error
 
 
 def _laid(text: str) -> list[_Laid]:

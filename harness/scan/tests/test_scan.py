@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,16 +16,20 @@ import pytest
 from rich.console import Console
 
 from ethos_hil.base.environment import VELA
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op
 from ethos_hil.base.testing.recorded import Recorded
+from ethos_hil.harness.scan.candidates import Over
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer, answers, map_rows, measure
-from ethos_hil.harness.scan.report import PointScan, ScanReport, document, text
+from ethos_hil.harness.scan.report import PointScan, ScanReport, document, findings, text
 from ethos_hil.harness.scan.scan import ScanOrder, scan
+from ethos_hil.harness.scan.tests.small_wheels import wheel
 from ethos_hil.harness.scan.versions import WantedVersions
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.conditions.process import silent
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, run_vela
@@ -59,7 +64,7 @@ DIGITS = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
 def test_it_names_the_vela_that_made_a_perceptron_faster_and_the_layers_that_are(tmp_path: Path) -> None:
     """pytorch/executorch#21459; 4.3 does not read this TOSA."""
     (tmp_path / "models.py").write_text(MODELS)
-    wanted = WantedVersions.parse(f"{VELA}=4.3.0,5.0.0,5.1.0")
+    wanted = Over.parse([f"{VELA}=4.3.0,5.0.0,5.1.0"])
     order = ScanOrder(Question(f"{tmp_path}/models.py:mlp"), wanted, ("ethos-u85-128",), ("Shared_Sram",))
     (point,) = scan(order, Silent()).points
     unreadable, old, new = point.versions
@@ -78,7 +83,7 @@ def test_it_names_the_vela_that_made_a_perceptron_faster_and_the_layers_that_are
     }  # fmt: skip
     assert rows["first"].change is rows["second"].change is RowChange.FUSED
     assert (sum(row.old for row in change.rows), sum(row.new for row in change.rows)) == (old.cycles, new.cycles)
-    assert point.findings[0].startswith(
+    assert findings(point, VELA)[0].startswith(
         "ethos-u-vela 5.1.0 is the first at which the command stream changed: 520,400 -> 182,602 modelled cycles; "
         "10 -> 3 operations; 5 -> 0 DMA transfers"
     )
@@ -159,7 +164,7 @@ def test_a_scan_names_the_version_that_changed_something_with_its_numbers_and_ro
 ) -> None:
     """What changed is marked; foreign text stays text."""
     point = PointScan("ethos-u85-128", "Sram_Only", "System", SCANS[what], (f"a note {BAD}",))
-    report = ScanReport("net.py:net", (point,), "model")
+    report = ScanReport("net.py:net", VELA, (point,), "model")
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
         console.print(text(report, top=3))
@@ -198,3 +203,38 @@ NOT_RELEASED = ("5.0.7", "6.0", "5.3..6.0", "4.6..4.9", "4.4.2..5.0", "4.4..5.0.
 def test_what_means_nothing_is_refused_before_an_index_is_asked_or_else_by_it(recorded: Recorded) -> None:
     recorded.check_refusals(MEANINGLESS, WantedVersions.parse)
     recorded.check_refusals(NOT_RELEASED, versions, name="not released")
+
+
+# What else `--over` takes: wheels of a folder, and upstreams one by one.
+
+
+def test_wheels_are_in_the_order_of_their_versions_and_two_builds_of_one_are_two(tmp_path: Path) -> None:
+    for version in ("9.2.0.dev10", "9.2.0.dev9"):
+        wheel(tmp_path, VELA, version)
+    again = wheel(tmp_path, VELA, "9.2.0.dev9", more={"more.py": ""})
+    again = again.rename(tmp_path / "ethos_u_vela-9.2.0.dev9-1-py3-none-any.whl")
+    wheel(tmp_path, VELA, "9.2.0.dev9")
+    os.utime(again, (0, 0))
+    found = Over.parse([f"wheels={tmp_path}"]).resolve(silent)
+    assert found.package == VELA
+    older, newer, last = found.listed
+    assert older.subject == (f"path={again}",)
+    assert {older.version.partition(" ")[0], newer.version.partition(" ")[0]} == {"9.2.0.dev9"}
+    assert older.version != newer.version
+    assert older.more != newer.more
+    assert last.version == "9.2.0.dev10"
+    one = Over.parse([f"wheels={tmp_path}/*dev10*"])
+    with pytest.raises(UsageError, match="one wheel is there"):
+        one.resolve(silent)
+
+
+def test_upstreams_keep_the_order_in_which_they_are_given() -> None:
+    texts = ("executorch==1.5.0 ethos-u-vela==5.2.0", "here", "path=a folder/a.whl", "python=/opt/bin/python")
+    found = Over.parse(texts).resolve(silent)
+    assert [(it.version, it.subject) for it in found.listed] == [
+        ("executorch 1.5.0, ethos-u-vela 5.2.0", ("executorch==1.5.0", "ethos-u-vela==5.2.0")),
+        ("this environment", ()),
+        ("a folder/a.whl", ("path=a folder/a.whl",)),
+        ("/opt/bin/python", ("python=/opt/bin/python",)),
+    ]
+    assert not found.bisect

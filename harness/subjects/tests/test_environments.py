@@ -98,7 +98,7 @@ def test_a_folder_that_cannot_be_written_is_one_error(environments: KeptEnvironm
     (tmp_path / "file").write_text("")
     with pytest.raises(ToolError, match="cannot be kept: Not a directory") as caught:
         KeptEnvironments(tmp_path / "file").get(VELA, "9.1.0", silent)
-    assert "--environments" in str(caught.value.hint)
+    assert "ETHOS_HIL_CACHE" in str(caught.value.hint)
 
 
 @pytest.mark.usefixtures("environments")

@@ -100,8 +100,9 @@ def test_its_errors_are_errors_here(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_what_a_version_requires_comes_with_it_and_torch_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
-    wheel(wheels, "executorch", "9.1.0", ["small-thing>=2", "numpy>=2.0"])
-    wheel(wheels, "executorch", "9.2.0", ["torch>=99"])
+    more = {"executorch/__init__.py": ""}
+    wheel(wheels, "executorch", "9.1.0", ["small-thing>=2", "numpy>=2.0"], more)
+    wheel(wheels, "executorch", "9.2.0", ["torch>=99"], more)
     wheel(wheels, "small-thing", "1.5")
     wheel(wheels, "small-thing", "2.5")
     for name, value in only_from(wheels).items():
@@ -127,9 +128,11 @@ def test_a_wheel_and_a_folder_that_pip_filled_are_laid_over_this_environment(
     for name, value in only_from(tmp_path / "wheels").items():
         monkeypatch.setenv(name, value)
     environments = KeptEnvironments(tmp_path / "kept")
-    built = wheel(tmp_path, "executorch", "9.1.0.dev1+abc", ["ethos-u-vela==9.0.0"])
+    more = {"executorch/__init__.py": ""}
+    built = wheel(tmp_path, "executorch", "9.1.0.dev1+abc", ["ethos-u-vela==9.0.0"], more)
     folder = tmp_path / "folder"
-    pip_install(str(wheel(tmp_path, "ethos-u-vela", "9.3.0")), folder, tmp_path, alone=True)
+    vela = wheel(tmp_path, "ethos-u-vela", "9.3.0", more={"ethosu/__init__.py": ""})
+    pip_install(str(vela), folder, tmp_path, alone=True)
 
     def laid(*paths: Path) -> tuple[str, ...]:
         path = LoweringSubject(paths=tuple(map(str, paths))).path(environments, silent)
@@ -139,7 +142,7 @@ def test_a_wheel_and_a_folder_that_pip_filled_are_laid_over_this_environment(
     first = laid(built, folder)
     assert first[1] == str(folder)
     assert (Path(first[0]) / "executorch.py").read_text() == "version = '9.1.0.dev1+abc'\n"
-    wheel(tmp_path, "executorch", "9.1.0.dev1+abc", ["ethos-u-vela==9.0.0"], {"more.py": ""})
+    wheel(tmp_path, "executorch", "9.1.0.dev1+abc", ["ethos-u-vela==9.0.0"], {**more, "more.py": ""})
     second = laid(built, folder)
     assert second[0] != first[0]
     assert (Path(second[0]) / "more.py").exists()
@@ -152,7 +155,8 @@ def test_what_cannot_be_laid_over_this_environment_is_one_clear_error(tmp_path: 
     other = wheel(tmp_path, "requests", "9.1.0")
     broken = tmp_path / "executorch-9.1.0-cp27-cp27m-win32.whl"
     broken.write_bytes(b"")
-    paths = [tmp_path / "nothing.whl", tmp_path / "empty", tmp_path / "text.txt", other, broken]
+    without = wheel(tmp_path, "ethos-u-vela", "9.1.0")
+    paths = [tmp_path / "nothing.whl", tmp_path / "empty", tmp_path / "text.txt", other, broken, without]
 
     def lay(path: str) -> None:
         LoweringSubject(paths=(str(tmp_path / path),)).path(KeptEnvironments(tmp_path / "kept"), silent)
