@@ -466,7 +466,7 @@ def _prepare(
 ) -> _Ready:
     """Quantise a method if the target needs it and the user has not done it."""
     from ethos_hil.lowering.upstream.dropped_roundings import without_dropped
-    from ethos_hil.lowering.upstream.graph_repairs import prepare
+    from ethos_hil.lowering.upstream.graph_repairs import SEPARATED, prepare, rewrite_graphs, separate
     from ethos_hil.lowering.upstream.names.operators import is_quantised
     from ethos_hil.lowering.upstream.quantizers import grouped_notes, quantise
 
@@ -479,9 +479,12 @@ def _prepare(
             )
         require_unquantised_options(name, method, toolchain.scheme)
         toolchain.observe(name, floating, sources)
+        notes: tuple[str, ...] = ()
+        if not toolchain.as_upstream and rewrite_graphs(floating, separate):
+            exported, notes = export(floating, method.example_inputs), (SEPARATED,)
         exact = without_dropped(floating)
         unrounded = () if exact is None else evaluate(exact, method.example_inputs)
-        return _Ready(exported, (), evaluate(floating, method.example_inputs), (), AS_GIVEN, unrounded)
+        return _Ready(exported, (), evaluate(floating, method.example_inputs), notes, AS_GIVEN, unrounded)
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:
@@ -497,6 +500,8 @@ def _prepare(
         quantiser = quantizer_of(name, method, toolchain.scheme, toolchain.compile_spec, floating)
         notes = (*notes, *(grouped_notes(floating, sources) if method.quantizer is None else ()))
         module, program = quantise(floating, method.calibration_inputs, quantiser)
+        if not toolchain.as_upstream and rewrite_graphs(module, separate):
+            program, notes = export(module, method.calibration_inputs[0]), (*notes, SEPARATED)
         scheme = scheme_text(method, toolchain.scheme)
         exact = without_dropped(module)
         unrounded = () if exact is None else evaluate(exact, method.example_inputs)

@@ -15,20 +15,24 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.verdict.against_pytorch import against_example
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.graph_repairs import (
     LONE_NORMS,
     RELU6,
+    SEPARATED,
     prepare,
     rewrite_graphs,
     write_as_convolutions,
 )
-from ethos_hil.lowering.upstream.quantizers import GroupedFinder, grouped_notes
+from ethos_hil.lowering.upstream.quantizers import GroupedFinder, grouped_notes, quantise
 from ethos_hil.lowering.user_code.user_function import Sources
 
 
@@ -156,13 +160,13 @@ def test_others_stay() -> None:
 
 def skip(net: Any, image: Tensor) -> Tensor:
     """A skip connection: its sibling in the concatenation has negative values."""
-    skipped = functional.relu6(net.stem(image))
+    skipped = net.activation(net.stem(image))
     return torch.cat([net.up(net.below(functional.max_pool2d(skipped, 2, 2))), skipped], 1)
 
 
-def of_skip() -> nn.Module:
+def of_skip(activation: Callable[[Tensor], Tensor] = functional.relu6) -> nn.Module:
     stem, below = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
-    return keeping(skip, stem=stem, below=below, up=nn.ConvTranspose2d(8, 8, 2, 2))
+    return keeping(skip, activation=activation, stem=stem, below=below, up=nn.ConvTranspose2d(8, 8, 2, 2))
 
 
 @pytest.mark.parametrize(
@@ -190,3 +194,52 @@ def test_they_are_delegated(
     mine, other = (artifact.methods[0].quantised[0] for artifact in (ours, theirs))
     # Eight bits for the norm's answer, too: close to the other program's, not equal.
     assert np.abs(mine - other).max() < 8 * np.ptp(other) / 255
+
+
+def beside(net: Any, vector: Tensor) -> Tensor:
+    return torch.cat([net.activation(net.layer(vector)), vector], 1)
+
+
+def clipped(value: Tensor) -> Tensor:
+    return functional.hardtanh(value, 0, 0.1)
+
+
+ACTIVATIONS = {
+    "relu": (of_skip(functional.relu), (1, 3, 8, 8)),
+    "hardtanh": (keeping(beside, activation=clipped, layer=nn.Conv2d(3, 4, 1)), (1, 3, 8, 8)),
+    "linear": (keeping(beside, activation=functional.relu, layer=nn.Linear(8, 8)), (1, 8)),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_that_shares_the_range_of_a_concatenation_is_in_the_program(name: str, tmp_path: Path) -> None:
+    """Sees red: as upstream 1.5 lowers it, negative numbers pass, which the bound of the program notices."""
+    module, shape = ACTIVATIONS[name]
+    # Below zero: the range of the concatenation ends where the activation's does, as upstream asks of a hardtanh.
+    inputs = (-torch.rand(shape, generator=torch.Generator().manual_seed(0)),)
+    model, cache = from_module(module.eval(), inputs), Cache(tmp_path)
+    npu = EthosU.parse("ethos-u85-256")
+    ours, theirs = (lower(model, npu, cache=cache, as_upstream=flag) for flag in (False, True))
+    assert [SEPARATED in artifact.notes for artifact in (ours, theirs)] == [True, False]
+    np.testing.assert_array_equal(ours.quantised[0], theirs.quantised[0], "no number of the quantised model changes")
+    near, far = (against_example(it, Reference(it).run(it.example_inputs).outputs).failure for it in (ours, theirs))
+    assert near is None
+    assert far is not None
+    assert far.kind is FailureKind.ACCURACY
+    assert not {name for name in ours.cpu_ops if "quantize" not in name}
+
+
+def test_a_program_that_its_user_quantised_keeps_its_activations_too(tmp_path: Path) -> None:
+    """There is a note, and only where the range is shared."""
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+
+    for name, noted in (("linear", True), ("alone", False)):
+        module = nn.Sequential(nn.Linear(8, 8), nn.ReLU()) if name == "alone" else ACTIVATIONS[name][0]
+        inputs = (torch.randn(2, 8),)
+        quantiser = EthosUQuantizer(EthosUCompileSpec("ethos-u55-128")).set_global(get_symmetric_quantization_config())
+        given, _ = quantise(export(module.eval(), inputs).module(check_guards=False), [inputs], quantiser)
+        artifact = lower(from_module(given, inputs), EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path / name))
+        assert (SEPARATED in artifact.notes) is noted
+        answer = Reference(artifact).run(artifact.example_inputs).outputs
+        assert against_example(artifact, answer).failure is None

@@ -31,6 +31,11 @@ LONE_NORMS = (
     "batch norms that no convolution before them takes in were written as depthwise convolutions with a kernel of one "
     "element: ExecuTorch's Arm quantiser takes batch norms apart into elementwise operations, each of them rounded"
 )
+SEPARATED = (
+    "activations that share the range of a concatenation got a quantisation of their own inputs, of the same scale: "
+    "ExecuTorch's Arm backend would leave them out, or leave them and the layers before them to the CPU; no number of "
+    "the quantised model changes"
+)
 _PAD_MODE = 2
 """Number of the argument in the signature of aten.pad."""
 _INPUT, _SCALE, _OFFSET, _MEAN, _VARIANCE, _TRAINING, _EPSILON = 0, 1, 2, 3, 4, 5, 7
@@ -236,3 +241,51 @@ def _write_as_convolution(module: torch.fx.GraphModule, node: Any, name: str) ->
     convolution.meta = dict(node.meta)
     node.replace_all_uses_with(convolution)
     module.graph.erase_node(node)
+
+
+def separate(module: torch.fx.GraphModule) -> int:
+    """Quantise the inputs of ReLUs whose quantisation has another zero point than its smallest integer.
+
+    Upstream's Arm quantiser quantises a convolution and the ReLU behind it as one, with no quantisation between both.
+    Where a concatenation shares the ReLU's range, as at the skip connections of a U-Net, the zero point is above the
+    smallest integer. Up to 1.4, both layers then stay on the CPU, in float. Since 1.5 (executorch 1.5.0 and 1.5.1,
+    FuseQuantizedActivationPass; pytorch/executorch#21974) the ReLU is removed, and the zero point becomes the `qmin` of
+    the quantisation, which nothing reads after that: negative numbers pass.
+
+    The same quantisation between the two changes no bit: rounding and saturating never change the order of two numbers,
+    so `quantise(relu(x))` is `quantise(relu(dequantise(quantise(x))))`.
+    """
+    import torch
+
+    aten, decomposed = torch.ops.aten, torch.ops.quantized_decomposed
+    layers = {
+        aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, aten.conv_transpose1d.default,
+        aten.conv_transpose2d.input, aten.conv_transpose3d.input, aten.convolution.default, aten.linear.default,
+    }  # fmt: skip
+    count = 0
+    for node in [node for node in module.graph.nodes if _clamps_at_zero(node) and node.args[0].target in layers]:
+        users = list(node.users)
+        if len(node.args[0].users) > 1 or len(users) != 1:
+            continue
+        (user,) = users
+        if user.target != decomposed.quantize_per_tensor.default or user.args[2] == user.args[3]:
+            continue
+        with module.graph.inserting_before(node):
+            given = node.args[0]
+            integers = module.graph.call_function(user.target, (given, *user.args[1:]))
+            floats = module.graph.call_function(decomposed.dequantize_per_tensor.default, (integers, *user.args[1:]))
+        for conversion in (integers, floats):
+            conversion.meta = dict(user.meta)
+        floats.meta["val"] = given.meta.get("val")
+        node.replace_input_with(given, floats)
+        count += 1
+    return count
+
+
+def _clamps_at_zero(node: Any) -> bool:
+    import torch
+
+    aten = torch.ops.aten
+    if node.target in (aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default):
+        return True
+    return node.target in (aten.hardtanh.default, aten.hardtanh_.default) and len(node.args) > 1 and node.args[1] == 0
