@@ -287,8 +287,13 @@ tril = Operator(
     on_cpu=u55(reasons.U55_SELECTS),
     leaves={"MI": POSITIONS_ON_CPU},
     cases=(
-        case("square", lambda x: x.tril(), f32(5, 5), beside=u55(POSITIONS)),
-        case("offset", lambda x: x.tril(1), f32(4, 6), beside=u55(("add.Tensor", "full.default", *POSITIONS))),
+        case("square", lambda x: x.tril(), f32(5, 5), beside=u55((*POSITIONS, "scalar_tensor.default"))),
+        case(
+            "offset",
+            lambda x: x.tril(1),
+            f32(4, 6),
+            beside=u55(("add.Tensor", "full.default", *POSITIONS, "scalar_tensor.default")),
+        ),
     ),
 )
 
