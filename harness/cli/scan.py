@@ -58,8 +58,8 @@ def scan(
         typer.Option(
             "--by",
             metavar="WHAT",
-            help="Bisect by this: program, answer, cpu, cycles, tosa, stream or weights. Default: the first in which "
-            "both ends differ.",
+            help="Bisect by this: program, answer, sqnr (by 6 dB), cpu, cycles, tosa, stream or weights. Default: the "
+            "first in which both ends differ.",
         ),
     ] = None,
     run_name: RUN_NAME = None,

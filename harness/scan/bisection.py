@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from ethos_hil.base.dataclasses import dataclass
@@ -10,13 +11,15 @@ from ethos_hil.base.plain_text import did_you_mean
 from ethos_hil.harness.scan.candidates import Candidate
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
 
-PROGRAM = "program"
+PROGRAM, _SQNR = "program", "sqnr"
 BY = {
-    PROGRAM: "reason", "answer": "answer", "cpu": "cpu_calls", "cycles": "cycles", "tosa": "tosa_sha256",
-    "stream": "stream_sha256", "weights": "weights_sha256",
+    PROGRAM: "reason", "answer": "answer", _SQNR: "sqnr_db", "cpu": "cpu_calls", "cycles": "cycles",
+    "tosa": "tosa_sha256", "stream": "stream_sha256", "weights": "weights_sha256",
 }  # fmt: skip
 """What `--by` takes, and the attribute of a version that it is; where nothing is said, the first in which the ends
 differ. `program` is whether there is one."""
+_ONE_BIT = 20 * math.log10(2)
+"""By so many dB of SQNR an error of half the size differs: anything less is not called a change."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,18 @@ def check_by(by: str | None) -> None:
         )
 
 
-def state_of(version: CompiledVersion, by: str) -> int | str | None:
+def state_of(version: CompiledVersion, by: str) -> int | float | str | None:
     """Return what a version is, of what is compared."""
     if by == PROGRAM:
         return "none" if version.reason else "one"
     return "no program" if version.reason else getattr(version, BY[by])
+
+
+def _differs(old: CompiledVersion, new: CompiledVersion, by: str) -> bool:
+    before, now = state_of(old, by), state_of(new, by)
+    if by == _SQNR and isinstance(before, float) and isinstance(now, float):
+        return abs(now - before) >= _ONE_BIT
+    return before != now
 
 
 def bisect(
@@ -83,19 +93,19 @@ def bisect(
                 hint="give another end",
             )
     names = (by,) if by is not None else tuple(BY)
-    chosen = next((name for name in names if state_of(known[low], name) != state_of(known[high], name)), None)
+    oldest = known[low]
+    chosen = next((name for name in names if _differs(oldest, known[high], name)), None)
     if chosen is None:
         return _in_order(known), Bisected("", "", "", (), len(candidates))
-    old = state_of(known[low], chosen)
     while left := [index for index in range(low + 1, high) if index not in known]:
         middle = min(left, key=lambda index: abs(2 * index - low - high))
         version = tried(middle)
         if not version.built:
             continue
-        if state_of(version, chosen) == old:
-            low = middle
-        else:
+        if _differs(oldest, version, chosen):
             high = middle
+        else:
+            low = middle
     untried = tuple(candidates[index].version for index in range(low + 1, high))
     return _in_order(known), Bisected(
         chosen, candidates[high].version, candidates[low].version, untried, len(candidates)

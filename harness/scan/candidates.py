@@ -37,12 +37,14 @@ class Candidate:
     Attributes:
         version: what the scan calls it.
         more: what tells it from another of this name: a digest of a wheel, a whole commit.
+        title: the first line of a commit's message.
         subject: the values of `--with` that name it; None for a version of Vela that compiles the TOSA of here.
         build: makes them, where it has to be built first.
     """
 
     version: str
     more: str = ""
+    title: str = ""
     subject: tuple[str, ...] | None = None
     build: Callable[[Tell], tuple[str, ...]] | None = None
 
@@ -134,12 +136,12 @@ class Over:
         if kind == COMMITS:
             builder = CommitBuilder(self.repository, self.command)
             listed = tuple(
-                Candidate(commit.name, commit.sha, (), partial(builder.build, commit))
+                Candidate(commit.name, commit.sha, commit.subject, (), partial(builder.build, commit))
                 for commit in builder.commits(value)
             )
             return Candidates("commit", listed, bisect=True)
         named = ((text, _with(text)) for text in self.texts)
-        return Candidates("", tuple(Candidate(_name(text, uses), text, uses) for text, uses in named))
+        return Candidates("", tuple(Candidate(_name(text, uses), text, subject=uses) for text, uses in named))
 
     def _released(self, wanted: WantedVersions, tell: Tell, known: bool) -> Candidates:
         environments, package, frozen = KeptEnvironments(), wanted.package, self.is_frozen
@@ -149,8 +151,8 @@ class Over:
         ):
             tell(f"Listing the releases of {package}")
             versions = wanted.resolve(releases(package))
-        subjects = (None if frozen else (f"{package}=={version}",) for version in versions)
-        return Candidates(package, tuple(map(Candidate, versions, versions, subjects)))
+        listed = (Candidate(it, it, subject=None if frozen else (f"{package}=={it}",)) for it in versions)
+        return Candidates(package, tuple(listed))
 
 
 def _is_upstream(text: str) -> bool:
@@ -193,5 +195,5 @@ def _wheels(text: str) -> Candidates:
     for wheel, _, version in known:
         digest = digest_of_file(wheel)[:8]
         name = version if versions.count(version) == 1 else f"{version} ({digest})"
-        listed.append(Candidate(name, f"{version} {digest}", (f"{PATH}={wheel}",)))
+        listed.append(Candidate(name, f"{version} {digest}", subject=(f"{PATH}={wheel}",)))
     return Candidates(packages[0], tuple(listed))

@@ -1,6 +1,6 @@
 """Commits of a repository, each built once by the user's command, as upstreams that lower.
 
-The command runs in a checkout of the commit, which is a clone that is kept: the user's own folder is only read. What it
+The command runs in a work tree of its own, which is kept: the user's own files stay as they are. What it
 leaves in the folder `ETHOS_HIL_OUT` is kept by the commit and the command: wheels or installed packages, which are laid
 over this environment, or a virtual environment, which has a Python of its own.
 """
@@ -29,7 +29,6 @@ from ethos_hil.lowering.cache.contents import discard
 OUT, COMMIT = "ETHOS_HIL_OUT", "ETHOS_HIL_COMMIT"
 DIGITS = 10
 _EXAMPLE = f"--over commits=v1.5.0..main --repository ~/executorch --build 'pip wheel --no-deps -w ${OUT} .'"
-_MOST_SUBJECT = 60
 _END_SECONDS = 10.0
 
 
@@ -46,8 +45,8 @@ class Commit:
 
     @property
     def name(self) -> str:
-        """Its first digits, and the first line of its message."""
-        return f"{self.sha[:DIGITS]} ({cut(one_line(self.subject), _MOST_SUBJECT)})"
+        """Its first digits."""
+        return self.sha[:DIGITS]
 
 
 @dataclass(frozen=True)
@@ -99,13 +98,17 @@ class CommitBuilder:
 
         Raises:
             BuildFailed: the command failed, or left nothing that can lower.
-            ToolError: the clone or the folder cannot be written, or another process holds it for too long.
+            ToolError: the work tree or the folder cannot be written, or another process holds it for too long.
         """
-        number = f"{commit.sha[:DIGITS]}-{self._digest[:8]}"
+        number = f"{commit.name}-{self._digest[:8]}"
         kept = self.environments.find("commit", number)
         if kept is None:
             kept = self.environments.keep(
-                "commit", number, lambda site, temporary: self._fill(commit, site), tell, f"Building {commit.name}"
+                "commit",
+                number,
+                lambda site, temporary: self._fill(commit, site),
+                tell,
+                f"Building commit {commit.name}",
             )
         return _found(kept.site)
 
@@ -115,7 +118,7 @@ class CommitBuilder:
 
     def _fill(self, commit: Commit, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
-        log = self.environments.root / "logs" / f"{commit.sha[:DIGITS]}-{self._digest[:8]}.log"
+        log = self.environments.root / "logs" / f"{commit.name}-{self._digest[:8]}.log"
         log.parent.mkdir(exist_ok=True)
         with self._checkout(commit) as folder:
             variables = {
@@ -134,17 +137,16 @@ class CommitBuilder:
 
     @contextmanager
     def _checkout(self, commit: Commit) -> Iterator[Path]:
-        """A clone as the commit has it, with nothing left of an earlier build, while no other process has it."""
+        """A work tree as the commit has it, with nothing left of an earlier build, while no other process has it."""
         name = hashlib.sha256(str(self.repository.resolve()).encode()).hexdigest()[:DIGITS]
         folder = self.environments.root / "checkouts" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         with lock(self.environments.root / "locks" / f"checkout-{name}.lock"):
-            if not folder.exists():
-                fresh = folder.with_suffix(".new")
-                discard(fresh)  # left by a process that died
-                self._git("clone", "--quiet", "--shared", "--no-checkout", str(self.repository.resolve()), str(fresh))
-                fresh.rename(folder)
             there = CommitBuilder(folder, self.command, self.environments)
+            if not (folder.exists() and there._git_works("rev-parse", "--git-dir")):
+                discard(folder)  # half made, or of a clone that was made again
+                self._git("worktree", "prune")
+                self._git("worktree", "add", "--quiet", "--force", "--detach", str(folder), commit.sha)
             there._git("checkout", "--quiet", "--force", "--detach", commit.sha)
             there._git("clean", "-qxffd")
             yield folder
@@ -152,8 +154,8 @@ class CommitBuilder:
     def _git(self, *arguments: str) -> list[str]:
         status, said = self._ask_git(arguments)
         if status:
-            raise ToolError(f"git {arguments[0]} in {self.repository} failed: {one_line(' '.join(said)) or status}",
-                            hint="does git work there?")  # fmt: skip
+            why = cut(one_line(" ".join(said)), 300) or f"status {status}"
+            raise ToolError(f"git {arguments[0]} in {self.repository} failed: {why}", hint="does git work there?")
         return said
 
     def _git_works(self, *arguments: str) -> bool:

@@ -10,6 +10,7 @@ else to what reads its output, as in `ethos_hil.lowering.map.delegate_map`.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Mapping, Sequence, Set
 from enum import StrEnum
@@ -30,6 +31,7 @@ from ethos_hil.harness.npu.isa.stream import Fault
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.profile.prefix import rows_of
 from ethos_hil.harness.subjects.environments import VersionEnvironment
+from ethos_hil.harness.verdict.against_pytorch import accuracies, against_example
 from ethos_hil.harness.verdict.artifact_info import depth_of
 from ethos_hil.harness.verdict.metrics import row_of
 from ethos_hil.harness.verdict.replay import elements_of
@@ -49,13 +51,29 @@ Answer = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
 """Inputs of a delegate, and the outputs that are right."""
 
 
+@dataclass(frozen=True)
+class Right:
+    """What is right for a model's example inputs.
+
+    Attributes:
+        by_instruction: of each delegate, by its instruction.
+        missing: why there is nothing, or "".
+        outputs: the program's outputs.
+    """
+
+    by_instruction: Mapping[int, Answer]
+    missing: str = ""
+    outputs: tuple[np.ndarray, ...] = ()
+
+
 class ScanAnswer(StrEnum):
     """How the functional NPU answers the example inputs. It is not a verdict: nothing was booted."""
 
     EQUAL = "equal"
     """Every element of every delegate's output is that of tosa_reference_model."""
     WRONG = "wrong"
-    """One is not, or the functional NPU cannot execute a delegate."""
+    """One is not, or the functional NPU cannot execute a delegate, or an upstream lowered something else than the
+    model."""
     UNKNOWN = "unknown"
     """Nothing says what is right."""
 
@@ -77,9 +95,12 @@ class CompiledVersion:
         vela_cycles: the compiler's own estimate.
         stream_bytes, weights_bytes: their sizes.
         arena_bytes, fast_bytes: working memory, of the delegate that needs most, in regions 1 and 2.
+        sqnr_db: of the output with the lowest, against the float model in PyTorch; None where it is not known or
+            infinite, and where the TOSA is that of here.
         answer: how the functional NPU answers the example inputs.
         said: why it is not equal, or "".
         ops: the operations with their modelled cycles, by the rows of the delegate map.
+        title: the first line of a commit's message, "" for anything else.
         built: whether the version is there at all; False where it could not be installed or built.
         depth: how deep our lowering knows it, "full" or "bare".
         cpu_calls: what the CPU calls: operators that are not delegated, and conversions.
@@ -104,9 +125,11 @@ class CompiledVersion:
     answer: ScanAnswer = ScanAnswer.UNKNOWN
     said: str = ""
     ops: tuple[Op, ...] = ()
+    title: str = ""
     built: bool = True
     depth: str = "full"
     cpu_calls: int = 0
+    sqnr_db: float | None = None
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -121,10 +144,8 @@ class _Ran:
     wrong: str
 
 
-def answers(artifact: Artifact) -> tuple[dict[int, Answer], str]:
-    """Return the inputs and the right outputs of each delegate by its instruction, for the model's example inputs; and
-    why there are none, or "".
-    """
+def answers(artifact: Artifact) -> Right:
+    """Return what tosa_reference_model answers to a model's example inputs."""
     try:
         run = Reference(artifact).run(artifact.example_inputs)
         by_instruction = {}
@@ -134,15 +155,15 @@ def answers(artifact: Artifact) -> tuple[dict[int, Answer], str]:
                 what = f"instruction {delegate.instruction}"
                 by_instruction[delegate.instruction] = inputs, evaluate(delegate.tosa, inputs, what)
     except OracleError as error:
-        return {}, error.message
-    return by_instruction, ""
+        return Right({}, error.message)
+    return Right(by_instruction, outputs=run.outputs)
 
 
 def measure(
     version: str,
     delegates: Sequence[Delegate],
     setup: VelaSetup,
-    right: tuple[Mapping[int, Answer], str],
+    right: Right,
     *,
     packages: Mapping[str, str],
     depth: str = "full",
@@ -162,12 +183,12 @@ def measure(
     Raises:
         Fault: a command stream cannot be decoded.
     """
-    known, missing = right
+    known = right.by_instruction
     ran = [_run(delegate, setup, known.get(delegate.instruction)) for delegate in delegates]
     blobs = [delegate.blob for delegate in delegates]
     tosa, streams, weights = ([delegate.digests[part] for delegate in delegates] for part in range(3))
     wrong = next((run.wrong for run in ran if run.wrong), "")
-    unknown = missing or ("" if len(known) == len(delegates) else "not every delegate is called for these inputs")
+    unknown = right.missing or ("" if len(known) == len(delegates) else "not every delegate is called for these inputs")
     cycles = [run.cycles for run in ran if run.cycles is not None]
     return CompiledVersion(
         version,
@@ -262,7 +283,7 @@ class ScanPoint:
     setup: VelaSetup
 
     @cached_property
-    def right(self) -> tuple[Mapping[int, Answer], str]:
+    def right(self) -> Right:
         """What `answers` returns for it."""
         return answers(self.artifact)
 
@@ -316,11 +337,22 @@ def by_upstream(version: str, question: Question, tell: Progress) -> CompiledVer
     seconds = time.monotonic() - began
     if not artifact.delegates:
         raise CompileError(f"nothing of {question.label} is on the NPU", hint="`ethos-hil lower` says why")
+    right = answers(artifact)
     packages = {name: artifact.versions[name] for name in ("python", *SET) if name in artifact.versions}
-    return measure(
-        version, artifact.delegates, VelaSetup.of(question), answers(artifact), packages=packages,
+    compiled = measure(
+        version, artifact.delegates, VelaSetup.of(question), right, packages=packages,
         depth=depth_of(artifact), cpu_calls=len(artifact.placement.calls), notes=artifact.notes, seconds=seconds,
     )  # fmt: skip
+    if right.missing:
+        return compiled
+    levels = [it.sqnr_db for it in accuracies(artifact, artifact.example_inputs, right.outputs)]
+    finite = [level for level in levels if level is not None and math.isfinite(level)]
+    compiled = replace(compiled, sqnr_db=round(min(finite), 1) if finite else None)
+    failure = against_example(artifact, right.outputs).failure
+    if failure is None or compiled.answer is ScanAnswer.WRONG:
+        return compiled
+    said = f"it lowered something else than the model: {failure.message}"
+    return replace(compiled, answer=ScanAnswer.WRONG, said=said)
 
 
 def _delegate(delegate: Delegate, output: VelaOutput, notes: list[str]) -> Delegate:

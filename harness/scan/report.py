@@ -33,6 +33,7 @@ QUANTITIES = {
     "weights_bytes": "bytes of encoded weights",
     "arena_bytes": "bytes of arena",
     "fast_bytes": "bytes of fast memory",
+    "sqnr_db": "dB of SQNR",
     "answer": "answer",
 }
 """What may change, as `CompiledVersion` calls it and in words; earlier ones are causes of later ones."""
@@ -41,7 +42,10 @@ _DIGESTS = {
     "stream_sha256": "another command stream",
     "weights_sha256": "other encoded weights",
 }
-_TOLD = ("cycles", "operations", "cpu_calls", "transfers", "weights_bytes", "arena_bytes", "fast_bytes", "depth")
+_TOLD = (
+    "answer", "cycles", "operations", "cpu_calls", "transfers", "weights_bytes", "arena_bytes", "fast_bytes", "sqnr_db",
+    "depth",
+)  # fmt: skip
 """The quantities in a sentence about another command stream."""
 assert set(QUANTITIES) <= {field.name for field in fields(CompiledVersion)}
 SCHEMA_VERSION = 4
@@ -57,8 +61,11 @@ _COLUMNS = {
     "vela_cycles": "Vela's estimate",
     "weights_bytes": "weights, bytes",
     "arena_bytes": "arena, bytes",
+    "sqnr_db": "SQNR, dB",
 }
 """What is shown of each version."""
+_SELDOM = ("sqnr_db",)
+"""What is shown only where it is known."""
 _CHANGED = "bold yellow"
 _STYLES = {ScanAnswer.EQUAL: "green", ScanAnswer.WRONG: "red", ScanAnswer.UNKNOWN: ""}
 
@@ -68,8 +75,8 @@ class QuantityChange:
     """A quantity of `QUANTITIES`, before and now."""
 
     name: str
-    old: int | str | None
-    new: int | str | None
+    old: int | float | str | None
+    new: int | float | str | None
 
     def __str__(self) -> str:
         """Return `114,675 -> 93,926 modelled cycles`; of a digest only that it is another one."""
@@ -127,16 +134,17 @@ def findings(point: PointScan, package: str) -> tuple[str, ...]:
         point: what was scanned.
         package: of what it has versions; "" where a version is named in full.
     """
-    versions = point.versions
-    first = _streams(versions, point.changes, package) if point.bisected is None else _bisected(point, package)
+    versions, found = point.versions, point.bisected
+    first = _streams(versions, point.changes, package) if found is None else _bisected(point, found, package)
+    told = [version for version in versions if found is None or version.version == found.first]
     return (
         *first,
         *(
             f"{_name(package, version)} gives a wrong answer: {version.said}"
-            for version in versions
+            for version in told
             if version.answer is ScanAnswer.WRONG and not version.reason
         ),
-        *(f"{_name(package, version)} makes no program: {version.reason}" for version in versions if version.reason),
+        *(f"{_name(package, version)} makes no program: {version.reason}" for version in told if version.reason),
     )
 
 
@@ -144,9 +152,7 @@ def _name(package: str, version: CompiledVersion | VersionChange | str) -> str:
     return f"{package} {version if isinstance(version, str) else version.version}".strip()
 
 
-def _bisected(point: PointScan, package: str) -> Iterator[str]:
-    found = point.bisected
-    assert found is not None, "it is asked only where there is one"
+def _bisected(point: PointScan, found: Bisected, package: str) -> Iterator[str]:
     versions = {version.version: version for version in point.versions}
     if not found.first:
         yield f"the first and the last of {found.count} are alike, so the others were not tried"
@@ -155,7 +161,8 @@ def _bisected(point: PointScan, package: str) -> Iterator[str]:
     what = QUANTITIES.get(BY[found.by], "program")
     moved = "" if BY[found.by] in _DIGESTS else f": {_state(old, found.by)} -> {_state(new, found.by)}"
     many = f"{len(versions)} of {found.count} were tried"
-    yield f"{_name(package, new)} is the first at which {what} changed, after {found.before}{moved} ({many})"
+    title = f' "{new.title}"' if new.title else ""
+    yield f"{_name(package, new)}{title} is the first at which the {what} changed, after {old.version}{moved} ({many})"
     if found.untried:
         yield (
             f"{len(found.untried)} between both cannot be tried, and the change may be in one of them: "
@@ -200,8 +207,8 @@ def _streams(versions: Sequence[CompiledVersion], changes: Sequence[VersionChang
         yield f"{_name(package, change)} leaves the command stream as it was in {change.before}: {text}"
 
 
-def _number(value: int | str | None) -> str:
-    return "no" if value is None else f"{value:,}" if isinstance(value, int) else value
+def _number(value: int | float | str | None) -> str:
+    return "no" if value is None else value if isinstance(value, str) else f"{value:,}"
 
 
 @dataclass(frozen=True)
@@ -318,7 +325,9 @@ def _versions(point: PointScan) -> Table:
         fit = Fit.WHOLE if name.endswith("sha256") else Fit.NUMBER
         return TableColumn(title, lambda version: _cell(version, name, changed.get(version.version)), fit=fit)
 
-    columns = (*_FIRST_COLUMNS, *(column(name, title) for name, title in _COLUMNS.items()))
+    known = {name for name in _SELDOM for version in point.versions if getattr(version, name) is not None}
+    shown = {name: title for name, title in _COLUMNS.items() if name not in _SELDOM or name in known}
+    columns = (*_FIRST_COLUMNS, *(column(name, title) for name, title in shown.items()))
     table = ResultTable(columns, point.versions).to_text()
     table.caption = "a value in colour, or with a *, is not that of the version before"
     return table

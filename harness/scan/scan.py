@@ -223,7 +223,7 @@ def _compile(
                     hint="check the network, `pip config list`, and that there are wheels for this Python",
                 ) from error
             said = f"pip cannot install it: {error}" if isinstance(error, PipFailed) else f"{error}"
-            gone = CompiledVersion(candidate.version, said, built=False)
+            gone = CompiledVersion(candidate.version, said, title=candidate.title, built=False)
             answers = [_answer(planned.question, gone, FailureKind.NOT_AVAILABLE) for planned in mine]
         yield from zip(mine, answers, strict=True)
 
@@ -260,9 +260,9 @@ def _with_upstream(candidate: Candidate, plan: Sequence[PlannedVersion], reporte
                 compiled = by_upstream(candidate.version, question, lambda stage: reporter.stage(f"{what}: {stage}"))
             except EthosHilError as error:
                 compiled = CompiledVersion(candidate.version, error.message)
-                yield _answer(question, compiled, error.kind)
+                yield _answer(question, replace(compiled, title=candidate.title), error.kind)
             else:
-                yield _answer(question, compiled, FailureKind.COMPILE)
+                yield _answer(question, replace(compiled, title=candidate.title), FailureKind.COMPILE)
     finally:
         SubjectProcess.end(subject)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import ethosu.vela
 import pytest
 
+from ethos_hil.base.dataclasses import replace
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.question import Question
 from ethos_hil.harness.scan.bisection import BY, Bisected, bisect
@@ -69,13 +70,21 @@ def test_ends_that_are_alike_are_all_that_is_tried_and_an_end_that_cannot_be_bui
 
 @pytest.mark.parametrize("by", BY)
 def test_each_quantity_is_found_by_itself_and_a_program_before_all(by: str) -> None:
-    """The list changes in that alone; `program` is 0 cycles above."""
+    """The list changes in that alone."""
     old = CompiledVersion("0", cycles=1, answer=ScanAnswer.EQUAL)
-    changes = {BY[by]: {"answer": ScanAnswer.WRONG, "cycles": 2, "cpu": 3}.get(by, "another")}
-    new = CompiledVersion("1", **{"cycles": 1, "answer": ScanAnswer.EQUAL, **changes})  # type: ignore[arg-type]
+    old = replace(old, sqnr_db=30.0)
+    changes = {BY[by]: {"answer": ScanAnswer.WRONG, "cycles": 2, "cpu": 3, "sqnr": 23.9}.get(by, "another")}
+    new = replace(old, version="1", **changes)  # type: ignore[arg-type]
     for given in (None, by):
         _, found = bisect([Candidate("0"), Candidate("1")], lambda it: (old, new)[int(it.version)], given)
         assert (found.by, found.first) == (by, "1")
+
+
+def test_a_level_that_moves_by_less_than_a_bit_is_not_called_a_change() -> None:
+    levels = [30.0, 28.0, 31.0, 24.1, 23.9]
+    versions = [CompiledVersion(str(number), cycles=1, sqnr_db=level) for number, level in enumerate(levels)]
+    _, found = bisect([Candidate(str(number)) for number in range(5)], lambda it: versions[int(it.version)], "sqnr")
+    assert (found.first, found.before) == ("4", "3")
 
 
 # --- Commits. ---
@@ -121,10 +130,10 @@ def test_a_commit_is_built_once_in_a_checkout_of_its_own(repository: Repository,
     building = builder(repository, tmp_path, f"test ! -e left && touch left && {PACKAGE}; echo $ETHOS_HIL_COMMIT > sha")
     old, new = building.commits(f"{first}..main")
     assert (old.sha, new.sha) == (first, last)
-    assert new.name == f"{last[:10]} (two\\x1b[2J)"
+    assert (new.name, new.subject) == (last[:10], "two\x1b[2J")
     stages: list[str] = []
     built = {commit: building.build(commit, stages.append) for commit in (old, new, old)}
-    assert stages == [f"Building {commit.name}" for commit in (old, new)]
+    assert stages == [f"Building commit {commit.name}" for commit in (old, new)]
     texts = []
     for ((name, _, path),) in (tuple(part.partition("=") for part in built[commit]) for commit in (old, new)):
         assert name == "path"
@@ -197,11 +206,11 @@ with next(out.glob("*.dist-info/RECORD")).open("a") as file:
     over = Over.parse([f"commits={commits['as it is']}..main"], repository.folder, f"{sys.executable} {build}")
     report = scan(ScanOrder(Question(f"{MODELS}:known"), over), Silent())
     (point,) = report.points
-    tried = [version.version[12:-1] for version in point.versions if version.built]
+    tried = [version.title for version in point.versions if version.built]
     assert tried == ["as it is", "words", "smaller", "more words"]
     assert point.bisected is not None
     assert point.bisected.first.startswith(commits["smaller"][:10])
-    assert point.bisected.untried == (f"{commits['broken'][:10]} (broken)",)
-    sentence = f"commit {commits['smaller'][:10]} (smaller) is the first at which"
+    assert point.bisected.untried == (commits["broken"][:10],)
+    sentence = f'commit {commits["smaller"][:10]} "smaller" is the first at which the modelled cycles changed'
     assert findings(point, report.package)[0].startswith(sentence)
     assert all(version.answer is ScanAnswer.EQUAL for version in point.versions if version.built)

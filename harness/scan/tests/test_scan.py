@@ -22,7 +22,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.scan.candidates import Over
-from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer, answers, map_rows, measure
+from ethos_hil.harness.scan.compiled_version import CompiledVersion, Right, ScanAnswer, answers, map_rows, measure
 from ethos_hil.harness.scan.report import PointScan, ScanReport, document, findings, text
 from ethos_hil.harness.scan.scan import ScanOrder, scan
 from ethos_hil.harness.scan.tests.small_wheels import wheel
@@ -116,7 +116,7 @@ def test_a_wrong_answer_is_a_failure_and_without_the_right_one_it_is_unknown(art
     setup, right = VelaSetup.default(U85, MemoryMode("Shared_Sram")), answers(artifact)
     known = measure("5.1.0", artifact.delegates, setup, right, packages={})
     assert (known.answer, known.cycles) == (ScanAnswer.EQUAL, sum(op.cycles or 0 for op in known.ops))
-    unknown = measure("5.1.0", artifact.delegates, setup, ({}, "no reference"), packages={})
+    unknown = measure("5.1.0", artifact.delegates, setup, Right({}, "no reference"), packages={})
     assert unknown == replace(known, answer=ScanAnswer.UNKNOWN, said="no reference"), "it is timed all the same"
     (delegate,) = artifact.delegates
     blob = delegate.blob
