@@ -21,8 +21,8 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import digest_of_file
 from ethos_hil.harness.scan.commits import CommitBuilder
 from ethos_hil.harness.scan.versions import WantedVersions
-from ethos_hil.harness.subjects.environments import KeptEnvironments, releases
 from ethos_hil.harness.subjects.subject import PATH, PYTHON, LoweringSubject, of_wheel
+from ethos_hil.lowering.cache.environments import KeptEnvironments, releases
 
 HERE = "here"
 WHEELS, COMMITS = "wheels", "commits"

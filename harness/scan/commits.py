@@ -22,9 +22,9 @@ from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.file_lock import lock
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.process import end_child, start_child
-from ethos_hil.harness.subjects.environments import KeptEnvironments
 from ethos_hil.harness.subjects.subject import PATH, PYTHON
 from ethos_hil.lowering.cache.contents import discard
+from ethos_hil.lowering.cache.environments import KeptEnvironments
 
 OUT, COMMIT = "ETHOS_HIL_OUT", "ETHOS_HIL_COMMIT"
 DIGITS = 10

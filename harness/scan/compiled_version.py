@@ -30,13 +30,13 @@ from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.isa.stream import Fault
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.profile.prefix import rows_of
-from ethos_hil.harness.subjects.environments import VersionEnvironment
 from ethos_hil.harness.verdict.against_pytorch import accuracies, against_example
 from ethos_hil.harness.verdict.artifact_info import depth_of
 from ethos_hil.harness.verdict.metrics import row_of
 from ethos_hil.harness.verdict.replay import elements_of
 from ethos_hil.harness.verdict.run_delegate import FAST, run_delegate
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp, row_at
+from ethos_hil.lowering.cache.environments import VersionEnvironment
 from ethos_hil.lowering.conditions.process import Progress
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map

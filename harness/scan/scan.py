@@ -26,12 +26,12 @@ from ethos_hil.harness.scan.candidates import Candidate, Candidates, Over
 from ethos_hil.harness.scan.commits import BuildFailed
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion, ScanPoint, by_upstream, by_vela
 from ethos_hil.harness.scan.report import PointScan, ScanReport
-from ethos_hil.harness.subjects.environments import KeptEnvironments, PipFailed
 from ethos_hil.harness.subjects.process import SubjectProcess
 from ethos_hil.harness.subjects.subject import LoweringSubject
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.harness.verdict.tool_state import tool_state
+from ethos_hil.lowering.cache.environments import KeptEnvironments, PipFailed
 from ethos_hil.lowering.vela.options import VelaSetup
 
 _SHOWN = 5

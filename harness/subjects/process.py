@@ -16,12 +16,13 @@ from ethos_hil.base import errors
 from ethos_hil.base.dataclasses import replace
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.harness.subjects.environments import KeptEnvironments
 from ethos_hil.harness.subjects.subject import FLAG, LoweringSubject
 from ethos_hil.lowering.artifact import arrays, packed
 from ethos_hil.lowering.cache.contents import cache_folder
+from ethos_hil.lowering.cache.environments import KeptEnvironments
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.process import Progress, silent
+from ethos_hil.lowering.formats.tosa import unknown_parts
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.made_from.named_model import LoweredModel, Needed, never_needed
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
@@ -84,6 +85,11 @@ def lower_in_subject(
     if isinstance(question.model, str) and needed(lowered.stateful, lowered.repeat):
         source = load_model(question.model, trust=question.trust_model)  # PyTorch's answers are our own PyTorch's
     notes = (*lowered.notes, f"lowered by {subject.name}: {process.versions}")
+    programs = [delegate.tosa for delegate in artifact.delegates if delegate.tosa is not None]
+    unknown = dict.fromkeys(part for tosa in programs for part in unknown_parts(tosa))
+    if unknown:
+        made_with = artifact.versions.get("tosa-tools", "")
+        notes = (*notes, f"the reference is that of tosa-tools {made_with}: here {', '.join(unknown)} is not known")
     return replace(lowered, notes=notes, source=source)
 
 

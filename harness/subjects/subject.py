@@ -20,7 +20,7 @@ from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.environment import VELA, version
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.plain_text import did_you_mean
-from ethos_hil.harness.subjects.environments import KeptEnvironments, PipFailed, releases
+from ethos_hil.lowering.cache.environments import KeptEnvironments, PipFailed, releases
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -208,7 +208,7 @@ class NativeTool:
     """A tool in a process of its own. Calls from several threads wait for each other.
 
     Attributes:
-        name: in messages.
+        name, tool, package: as they were given.
         version: of the installed tool, or "".
     """
 
@@ -238,9 +238,7 @@ class NativeTool:
             first: packages that are taken from a folder, whatever is in Python's path, and
             last: those that are taken from one where Python's path has none.
         """
-        self.name = name
-        self._tool = tool
-        self._package = package
+        self.name, self.tool, self.package = name, tool, package
         self._path = tuple(path)
         self._version = version
         self._memory = memory
@@ -252,7 +250,7 @@ class NativeTool:
 
     @property
     def version(self) -> str:
-        return self._version if self._path else version(self._package) or ""
+        return self._version if self._path else version(self.package) or ""
 
     def start(self, *, forked: bool = False) -> None:
         """Start the process if there is none, and have it import the tool meanwhile. Raises ToolError.
@@ -266,10 +264,10 @@ class NativeTool:
                 self.stop()
             if self._process is None:
                 alone = threading.active_count() == 1 and "torch" not in sys.modules
-                self._process = _Process(self._tool, self._memory, forked=forked and alone, python=self._python)
+                self._process = _Process(self.tool, self._memory, forked=forked and alone, python=self._python)
                 path = [] if self._python is not None else list(self._path) or sys.path
                 packages = {"first": self._first, "last": self._last}
-                self._process.send({"tool": self._tool, "path": path, **packages, "seconds": LIMIT_SECONDS}, ())
+                self._process.send({"tool": self.tool, "path": path, **packages, "seconds": LIMIT_SECONDS}, ())
 
     def require(self) -> None:
         """Wait until the tool is imported.

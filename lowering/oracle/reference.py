@@ -9,16 +9,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import OracleError, UndefinedAnswer, UsageError
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache.environments import KeptEnvironments, PipFailed
+from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
-from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor, unknown_parts
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.native.worker import LIMIT_SECONDS, REFERENCE_MODEL, NativeCrash, ToolAnswer, ToolRaised
+from ethos_hil.lowering.native.worker import (
+    LIMIT_SECONDS,
+    REFERENCE_MODEL,
+    NativeCrash,
+    NativeTool,
+    ToolAnswer,
+    ToolRaised,
+)
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
 
 _MAX_STEPS = 100_000
@@ -66,9 +76,10 @@ class Reference:
                     hint="run the model it was made from (file.py:function or .pt2) instead of the .pte",
                 )
             self._tosa[delegate.instruction] = delegate.tosa
+        self._made_with = artifact.versions.get("tosa-tools", "")
         self._programs = {at: TosaGraph.parse(tosa) for at, tosa in self._tosa.items()}
-        if self._tosa:
-            require_reference_model()  # a missing model is reported before anything runs
+        for at, tosa in self._tosa.items():  # a missing model is reported before anything runs
+            reference_model_for(tosa, f"instruction {at}", self._made_with)
 
     def run(self, inputs: Sequence[np.ndarray], repeat: int = 1) -> ReferenceRun:
         """Compute the answer to one input set.
@@ -131,7 +142,7 @@ class Reference:
     def _delegate(
         self, at: int, call: DelegateCall, store: Store, inputs: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, ...]:
-        answers = evaluate(self._tosa[at], inputs, f"instruction {at}")
+        answers = evaluate(self._tosa[at], inputs, f"instruction {at}", self._made_with)
         targets = call.args[len(inputs) :]
         if len(answers) != len(targets):
             raise OracleError(f"the reference model gave {len(answers)} outputs, expected {len(targets)}")
@@ -141,31 +152,33 @@ class Reference:
         return results
 
 
-def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.ndarray, ...]:
+def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str, made_with: str = "") -> tuple[np.ndarray, ...]:
     """Return the outputs of a TOSA program, as tosa_reference_model computes them.
 
     Args:
         tosa: the program's flatbuffer.
         inputs: of the shapes and types of its inputs.
         what: the program's name in an error, for example "instruction 3".
+        made_with: the version of tosa-tools that it was made with, "" where that is not known: its reference model
+            answers where that of here is too old for the program.
 
     Raises:
         UndefinedAnswer: the model does not report TOSA_VALID.
         OracleError: the model is missing or fails.
     """
-    require_reference_model()
+    tool = reference_model_for(tosa, what, made_with)
     arrays = [np.asarray(values, order="C") for values in inputs]
     try:
-        answer = _call(tosa, arrays)
+        answer = _call(tool, tosa, arrays)
     except ToolRaised as error:
         raise OracleError(f"tosa_reference_model failed on {what}: {error}".split("\n")[0]) from error
     except NativeCrash as crash:
         from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
 
-        operator = crashing_operator(tosa, lambda part: _call(part, arrays, PART_SECONDS))
+        operator = crashing_operator(tosa, lambda part: _call(tool, part, arrays, PART_SECONDS))
         place = f", on TOSA operator {operator.index} {operator.op}" if operator is not None else ""
         raise OracleError(
-            f"tosa_reference_model {REFERENCE_MODEL.version} {crash.how} while it computed {what}{place}{crash.said}",
+            f"tosa_reference_model {tool.version} {crash.how} while it computed {what}{place}{crash.said}",
             hint="there is no right answer to compare with; change that operation, its shapes or the inputs",
         ) from crash
     if not answer.header["valid"]:
@@ -179,9 +192,9 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
     )
 
 
-def _call(tosa: bytes, arrays: Sequence[np.ndarray], seconds: int = LIMIT_SECONDS) -> ToolAnswer:
+def _call(tool: NativeTool, tosa: bytes, arrays: Sequence[np.ndarray], seconds: int = LIMIT_SECONDS) -> ToolAnswer:
     header = {"arrays": [[array.dtype.str, array.shape] for array in arrays]}
-    return REFERENCE_MODEL.call(header, [tosa, *(array.tobytes() for array in arrays)], seconds=seconds)
+    return tool.call(header, [tosa, *(array.tobytes() for array in arrays)], seconds=seconds)
 
 
 def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -210,6 +223,38 @@ def _from_tosa(array: np.ndarray, tensor: Tensor) -> np.ndarray:
     if array.shape != ordered or array.dtype != tensor.dtype:
         raise OracleError(f"the reference model gave {array.dtype} {array.shape}, expected {tensor} as {ordered}")
     return np.ascontiguousarray(array.transpose(np.argsort(tensor.dim_order))) if ordered else array
+
+
+def reference_model_for(tosa: bytes, what: str, made_with: str = "") -> NativeTool:
+    """Return the tosa_reference_model for a program: that of here, or that of the tosa-tools that made the program,
+    which are installed where they are not kept.
+
+    Raises:
+        OracleError: the program has something that the model of here does not know, and there is no other one; or it
+            cannot be imported.
+    """
+    unknown = unknown_parts(tosa)
+    if not unknown:
+        require_reference_model()
+        return REFERENCE_MODEL
+    here = REFERENCE_MODEL.version
+    text = f"{what} has {', '.join(unknown)}, which tosa-tools {here} does not know"
+    if made_with in ("", "missing", here):
+        raise OracleError(text, hint="lower with a version of ExecuTorch that tosa-tools of here knows")
+    try:
+        return _newer_model(made_with)
+    except (PipFailed, ToolRaised, NativeCrash) as error:
+        raise OracleError(f"{text}; those that it was made with cannot be used: {made_with}: {error}") from error
+
+
+@cache
+def _newer_model(version: str) -> NativeTool:
+    environment = KeptEnvironments().get(REFERENCE_MODEL.package, version, tell)
+    model = NativeTool(
+        REFERENCE_MODEL.tool, REFERENCE_MODEL.name, REFERENCE_MODEL.package, path=environment.alone, version=version
+    )
+    model.require()
+    return model
 
 
 def require_reference_model() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
-import tosa_serializer as ts  # type: ignore[import-untyped]
+import tosa_serializer as ts
 
 Array = npt.NDArray[Any]
 Scale = float | Sequence[tuple[int, int]]

@@ -14,7 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SEAM = ROOT / "lowering" / "upstream"
 UPSTREAM = ("torch", "torchao", "executorch")
-FOREIGN = {"_tab": "the buffer behind an accessor that flatbuffers generated; tosa-tools has no other way to it"}
+FOREIGN = {
+    "_tab": "the buffer behind an accessor that flatbuffers generated; tosa-tools has no other way to it",
+    "_Major": "an accessor that flatbuffers generated of TOSA's schema, whose field is called so",
+    "_Minor": "as _Major",
+}
 BY_NAME = ("getattr", "setattr", "hasattr", "delattr", "replace_attribute")
 _DOTTED = re.compile(rf"(?:{'|'.join(UPSTREAM)})(?:[.:]\w+)+")
 

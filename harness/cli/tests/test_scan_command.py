@@ -9,8 +9,8 @@ import pytest
 
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
-from ethos_hil.harness.subjects import environments
 from ethos_hil.harness.testing.command import Run, assert_one_clear_line, check_errors, check_session
+from ethos_hil.lowering.cache import environments
 
 
 @pytest.fixture

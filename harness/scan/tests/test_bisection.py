@@ -20,9 +20,9 @@ from ethos_hil.harness.scan.commits import BuildFailed, CommitBuilder
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.harness.scan.report import findings
 from ethos_hil.harness.scan.scan import ScanOrder, scan
-from ethos_hil.harness.subjects import environments
-from ethos_hil.harness.subjects.environments import KeptEnvironments
 from ethos_hil.harness.terminal.progress import Silent
+from ethos_hil.lowering.cache import environments
+from ethos_hil.lowering.cache.environments import KeptEnvironments
 from ethos_hil.lowering.conditions.process import silent
 from ethos_hil.lowering.tests.conftest import MODELS
 

@@ -17,8 +17,8 @@ from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.run import run
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 from ethos_hil.harness.subjects import process
-from ethos_hil.harness.subjects.environments import KeptEnvironments, pip_install
 from ethos_hil.harness.subjects.subject import LoweringSubject
+from ethos_hil.lowering.cache.environments import KeptEnvironments, pip_install
 from ethos_hil.lowering.conditions.process import silent
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.tests.conftest import MODELS

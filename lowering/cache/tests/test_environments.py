@@ -14,7 +14,7 @@ import pytest
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
-from ethos_hil.harness.subjects.environments import KeptEnvironments, PipFailed, VersionEnvironment, releases
+from ethos_hil.lowering.cache.environments import KeptEnvironments, PipFailed, VersionEnvironment, releases
 from ethos_hil.lowering.conditions.process import silent
 
 VELA = "ethos-u-vela"
