@@ -241,8 +241,9 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
 
 def _compile_bare(model: TorchModel, method: Method, toolchain: Toolchain, known: ModelIdentity) -> Artifact:
     ini = toolchain.vela.ini if isinstance(toolchain, EthosUToolchain) else None
-    pte, lowered = lower_bare(model.default_name, method, toolchain.compile_spec, ini, toolchain.scheme)
-    return _artifact(model, toolchain, known, [lowered], pte, notes=(f"{BARE}: {bare()}",))
+    pte, lowered, unrounded = lower_bare(model.default_name, method, toolchain.compile_spec, ini, toolchain.scheme)
+    artifact = _artifact(model, toolchain, known, [lowered], pte, notes=(f"{BARE}: {bare()}",))
+    return _with_bounds(artifact, {lowered.name: unrounded}) if ini is not None else artifact
 
 
 def _artifact(
@@ -390,7 +391,8 @@ def _compile(
         ]
     notes = tuple(dict.fromkeys((*(note for method in ready.values() for note in method.notes), *toolchain.notes)))
     artifact = _artifact(model, toolchain, known, methods, pte, notes=notes, etrecord=joined)
-    return _with_bounds(artifact, ready) if isinstance(toolchain, EthosUToolchain) else artifact
+    unrounded = {name: method.unrounded for name, method in ready.items()}
+    return _with_bounds(artifact, unrounded) if isinstance(toolchain, EthosUToolchain) else artifact
 
 
 def _write(edge: Any) -> Any:
@@ -419,13 +421,18 @@ def _check_left(
         require_known(method.leave, {name: there[name]} if name in there else {}, name)
 
 
-def _with_bounds(artifact: Artifact, ready: Mapping[str, _Ready]) -> Artifact:
-    """Return the artifact with how far each of its methods may be from PyTorch."""
+def _with_bounds(artifact: Artifact, unrounded: Mapping[str, tuple[np.ndarray, ...]]) -> Artifact:
+    """Return the artifact with how far each of its methods may be from PyTorch.
+
+    Args:
+        artifact: without that.
+        unrounded: of each method, `_Ready.unrounded`.
+    """
     from ethos_hil.lowering.oracle.bounds.program import worst_case
 
     tell("bounding the distance from PyTorch")
     methods = [
-        replace(method, allowed=worst_case(artifact.of(method.name), ready[method.name].unrounded))
+        replace(method, allowed=worst_case(artifact.of(method.name), unrounded[method.name]))
         for method in artifact.methods
     ]
     first, *others = methods

@@ -9,7 +9,7 @@ from importlib import metadata
 from ethos_hil.base.plain_text import list_of
 from ethos_hil.harness.doctor.finding import Finding, Status
 
-_BARE = "a model is lowered bare: verified, without origins, repairs, bounds and reasons (docs/upstreams.md)"
+_BARE = "a model is lowered bare: verified, without origins, repairs and reasons (docs/upstreams.md)"
 
 
 def upstreams(given: Sequence[str], tell: Callable[[str], None]) -> list[Finding]:

@@ -1,9 +1,9 @@
 """Lowering with ExecuTorch's public functions alone, and the one that calls Vela: what any version of it has.
 
 It is taken where the table of patches does not know the installed ExecuTorch (`ethos_hil.lowering.upstream.patches`).
-The artifact has the program, the TOSA program of each delegate, Vela's database, inputs and PyTorch's answers: a run
-is verified bit for bit. It has no origins of NPU operations, no repairs of Vela's defects, no bounds, and no reasons
-why an operator is on the CPU.
+The artifact has the program, the TOSA program of each delegate, Vela's database, inputs, PyTorch's answers and how far
+the program's may be from these: a run is verified bit for bit. It has no origins of NPU operations, no repairs of
+defects, and no reasons why an operator is on the CPU.
 
 Names of ExecuTorch 1.4.1, 1.5.1 and its main branch of August 2026.
 """
@@ -27,6 +27,7 @@ from ethos_hil.lowering.map.delegate_map import Partition, build_map
 from ethos_hil.lowering.model.torch_model import Method, TorchModel
 from ethos_hil.lowering.program.placement import Placement
 from ethos_hil.lowering.upstream.cpu_calls import delegated_operators
+from ethos_hil.lowering.upstream.dropped_roundings import without_dropped
 from ethos_hil.lowering.upstream.patches.patch import replace_attribute
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaOutput, with_ini
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     import torch
 
 BARE = (
-    "lowered bare, with ExecuTorch's public functions alone: no repairs of known defects, no bounds, no origins of NPU "
-    "operations and no reasons for what is on the CPU"
+    "lowered bare, with ExecuTorch's public functions alone: no repairs of known defects, no origins of NPU operations "
+    "and no reasons for what is on the CPU; bounds count the roundings of versions that are known"
 )
 
 
@@ -66,8 +67,8 @@ def require_plain(model: TorchModel, leave: tuple[str, ...], *, whole: bool) -> 
 
 def lower_bare(
     name: str, method: Method, spec: Any, ini: VelaIni | None, scheme: str | None
-) -> tuple[bytes, LoweredMethod]:
-    """Lower a method, and return the .pte with it.
+) -> tuple[bytes, LoweredMethod, tuple[np.ndarray, ...]]:
+    """Lower a method, and return the .pte with it, and the answer without the roundings that the program drops.
 
     Args:
         name: the method's.
@@ -82,9 +83,10 @@ def lower_bare(
     exported = torch.export.export(method.fresh, method.example_inputs, strict=False)
     floating = evaluate(exported.module(check_guards=False), method.example_inputs)
     quantised: tuple[np.ndarray, ...] = ()
+    unrounded: tuple[np.ndarray, ...] = ()
     if scheme is not None:
         tell("quantising")
-        exported, quantised = _quantise(method, exported, spec, scheme, vela=ini is not None)
+        exported, quantised, unrounded = _quantise(method, exported, spec, scheme, vela=ini is not None)
     compiled: dict[bytes, VelaOutput] = {}
     tell("lowering")
     with torch.no_grad(), _watching(ini, compiled):
@@ -112,7 +114,7 @@ def lower_bare(
         delegated=delegated,
         placement=Placement.of_plan(plan),
     )
-    return pte, lowered
+    return pte, lowered, unrounded
 
 
 def _delegate(index: int, instruction: int, output: VelaOutput, first_id: int) -> Delegate:
@@ -129,7 +131,7 @@ def _delegate(index: int, instruction: int, output: VelaOutput, first_id: int) -
 
 def _quantise(
     method: Method, exported: torch.export.ExportedProgram, spec: Any, scheme: str, *, vela: bool
-) -> tuple[torch.export.ExportedProgram, tuple[np.ndarray, ...]]:
+) -> tuple[torch.export.ExportedProgram, tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
     import torch
     from executorch.backends.arm.quantizer import (
         EthosUQuantizer,
@@ -151,7 +153,9 @@ def _quantise(
             prepared(*(tensor.clone() for tensor in inputs))
         converted = convert_pt2e(prepared)
     answers = evaluate(converted, method.example_inputs)
-    return torch.export.export(converted, method.example_inputs, strict=False), answers
+    exact = without_dropped(converted)
+    unrounded = () if exact is None else evaluate(exact, method.example_inputs)
+    return torch.export.export(converted, method.example_inputs, strict=False), answers, unrounded
 
 
 def _partitioner(spec: Any, *, vela: bool) -> Any:
