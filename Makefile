@@ -26,7 +26,7 @@ SECONDS := 120
 MUTANTS := 1000
 SERVERS := 1000
 
-.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers zoo fvp-check firmware boards \
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers matrix zoo fvp-check firmware boards \
 	wheel wheelhouse lock docs docs-links clean
 
 help: ## Show this list
@@ -83,6 +83,9 @@ fvp-check: setup ## With an FVP of Arm's: programs, tests and cycles on it, in o
 
 peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged, on the FVP launchers: its cycles are the NPU model's
 	@$(BIN)/python -m pytest -q suites/lab/prove/peers
+
+matrix: setup ## A sample of the suites with each upstream, for docs/compatibility.md (half an hour); ROWS="executorch==1.5.0" runs that
+	@$(BIN)/python -m ethos_hil.suites.lab matrix $(ROWS) -j $(JOBS)
 
 zoo: setup build/zoo/.installed ## 53 architectures of torchvision, timm and our own on five NPUs (two hours); FEW="unet resnet18" runs those
 	@$(BIN)/python -m ethos_hil.suites.lab zoo $(FEW) -j $(JOBS) --resume $(if $(FEW),,--json docs/data/zoo.json)

@@ -47,6 +47,12 @@ def _zoo() -> dict[str, str]:
     return markdown(data("zoo"))
 
 
+def _matrix() -> str:
+    from ethos_hil.suites.lab.prove.matrix import markdown, read
+
+    return markdown(read(DATA / "matrix.json"))
+
+
 @cache
 def _published() -> dict[str, str]:
     from ethos_hil.suites.lab.prove.published.tables import markdown
@@ -290,6 +296,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "fvp-parameters": partial(_of_fvps, "launcher_parameters"),
     "fvp-options": partial(_of_fvps, "launcher_options"),
     "fvp-settings": partial(_of_fvps, "fvp_settings"),
+    "matrix": _matrix,
     "model-error": _model_error,
     "clocks": _clocks,
     "system-clocks": _system_clocks,

@@ -143,6 +143,7 @@ PARTS: Mapping[str, Part] = {
     "random": Part("random networks on an NPU of each family", "prove.random_models.command:main"),
     "upstream": Part("ExecuTorch's own Arm tests on the virtual boards", "prove.upstream.command:main"),
     "zoo": Part("architectures of torchvision, timm and our own on five NPUs", "prove.zoo.command:main"),
+    "matrix": Part("a sample of the suites with each upstream and each Python", "prove.matrix:main"),
     "published": Part("cycles that FVPs counted and others published", "prove.published.command:main"),
     "fvp-check": Part(
         "programs, tests and cycles on an FVP of Arm's, in a file to send", "prove.fvp_check.command:main"
