@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ethos_hil.base.dataclasses import asdict
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.question import Question
 from ethos_hil.lowering.cache.contents import CACHE_VARIABLE
@@ -21,6 +22,8 @@ from ethos_hil.lowering.cache.versions import versions
 
 if TYPE_CHECKING:
     import torch
+
+    from ethos_hil.lowering.model.torch_model import HostModules
 
 Message = tuple[dict[str, Any], list[bytes]]
 
@@ -41,9 +44,29 @@ def _hello(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
 
 
 def _answers(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
-    """Answer inputs in PyTorch, by the float and the quantised module; these are made once for a question."""
+    """Answer inputs in PyTorch, by the float and the quantised module."""
     from ethos_hil.lowering.artifact import arrays, packed
 
+    answers = _hosts_of(header).answers(arrays(blocks[0]))
+    return {"answers": list(answers)}, [packed(outputs) for outputs in answers.values()]
+
+
+def _compare_layers(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
+    """Compare the two modules layer by layer: begin anew, count an input set, or say which lose most."""
+    from ethos_hil.lowering.artifact import arrays
+
+    key = (Question.from_json(header["question"]).digest, header["method"])
+    if header["step"] == "begin":
+        _layers[key] = _hosts_of(header).layers
+        return {"are": _layers[key] is not None}, []
+    if blocks:
+        _layers[key].add(arrays(blocks[0]))
+        return {}, []
+    return {"layers": [asdict(layer) for layer in _layers[key].worst_first()]}, []
+
+
+def _hosts_of(header: dict[str, Any]) -> HostModules:
+    """Return the modules of a question's method, which are made once."""
     question = Question.from_json(header["question"])
     key = (question.digest, header["method"])
     if key not in _hosts:
@@ -54,11 +77,11 @@ def _answers(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
         model = quantise_as_asked(load_model(question.label, trust=question.trust_model), question)
         assert isinstance(model, TorchModel)
         _hosts[key] = host_modules(model, header["method"], question, progress=header["tell"])
-    answers = _hosts[key].answers(arrays(blocks[0]))
-    return {"answers": list(answers)}, [packed(outputs) for outputs in answers.values()]
+    return _hosts[key]
 
 
-_hosts: dict[tuple[str, str], Any] = {}
+_hosts: dict[tuple[str, str], HostModules] = {}
+_layers: dict[tuple[str, str], Any] = {}
 
 
 def _lower(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
@@ -116,4 +139,4 @@ def _fit(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
     return {"patches": {patch.name: patch.problem for patch in OF_LOWERING}}, []
 
 
-_ASKED = {"hello": _hello, "fit": _fit, "lower": _lower, "answers": _answers}
+_ASKED = {"hello": _hello, "fit": _fit, "lower": _lower, "answers": _answers, "layers": _compare_layers}

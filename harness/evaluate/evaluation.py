@@ -32,7 +32,7 @@ from ethos_hil.harness.campaign.shard import Shard
 from ethos_hil.harness.evaluate.chunks import Chunk, ChunkAnswer, EvaluationJournal, FailedChunk
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, SOURCES, ItemMetric, ScoreTally
-from ethos_hil.harness.subjects.process import SubjectModules
+from ethos_hil.harness.subjects.process import SubjectLayers, SubjectModules
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.harness.verdict.tool_state import tool_state
@@ -220,7 +220,7 @@ class _Loop:
 
     found: Evaluation
     hosts: HostModules | SubjectModules
-    layers: LayerErrors | None
+    layers: LayerErrors | SubjectLayers | None
     data: str
     reporter: Reporter
     total: int | None

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import numpy as np
 
 import ethos_hil
 from ethos_hil.base import errors
-from ethos_hil.base.dataclasses import replace
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.question import Question
+from ethos_hil.base.typed_json import from_json
 from ethos_hil.harness.subjects.subject import FLAG, LoweringSubject
 from ethos_hil.lowering.artifact import arrays, packed
 from ethos_hil.lowering.cache.contents import cache_folder
@@ -27,6 +29,7 @@ from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.made_from.named_model import LoweredModel, Needed, never_needed
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 from ethos_hil.lowering.native.worker import NativeCrash, NativeTool, ToolRaised
+from ethos_hil.lowering.upstream.layer_errors import LayerError
 
 SECONDS = 6 * 3600
 """CPU time that one lowering may take. A language model of 135 million weights takes a fifth of an hour."""
@@ -169,21 +172,41 @@ def _lent() -> Iterator[tuple[str, str]]:
 class SubjectModules:
     """The modules of a method as a subject has them: it answers inputs in its own PyTorch."""
 
-    layers = None
-    """They are compared layer by layer only in the process that has them."""
-
     def __init__(self, question: Question, method: str) -> None:
         """Take the modules of a question's method. A model in memory is not handed over again."""
         subject = LoweringSubject.parse(question.subject)
         if subject is None or not isinstance(question.model, str):
             raise UsageError(f"{question.label} is a model in memory", hint=f"name its file, or leave out {FLAG}")
         self._process = SubjectProcess.of(subject, silent)
-        self._asked = {"question": question.but(subject=()).to_json(), "method": method}
+        self._asked: dict[str, Any] = {"question": question.but(subject=()).to_json(), "method": method}
+
+    @cached_property
+    def layers(self) -> SubjectLayers | None:
+        """What compares the two modules layer by layer; None where there are not both."""
+        told = self._process.ask("layers", silent, step="begin", **self._asked)
+        return SubjectLayers(self._process, self._asked) if told["are"] else None
 
     def answers(self, inputs: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
         """As `ethos_hil.lowering.model.torch_model.HostModules.answers`."""
         told = self._process.ask("answers", silent, [packed(inputs)], **self._asked)
         return {name: arrays(block) for name, block in zip(told["answers"], told["blocks"], strict=True)}
+
+
+@dataclass(frozen=True)
+class SubjectLayers:
+    """The layers of a method as a subject has them (`ethos_hil.lowering.upstream.layer_errors.LayerErrors`)."""
+
+    process: SubjectProcess
+    asked: Mapping[str, Any]
+
+    def add(self, inputs: Sequence[np.ndarray]) -> None:
+        """Count the errors for one input set."""
+        self.process.ask("layers", silent, [packed(inputs)], step="add", **self.asked)
+
+    def worst_first(self) -> list[LayerError]:
+        """Return the layers that lose anything, the one that loses most first."""
+        told = self.process.ask("layers", silent, step="end", **self.asked)
+        return [from_json(LayerError, layer) for layer in told["layers"]]
 
 
 _ANSWERING = "ethos_hil.harness.ask.elsewhere"

@@ -17,10 +17,12 @@ from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.run import run
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 from ethos_hil.harness.subjects import process
+from ethos_hil.harness.subjects.process import SubjectModules
 from ethos_hil.harness.subjects.subject import LoweringSubject
 from ethos_hil.lowering.cache.environments import KeptEnvironments, pip_install
 from ethos_hil.lowering.conditions.process import silent
-from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.lower import host_modules
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
 from ethos_hil.lowering.tests.conftest import MODELS
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 
@@ -66,6 +68,22 @@ def test_a_model_in_memory_goes_there_as_data() -> None:
     assert [op.aten_ops for op in there.artifact.npu_ops] == [op.aten_ops for op in here.artifact.npu_ops]
     report = run(Question(model, subject=OWN, npu="ethos-u85-256"))
     assert report.record.verdict is Verdict.VERIFIED
+
+
+def test_layers_are_compared_there_as_they_are_here() -> None:
+    """A second evaluation in the same process begins with nothing counted."""
+    asked = Question(f"{MODELS}:known", subject=OWN)
+    model = load_model(asked.label)
+    assert isinstance(model, TorchModel)
+    inputs = [tensor.numpy() for tensor in model.default.example_inputs]
+    here = host_modules(model, model.default_name, asked).layers
+    assert here is not None
+    here.add(inputs)
+    for _ in range(2):
+        there = SubjectModules(asked, model.default_name).layers
+        assert there is not None
+        there.add(inputs)
+        assert there.worst_first() == here.worst_first() != []
 
 
 def test_a_bare_subject_is_verified_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
