@@ -52,7 +52,7 @@ def _answers(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
 
 
 def _compare_layers(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
-    """Compare the two modules layer by layer: begin anew, count an input set, or say which lose most."""
+    """Compare the two modules layer by layer: begin, count an input set, or say which lose most."""
     from ethos_hil.lowering.artifact import arrays
 
     key = (Question.from_json(header["question"]).digest, header["method"])

@@ -45,7 +45,7 @@ _SHOWN = ("executorch", "ethos-u-vela", "torch", "tosa-tools")
 
 
 @dataclass(frozen=True)
-class MatrixRow:
+class UpstreamRow:
     """A row, and how its cases ended.
 
     Attributes:
@@ -111,18 +111,18 @@ def main(
     raise typer.Exit(int(failed))
 
 
-def read(path: Path) -> list[MatrixRow]:
+def read(path: Path) -> list[UpstreamRow]:
     """Return the rows that were run before; none where there is no file."""
     if not path.exists():
         return []
-    return [from_json(MatrixRow, entry) for entry in json.loads(path.read_text("utf-8"))["rows"]]
+    return [from_json(UpstreamRow, entry) for entry in json.loads(path.read_text("utf-8"))["rows"]]
 
 
 def _with(text: str) -> tuple[str, ...]:
     return () if text in (HERE, BARE) else tuple(text.split())
 
 
-def _run(python: Path, text: str, one_in: int, jobs: int) -> MatrixRow:
+def _run(python: Path, text: str, one_in: int, jobs: int) -> UpstreamRow:
     if not python.is_file():
         raise UsageError(f"--harness {python}: there is no such file", hint="give a venv's bin/python")
     began = time.monotonic()
@@ -144,7 +144,7 @@ def _run(python: Path, text: str, one_in: int, jobs: int) -> MatrixRow:
     made = [test.record for test in tests if test.record.artifact is not None] or [tests[0].record]
     versions, artifact = made[0].versions, made[0].artifact
     lowering = {"python": versions["python"], **{name: versions.get(name, "") for name in _SHOWN}}
-    return MatrixRow(
+    return UpstreamRow(
         harness=_version(python),
         lowered_by=_NAMES.get(text, "another Python" if text.startswith("python=") else text),
         versions=lowering,
@@ -166,7 +166,7 @@ def _version(python: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def markdown(rows: Iterable[MatrixRow]) -> str:
+def markdown(rows: Iterable[UpstreamRow]) -> str:
     """Return the table of docs/compatibility.md."""
     head = ("ethos-hil in Python", "lowered by", "in Python", *_SHOWN, "depth", "verified", "declared", "red", "run on")
     cells = []

@@ -11,7 +11,7 @@ import pytest
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.verdict import Standing
 from ethos_hil.suites.lab.prove import matrix
-from ethos_hil.suites.lab.prove.matrix import DATA, DEFAULT, MatrixRow, main, markdown, read
+from ethos_hil.suites.lab.prove.matrix import DATA, DEFAULT, UpstreamRow, main, markdown, read
 from ethos_hil.suites.lab.shared import ROOT
 
 
@@ -32,7 +32,7 @@ def test_the_first_row_is_the_tested_set_and_no_row_was_cut_short() -> None:
 def test_a_case_is_verified_declared_or_red() -> None:
     counts = {str(standing): number for number, standing in enumerate(Standing, 1)}
     red = tuple(standing for standing in Standing if standing not in (Standing.VERIFIED, *matrix._DECLARED))
-    text = markdown([MatrixRow("3.11.7", "executorch==1.5.0", {"executorch": "1.5.0"}, "full", counts, red)])
+    text = markdown([UpstreamRow("3.11.7", "executorch==1.5.0", {"executorch": "1.5.0"}, "full", counts, red)])
     verified, declared, bad = (int(cell) for cell in text.splitlines()[-1].split("|")[9:12])
     assert (verified, declared, bad) == (
         counts[Standing.VERIFIED], sum(counts[standing] for standing in matrix._DECLARED), len(red)
