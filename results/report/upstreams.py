@@ -10,6 +10,7 @@ from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.gate.change import VERDICT, Change
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import Observation, observations
+from ethos_hil.results.subject import Subject
 
 HERE = "the environment of ethos-hil"
 _SHOWN = ("npu_cycles", VERDICT)
@@ -43,13 +44,19 @@ class UpstreamSide:
 def upstream_sides(tests: Sequence[Accounted]) -> tuple[UpstreamSide, ...]:
     """Return each upstream of a run beside the first one; nothing where there is only one.
 
+    What only one of them lowered, such as a night's known model, is left out.
+
     Args:
         tests: all that was asked, in order.
     """
+    upstreams: dict[Subject, set[str]] = {}
+    for test in tests:
+        upstreams.setdefault(replace(test.subject, upstream=""), set()).add(test.subject.upstream)
     groups: dict[str, list[Accounted]] = {}
     for test in tests:
-        groups.setdefault(test.subject.upstream, []).append(test)
-    if len(groups) < 2:
+        if len(upstreams[replace(test.subject, upstream="")]) > 1:
+            groups.setdefault(test.subject.upstream, []).append(test)
+    if not groups:
         return ()
     (first, before), *others = groups.items()
     return tuple(_side(first, before, name, after) for name, after in others)
@@ -84,5 +91,6 @@ def _alike(tests: Sequence[Accounted]) -> tuple[Observation, ...]:
 
 
 def _versions(before: Sequence[Accounted], after: Sequence[Accounted]) -> str:
-    old, new = ({**tests[0].record.versions} for tests in (before, after))
+    made = ([test.record for test in tests if test.record.artifact is not None] for tests in (before, after))
+    old, new = ({**records[0].versions} if records else {} for records in made)
     return ", ".join(f"{name} {old[name]} and {new[name]}" for name in new if old.get(name, new[name]) != new[name])

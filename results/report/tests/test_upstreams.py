@@ -65,6 +65,15 @@ def test_the_same_in_both_is_counted_and_a_failure_is_a_change() -> None:
     assert {change.metric for change in side.changes} >= {"verdict"}
 
 
+def test_what_one_upstream_alone_lowered_stands_beside_nothing() -> None:
+    """A night's known model is lowered here, and first of all, whatever its subjects are."""
+    new = "executorch==1.6.0"
+    tests = [lowered_by(OLD, "1.4.1", "a"), lowered_by(new, "1.6.0", "a")]
+    known = replace(lowered_by("", "1.5.1", "a").record, model="known.py:known")
+    (side,) = upstream_sides([Accounted(record=known, **vars(ending_of(known))), *tests])
+    assert (side.first, side.name, side.asked, side.same) == (OLD, new, 1, 1)
+
+
 def test_runs_of_two_upstreams_are_never_taken_for_runs_of_one() -> None:
     """Sees red where no upstream counts as one that is not known."""
     old, new = lowered_by(OLD, "1.4.1", "a"), lowered_by("", "1.5.1", "b")
