@@ -47,7 +47,8 @@ class LoweringSubject:
 
     Attributes:
         packages: the versions that are laid over this environment, by name; empty with `python`.
-        paths: wheels, and folders of installed packages, that are laid over it; empty with `python`.
+        paths: wheels, patterns of which the newest wheel is taken, and folders of installed packages, that are laid over
+            it; empty with `python`.
         python: an interpreter with an environment of its own; "" for none.
     """
 
@@ -193,7 +194,7 @@ def _laid(text: str) -> list[_Laid]:
     path = Path(text).expanduser().absolute()
     if not path.is_dir():
         if not path.is_file():
-            raise UsageError(f"{FLAG} {PATH}={text}: there is no such file", hint=_PATH_HINT)
+            path = _newest_wheel(path, text)
         name, number = of_wheel(path)
         return [_Laid(name, number, wheel=path)]
     found = ((name, importlib.metadata.distributions(name=name, path=[str(path)])) for name in PACKAGES)
@@ -203,6 +204,16 @@ def _laid(text: str) -> list[_Laid]:
             f"{FLAG} {PATH}={text}: pip has installed none of {', '.join(PACKAGES)} there", hint=_PATH_HINT
         )
     return laid
+
+
+def _newest_wheel(pattern: Path, text: str) -> Path:
+    """Return the newest wheel that a pattern names: its path stays the same from night to night."""
+    from packaging.version import Version
+
+    wheels = list(pattern.parent.glob(pattern.name)) if re.search(r"[*?\[]", pattern.name) else []
+    if not wheels:
+        raise UsageError(f"{FLAG} {PATH}={text}: there is no such file", hint=_PATH_HINT)
+    return max(wheels, key=lambda wheel: (Version(of_wheel(wheel)[1]), wheel.stat().st_mtime))
 
 
 def of_wheel(path: Path) -> tuple[str, str]:

@@ -165,6 +165,9 @@ def test_a_wheel_and_a_folder_that_pip_filled_are_laid_over_this_environment(
     assert second[0] != first[0]
     assert (Path(second[0]) / "more.py").exists()
     assert laid(built, folder) == second
+    newest = wheel(tmp_path, "executorch", "9.1.0.dev10", (), more)
+    wheel(tmp_path, "executorch", "9.1.0.dev9", (), more)
+    assert laid(tmp_path / "executorch-*.whl") == laid(newest)
 
 
 def test_what_cannot_be_laid_over_this_environment_is_one_clear_error(tmp_path: Path, recorded: Recorded) -> None:
@@ -174,7 +177,15 @@ def test_what_cannot_be_laid_over_this_environment_is_one_clear_error(tmp_path: 
     broken = tmp_path / "executorch-9.1.0-cp27-cp27m-win32.whl"
     broken.write_bytes(b"")
     without = wheel(tmp_path, "ethos-u-vela", "9.1.0")
-    paths = [tmp_path / "nothing.whl", tmp_path / "empty", tmp_path / "text.txt", other, broken, without]
+    paths = [
+        tmp_path / "nothing.whl",
+        tmp_path / "nothing-*.whl",
+        tmp_path / "empty",
+        tmp_path / "text.txt",
+        other,
+        broken,
+        without,
+    ]
 
     def lay(path: str) -> None:
         LoweringSubject(paths=(str(tmp_path / path),)).path(KeptEnvironments(tmp_path / "kept"), silent)
