@@ -47,8 +47,8 @@ class LoweringSubject:
 
     Attributes:
         packages: the versions that are laid over this environment, by name; empty with `python`.
-        paths: wheels, patterns of which the newest wheel is taken, and folders of installed packages, that are laid over
-            it; empty with `python`.
+        paths: wheels, patterns of which the newest wheel is taken, and folders of installed packages, that are laid
+            over it; empty with `python`.
         python: an interpreter with an environment of its own; "" for none.
     """
 
