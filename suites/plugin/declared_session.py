@@ -261,6 +261,8 @@ def _unusable(options: Options, error: OSError) -> pytest.UsageError:
     return pytest.UsageError(f"{refusal.message}: {refusal.hint}")
 
 
+_OF_DECLARED = {"verdict", "profile", "source"}
+"""Properties of a declared test that ran (`DeclaredItem.properties`)."""
 _MESSAGE = 300
 """Characters of a message that are kept."""
 
@@ -281,10 +283,10 @@ class SessionWitness:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a test that failed in any way, and one that ran and states no verdict."""
+        """Note a test that failed in any way, and one that ran and leaves no record: a function may state a verdict."""
         if report.failed:
             self._complain(report.nodeid, "crash" if report.when == CRASHED else str(report.when), _message(report))
-        elif (report.when == "call" or report.skipped) and "verdict" not in dict(report.user_properties):
+        elif (report.when == "call" or report.skipped) and not _OF_DECLARED <= dict(report.user_properties).keys():
             self._ran.add(report.nodeid)
             if report.skipped and not hasattr(report, "wasxfail"):
                 self._idle.add(report.nodeid)

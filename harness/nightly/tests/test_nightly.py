@@ -24,6 +24,8 @@ from ethos_hil.results.history import History
 ONE = '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["U55_BI"]\nexpression = "itself or fatal or function"\n'
 LOST = "internal: it was chosen and has no record: "
 FATAL = 'case("fatal", lambda a: __import__("os").kill(__import__("os").getpid(), 9), f32(7)),\n        case("same"'
+STATING = "\n\ndef test_function_U55_BI(record_property):\n    record_property('verdict', 'verified')\n"
+"""It leaves no record, and has run all the same: a night with the photographs of the suites was red for them."""
 FUNCTION = "\n\ndef test_function_U55_BI():\n    assert False\n"
 
 
@@ -41,7 +43,7 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     """In the second one a test fails as its quarantine says, another one kills its process, a test function fails."""
     text = f'[run]\njobs = 1\n{ONE}[compare]\nagainst = "last"\n[history]\nfolder = "history"\n'
     text += '[report]\nfile = "report.html"\n[[export]]\nto = "junit"\nfile = "junit.xml"\n[audit]\none_in = 1\n'
-    report = report_of(write(tmp_path, text), 0)
+    report = report_of(write(tmp_path, text, TESTS + STATING), 0)
     assert report["sentence"].endswith(": 1 verified; green")
     assert report["comparison"] is None
     (night,) = nights(tmp_path / "results/runs")
