@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ethos_hil.base import npu
-from ethos_hil.base.environment import SET, version
+from ethos_hil.base.environment import SET, VELA, version
 from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.upstream.patches.patch import depth
 
@@ -28,9 +28,9 @@ def versions() -> dict[str, str]:
 
     "ethos-hil-lowering" is the digest of this package's source, with all its subpackages, as it was when this process
     started to use it: other code makes another artifact. "ethos-hil-installed" is the digest of what pip says that it
-    installed of the packages: two builds of one version may differ. Of a package that is installed editable it has the
-    sizes and times of the files of its checkout, too; another file that was edited after it was installed is not
-    noticed. "ethos-hil-patches" is "on", "off" with ETHOS_HIL_PATCHES=off, or "bare"
+    installed of the packages, and of those of their Python sources that lower: two builds of one version may differ,
+    and someone may try an idea in the installed files. Of a package that is installed editable it has the sizes and times
+    of the files of its checkout. "ethos-hil-patches" is "on", "off" with ETHOS_HIL_PATCHES=off, or "bare"
     (`ethos_hil.lowering.upstream.patches.patch.depth`): without the patches of upstream an artifact may say less.
 
     Raises:
@@ -62,6 +62,8 @@ def _find_versions() -> dict[str, str]:
             installed = importlib.metadata.distribution(package)
             records.update(installed_digest(installed.read_text("RECORD") or "").encode())
             records.update(_checkout_digest(installed.read_text("direct_url.json") or "").encode())
+            folders = (Path(str(installed.locate_file(folder))) for folder in _THAT_LOWER.get(package, ()))
+            records.update(source_digest(*folders, left_out=_TESTS).encode())
     versions["ethos-hil-installed"] = records.hexdigest()[:16]
     versions["ethos-hil-lowering"] = _SOURCE
     return versions
@@ -73,6 +75,12 @@ def installed_digest(record: str) -> str:
     return hashlib.sha256(re.sub(r"\n\.\./[^\n]*", "", f"\n{record}").encode()).hexdigest()
 
 
+_THAT_LOWER = {
+    "executorch": ("executorch/backends/arm", "executorch/backends/transforms", "executorch/exir"),
+    VELA: ("ethosu",),
+}
+"""The folders of packages whose Python sources decide a program. To read them takes some 20 ms."""
+_TESTS = NOT_SHIPPED | {"test"}
 _USED = (".py", ".so", ".json", ".yaml", ".fbs")
 """How the names of the files end that a package uses, and that an edit of its checkout changes."""
 _NOT_ITS_OWN = ("third-party", "third_party", "node_modules")
@@ -96,17 +104,19 @@ def _checkout_digest(direct_url: str) -> str:
     return digest.hexdigest()
 
 
-def source_digest(*folders: Path) -> str:
+def source_digest(*folders: Path, left_out: frozenset[str] = NOT_SHIPPED) -> str:
     """Return the SHA-256 of all modules below folders, by their paths in them; hexadecimal.
 
     What no wheel has is left out, so that a checkout and the wheel of its commit are one state: tests make no artifact.
     """
     digest = hashlib.sha256()
     for folder in folders:
-        modules = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
-        for name, path in sorted(modules.items()):
-            if NOT_SHIPPED.isdisjoint(name.split("/")):
-                digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+        modules: list[str] = []
+        for place, inside, names in os.walk(folder):
+            inside[:] = [name for name in inside if name not in left_out]
+            modules += [f"{place}/{name}" for name in names if name.endswith(".py")]
+        for module in sorted(modules):
+            digest.update(module.removeprefix(f"{folder}").encode() + b"\0" + Path(module).read_bytes() + b"\0")
     return digest.hexdigest()
 
 

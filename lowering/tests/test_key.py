@@ -243,8 +243,10 @@ def test_each_package_that_makes_artifacts_counts(package: str, monkeypatch: pyt
     assert {name for name, value in mine.items() if value != versions()[name]} == {package, "ethos-hil-installed"}
 
 
-def test_an_editable_package_counts_as_its_checkout_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its RECORD says only where the checkout is: what was edited there makes another program."""
+def test_a_package_counts_as_its_checkout_and_its_installed_sources_are_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The RECORD of an editable one says only where the checkout is: what was edited there makes another program."""
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.setattr(code, "version", code.version.__wrapped__)
     info, checkout = tmp_path / "site/ethos_u_vela-99.dist-info", tmp_path / "a checkout"
@@ -254,6 +256,7 @@ def test_an_editable_package_counts_as_its_checkout_is_now(tmp_path: Path, monke
         info / "direct_url.json": json.dumps({"dir_info": {"editable": True}, "url": checkout.as_uri()}),
         checkout / "ethosu/vela/scheduler.py": "cost = 1\n",
         checkout / "third-party/other.py": "",
+        tmp_path / "site/ethosu/vela/scheduler.py": "cost = 1\n",
     }
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -262,9 +265,11 @@ def test_an_editable_package_counts_as_its_checkout_is_now(tmp_path: Path, monke
     assert before["ethos-u-vela"] == "99"
     (checkout / "third-party/other.py").write_text("other = 1\n")
     assert code._find_versions.__wrapped__() == before
-    (checkout / "ethosu/vela/scheduler.py").write_text("cost = 22\n")
-    now = code._find_versions.__wrapped__()
-    assert {name for name, value in now.items() if value != before[name]} == {"ethos-hil-installed"}
+    for edited in (checkout / "ethosu/vela/scheduler.py", tmp_path / "site/ethosu/vela/scheduler.py"):
+        edited.write_text("cost = 22\n")
+        now = code._find_versions.__wrapped__()
+        assert {name for name, value in now.items() if value != before[name]} == {"ethos-hil-installed"}, edited
+        before = now
 
 
 def test_code_that_is_edited_after_the_process_began_keeps_no_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
