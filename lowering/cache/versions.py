@@ -29,8 +29,8 @@ def versions() -> dict[str, str]:
     "ethos-hil-lowering" is the digest of this package's source, with all its subpackages, as it was when this process
     started to use it: other code makes another artifact. "ethos-hil-installed" is the digest of what pip says that it
     installed of the packages, and of those of their Python sources that lower: two builds of one version may differ,
-    and someone may try an idea in the installed files. Of a package that is installed editable it has the sizes and times
-    of the files of its checkout. "ethos-hil-patches" is "on", "off" with ETHOS_HIL_PATCHES=off, or "bare"
+    and someone may try an idea in the installed files. Of a package that is installed editable it has the sizes and
+    times of the files of its checkout. "ethos-hil-patches" is "on", "off" with ETHOS_HIL_PATCHES=off, or "bare"
     (`ethos_hil.lowering.upstream.patches.patch.depth`): without the patches of upstream an artifact may say less.
 
     Raises:
