@@ -286,7 +286,7 @@ class SessionWitness:
         """Note a test that failed in any way, and one that ran and leaves no record: a function may state a verdict."""
         if report.failed:
             self._complain(report.nodeid, "crash" if report.when == CRASHED else str(report.when), _message(report))
-        elif (report.when == "call" or report.skipped) and not _OF_DECLARED <= dict(report.user_properties).keys():
+        elif (report.when == "call" or report.skipped) and not dict(report.user_properties).keys() >= _OF_DECLARED:
             self._ran.add(report.nodeid)
             if report.skipped and not hasattr(report, "wasxfail"):
                 self._idle.add(report.nodeid)
