@@ -472,7 +472,7 @@ def _prepare(
     name: str, method: Method, exported: torch.export.ExportedProgram, toolchain: Toolchain, sources: Sources
 ) -> _Ready:
     """Quantise a method if the target needs it and the user has not done it."""
-    from ethos_hil.lowering.upstream.dropped_roundings import without_dropped
+    from ethos_hil.lowering.upstream.dropped_roundings import unrounded_answers
     from ethos_hil.lowering.upstream.graph_repairs import SEPARATED, prepare, rewrite_graphs, separate
     from ethos_hil.lowering.upstream.names.operators import is_quantised
     from ethos_hil.lowering.upstream.quantizers import grouped_notes, quantise
@@ -489,8 +489,7 @@ def _prepare(
         notes: tuple[str, ...] = ()
         if not toolchain.as_upstream and rewrite_graphs(floating, separate):
             exported, notes = export(floating, method.example_inputs), (SEPARATED,)
-        exact = without_dropped(floating)
-        unrounded = () if exact is None else evaluate(exact, method.example_inputs)
+        unrounded = unrounded_answers(floating, method.example_inputs)
         return _Ready(exported, (), evaluate(floating, method.example_inputs), notes, AS_GIVEN, unrounded)
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
@@ -510,8 +509,7 @@ def _prepare(
         if not toolchain.as_upstream and rewrite_graphs(module, separate):
             program, notes = export(module, method.calibration_inputs[0]), (*notes, SEPARATED)
         scheme = scheme_text(method, toolchain.scheme)
-        exact = without_dropped(module)
-        unrounded = () if exact is None else evaluate(exact, method.example_inputs)
+        unrounded = unrounded_answers(module, method.example_inputs)
         return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme, unrounded)
 
 

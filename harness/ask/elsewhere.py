@@ -59,7 +59,7 @@ def _compare_layers(header: dict[str, Any], blocks: Sequence[bytes]) -> Message:
     if header["step"] == "begin":
         _layers[key] = _hosts_of(header).layers
         return {"are": _layers[key] is not None}, []
-    if blocks:
+    if header["step"] == "add":
         _layers[key].add(arrays(blocks[0]))
         return {}, []
     return {"layers": [asdict(layer) for layer in _layers[key].worst_first()]}, []

@@ -21,7 +21,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import digest_of_file
 from ethos_hil.harness.scan.commits import CommitBuilder
 from ethos_hil.harness.scan.versions import WantedVersions
-from ethos_hil.harness.subjects.subject import PATH, PYTHON, LoweringSubject, of_wheel
+from ethos_hil.harness.subjects.subject import PATH, PYTHON, LoweringSubject, age_of, of_wheel
 from ethos_hil.lowering.cache.environments import KeptEnvironments, releases
 
 HERE = "here"
@@ -62,10 +62,6 @@ class Candidates:
     package: str
     listed: tuple[Candidate, ...]
     bisect: bool = False
-
-    def name(self, version: str) -> str:
-        """Return what a sentence calls one: "executorch 1.5.0"."""
-        return f"{self.package} {version}".strip()
 
 
 @dataclass(frozen=True)
@@ -172,8 +168,6 @@ def _name(text: str, uses: tuple[str, ...]) -> str:
 
 def _wheels(text: str) -> Candidates:
     """Return the wheels of a folder, or those that a pattern names, by version, and of one version by time."""
-    from packaging.version import Version  # late: `--help` does without
-
     path = Path(text).expanduser()
     found = sorted(path.glob("*.whl") if path.is_dir() else path.parent.glob(path.name))
     if len(found) < 2:
@@ -189,7 +183,7 @@ def _wheels(text: str) -> Candidates:
             f"--over {WHEELS}={text}: there are wheels of {' and of '.join(packages)}",
             hint=f"scan over one package at a time: --over '{WHEELS}={pattern}'",
         )
-    known.sort(key=lambda it: (Version(it[2]), it[0].stat().st_mtime))
+    known.sort(key=lambda it: age_of(it[0]))
     versions = [version for _, _, version in known]
     listed = []
     for wheel, _, version in known:

@@ -25,6 +25,7 @@ from ethos_hil.base.process import end_child, start_child
 from ethos_hil.harness.subjects.subject import PATH, PYTHON
 from ethos_hil.lowering.cache.contents import discard
 from ethos_hil.lowering.cache.environments import KeptEnvironments
+from ethos_hil.lowering.cache.versions import is_editable
 
 OUT, COMMIT = "ETHOS_HIL_OUT", "ETHOS_HIL_COMMIT"
 DIGITS = 10
@@ -73,21 +74,22 @@ class CommitBuilder:
         first, dots, last = span.partition("..")
         if not (first and dots and last) or last.startswith("."):
             raise UsageError(f"--over commits={span} is not a range of commits", hint=f"as in {_EXAMPLE}")
-        if not self._git_works("rev-parse", "--git-dir"):
+        if not _git_works(self.repository, "rev-parse", "--git-dir"):
             raise UsageError(
                 f"{self.repository} is not a git repository", hint=f"--repository DIR names it: {_EXAMPLE}"
             )
         for name in (first, last):
-            if not self._git_works("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
+            if not _git_works(self.repository, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
                 raise UsageError(
                     f"--over commits={span}: {self.repository} has no commit {name}", hint="`git fetch` brings new ones"
                 )
-        if not self._git_works("merge-base", "--is-ancestor", first, last):
+        if not _git_works(self.repository, "merge-base", "--is-ancestor", first, last):
             raise UsageError(
                 f"--over commits={span}: {first} does not come before {last}", hint="give the older one first"
             )
         form = ("log", "--format=%H %s", "--reverse", "--first-parent")
-        lines = self._git("log", "--format=%H %s", "--max-count=1", first) + self._git(*form, f"{first}..{last}")
+        lines = _git(self.repository, "log", "--format=%H %s", "--max-count=1", first)
+        lines += _git(self.repository, *form, f"{first}..{last}")
         commits = tuple(Commit(*line.split(" ", 1)) for line in lines)
         if len(commits) < 2:
             raise UsageError(f"--over commits={span}: both ends are one commit", hint=f"as in {_EXAMPLE}")
@@ -101,15 +103,8 @@ class CommitBuilder:
             ToolError: the work tree or the folder cannot be written, or another process holds it for too long.
         """
         number = f"{commit.name}-{self._digest[:8]}"
-        kept = self.environments.find("commit", number)
-        if kept is None:
-            kept = self.environments.keep(
-                "commit",
-                number,
-                lambda site, temporary: self._fill(commit, site),
-                tell,
-                f"Building commit {commit.name}",
-            )
+        stage = f"Building commit {commit.name}"
+        kept = self.environments.keep("commit", number, lambda site, _: self._fill(commit, site), tell, stage)
         return _found(kept.site)
 
     @cached_property
@@ -142,33 +137,33 @@ class CommitBuilder:
         folder = self.environments.root / "checkouts" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         with lock(self.environments.root / "locks" / f"checkout-{name}.lock"):
-            there = CommitBuilder(folder, self.command, self.environments)
-            if not (folder.exists() and there._git_works("rev-parse", "--git-dir")):
+            if not (folder.exists() and _git_works(folder, "rev-parse", "--git-dir")):
                 discard(folder)  # half made, or of a clone that was made again
-                self._git("worktree", "prune")
-                self._git("worktree", "add", "--quiet", "--force", "--detach", str(folder), commit.sha)
-            there._git("checkout", "--quiet", "--force", "--detach", commit.sha)
-            there._git("clean", "-qxffd")
+                _git(self.repository, "worktree", "prune")
+                _git(self.repository, "worktree", "add", "--quiet", "--force", "--detach", str(folder), commit.sha)
+            _git(folder, "checkout", "--quiet", "--force", "--detach", commit.sha)
+            _git(folder, "clean", "-qxffd")
             yield folder
 
-    def _git(self, *arguments: str) -> list[str]:
-        status, said = self._ask_git(arguments)
-        if status:
-            why = cut(one_line(" ".join(said)), 300) or f"status {status}"
-            raise ToolError(f"git {arguments[0]} in {self.repository} failed: {why}", hint="does git work there?")
-        return said
 
-    def _git_works(self, *arguments: str) -> bool:
-        return not self._ask_git(arguments)[0]
+def _git(folder: Path, *arguments: str) -> list[str]:
+    status, said = _ask_git(folder, arguments)
+    if status:
+        why = cut(one_line(" ".join(said)), 300) or f"status {status}"
+        raise ToolError(f"git {arguments[0]} in {folder} failed: {why}", hint="does git work there?")
+    return said
 
-    def _ask_git(self, arguments: tuple[str, ...]) -> tuple[int, list[str]]:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(self.repository), *arguments], capture_output=True, text=True, errors="replace"
-            )
-        except OSError as error:
-            raise ToolError(f"git cannot be started: {error.strerror}", hint="install git") from error
-        return done.returncode, (done.stdout or done.stderr).splitlines()
+
+def _git_works(folder: Path, *arguments: str) -> bool:
+    return not _ask_git(folder, arguments)[0]
+
+
+def _ask_git(folder: Path, arguments: tuple[str, ...]) -> tuple[int, list[str]]:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise ToolError(f"git cannot be started: {error.strerror}", hint="install git") from error
+    return done.returncode, (done.stdout or done.stderr).splitlines()
 
 
 def _run(command: list[str], folder: Path, variables: dict[str, str], log: object) -> int:
@@ -194,7 +189,7 @@ def _found(out: Path) -> tuple[str, ...]:
 def _check_own(out: Path, checkout: Path) -> None:
     """Check that nothing that was built is the checkout itself: that is another commit next."""
     for path in out.rglob("*.dist-info/direct_url.json"):
-        if json.loads(path.read_text("utf-8")).get("dir_info", {}).get("editable"):
+        if is_editable(path.read_text("utf-8")):
             raise BuildFailed(
                 f"its build installed {path.parent.name} editable, which is {checkout} itself, not a copy"
             )

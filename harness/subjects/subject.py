@@ -24,6 +24,7 @@ from ethos_hil.lowering.cache.environments import KeptEnvironments, PipFailed, r
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+    from packaging.version import Version
 
 EXECUTORCH = "executorch"
 PACKAGES = {EXECUTORCH: "executorch", VELA: "ethosu", "tosa-tools": "tosa_reference_model", "torchao": "torchao"}
@@ -63,6 +64,8 @@ class LoweringSubject:
         Raises:
             UsageError: one has another form, names another package, or contradicts another one.
         """
+        from packaging.utils import canonicalize_name  # late: `--help` does without
+
         packages: dict[str, str] = {}
         paths: dict[str, None] = {}
         python = ""
@@ -79,7 +82,7 @@ class LoweringSubject:
                 continue
             if match is None:
                 raise UsageError(f"{FLAG} {text} is not PACKAGE==VERSION, path=PATH or python=PATH", hint=_HINT)
-            name = _canonical(match[1])
+            name = canonicalize_name(match[1])
             if name not in PACKAGES:
                 way = f"{FLAG} python=PATH takes a Python that has it" if name in _FIXED else _HINT
                 suggestion = did_you_mean(name, PACKAGES)
@@ -136,6 +139,8 @@ class LoweringSubject:
             UsageError: there is no such version, file or package, or it needs another torch or NumPy than there is.
             ToolError: it cannot be installed.
         """
+        from packaging.utils import canonicalize_name
+
         waiting = [package for text in self.paths for package in _laid(text)]
         waiting += [_Laid(name, number) for name, number in self.packages.items()]
         chosen = {package.name: package.number for package in waiting}
@@ -151,7 +156,7 @@ class LoweringSubject:
                 )
             sites += [str(site)] if str(site) not in sites else []
             for requirement in _requirements(package.name, site):
-                other = _canonical(requirement.name)
+                other = canonicalize_name(requirement.name)
                 if requirement.specifier.contains(wanted.get(other) or version(other) or "", prereleases=True):
                     continue
                 if other in chosen:
@@ -208,12 +213,17 @@ def _laid(text: str) -> list[_Laid]:
 
 def _newest_wheel(pattern: Path, text: str) -> Path:
     """Return the newest wheel that a pattern names: its path stays the same from night to night."""
-    from packaging.version import Version
-
     wheels = list(pattern.parent.glob(pattern.name)) if re.search(r"[*?\[]", pattern.name) else []
     if not wheels:
         raise UsageError(f"{FLAG} {PATH}={text}: there is no such file", hint=_PATH_HINT)
-    return max(wheels, key=lambda wheel: (Version(of_wheel(wheel)[1]), wheel.stat().st_mtime))
+    return max(wheels, key=age_of)
+
+
+def age_of(wheel: Path) -> tuple[Version, float]:
+    """Return by what wheels are ordered: by version, and those of one version by time. Raises UsageError."""
+    from packaging.version import Version  # late: `--help` does without
+
+    return Version(of_wheel(wheel)[1]), wheel.stat().st_mtime
 
 
 def of_wheel(path: Path) -> tuple[str, str]:
@@ -231,10 +241,6 @@ def of_wheel(path: Path) -> tuple[str, str]:
     if name not in PACKAGES:
         raise UsageError(f"{path}: {name} cannot be laid over this environment", hint=_HINT)
     return name, str(number)
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _requirements(name: str, site: Path) -> Iterator[Requirement]:

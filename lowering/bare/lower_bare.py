@@ -27,7 +27,7 @@ from ethos_hil.lowering.map.delegate_map import Partition, build_map
 from ethos_hil.lowering.model.torch_model import Method, TorchModel
 from ethos_hil.lowering.program.placement import Placement
 from ethos_hil.lowering.upstream.cpu_calls import delegated_operators
-from ethos_hil.lowering.upstream.dropped_roundings import without_dropped
+from ethos_hil.lowering.upstream.dropped_roundings import unrounded_answers
 from ethos_hil.lowering.upstream.patches.patch import replace_attribute
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaOutput, with_ini
@@ -153,8 +153,7 @@ def _quantise(
             prepared(*(tensor.clone() for tensor in inputs))
         converted = convert_pt2e(prepared)
     answers = evaluate(converted, method.example_inputs)
-    exact = without_dropped(converted)
-    unrounded = () if exact is None else evaluate(exact, method.example_inputs)
+    unrounded = unrounded_answers(converted, method.example_inputs)
     return torch.export.export(converted, method.example_inputs, strict=False), answers, unrounded
 
 

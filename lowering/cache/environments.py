@@ -88,11 +88,9 @@ class KeptEnvironments:
             root = cache_folder() / "environments"
         self.root = root.absolute()
 
-    def find(
-        self, package: str, version: str, *, alone: bool = False, wheel: Path | None = None
-    ) -> VersionEnvironment | None:
+    def find(self, package: str, version: str, *, alone: bool = False) -> VersionEnvironment | None:
         """Return an environment, or None if there is none or it is not whole."""
-        return self._find(package, version, self._folder(package, version, alone, wheel))
+        return self._find(package, version, self._folder(package, version, alone, None))
 
     @staticmethod
     def _find(package: str, version: str, folder: Path) -> VersionEnvironment | None:

@@ -86,17 +86,21 @@ _USED = (".py", ".so", ".json", ".yaml", ".fbs")
 _NOT_ITS_OWN = ("third-party", "third_party", "node_modules")
 
 
+def is_editable(direct_url: str) -> bool:
+    """Return whether a package is its checkout itself, by its direct_url.json (PEP 610); "" where it has none."""
+    return bool(json.loads(direct_url or "{}").get("dir_info", {}).get("editable"))
+
+
 def _checkout_digest(direct_url: str) -> str:
     """Return the digest of the sizes and times of the files of an editable package's checkout; "" for another one.
 
     Args:
         direct_url: its direct_url.json (PEP 610); "" where it has none.
     """
-    told = json.loads(direct_url or "{}")
-    if not told.get("dir_info", {}).get("editable"):
+    if not is_editable(direct_url):
         return ""
     digest = hashlib.sha256()
-    for folder, folders, names in os.walk(unquote(urlsplit(told["url"]).path)):
+    for folder, folders, names in os.walk(unquote(urlsplit(json.loads(direct_url)["url"]).path)):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_ITS_OWN)
         for path in (Path(folder, name) for name in sorted(names) if name.endswith(_USED)):
             state = path.lstat()

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.pytorch_answers import evaluate
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +52,12 @@ def without_dropped(module: torch.fx.GraphModule) -> torch.fx.GraphModule | None
         part.graph.eliminate_dead_code()
         part.recompile()
     return exact
+
+
+def unrounded_answers(module: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> tuple[np.ndarray, ...]:
+    """Return what a quantised module answers without the roundings that its program drops; nothing if it drops none."""
+    exact = without_dropped(module)
+    return () if exact is None else evaluate(exact, inputs)
 
 
 def _dropped(module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any, Any]]:

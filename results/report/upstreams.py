@@ -49,12 +49,13 @@ def upstream_sides(tests: Sequence[Accounted]) -> tuple[UpstreamSide, ...]:
     Args:
         tests: all that was asked, in order.
     """
+    alike = [replace(test.subject, upstream="") for test in tests]
     upstreams: dict[Subject, set[str]] = {}
-    for test in tests:
-        upstreams.setdefault(replace(test.subject, upstream=""), set()).add(test.subject.upstream)
+    for test, subject in zip(tests, alike, strict=True):
+        upstreams.setdefault(subject, set()).add(test.subject.upstream)
     groups: dict[str, list[Accounted]] = {}
-    for test in tests:
-        if len(upstreams[replace(test.subject, upstream="")]) > 1:
+    for test, subject in zip(tests, alike, strict=True):
+        if len(upstreams[subject]) > 1:
             groups.setdefault(test.subject.upstream, []).append(test)
     if not groups:
         return ()
