@@ -6,9 +6,13 @@ device is not data. What is refused is told to the guest as an error, and rememb
 
 The calls come by GDB's File-I/O extension of the remote protocol. With `-semihosting-config target=gdb` QEMU touches no
 file. It stops a guest that opens, reads or writes one, sends a packet `F` with the call and addresses in the guest's
-memory, and continues with the answer. So it does where a guest renames or removes a file or asks for a command; that is
+memory, and takes the answer. So it does where a guest renames or removes a file or asks for a command; that is
 refused here, and no runner that we know asks for it. Names, numbers and layouts are those of the GDB manual, appendix
 "File-I/O Remote Protocol Extension".
+
+An answer says with a `C` that the guest stays stopped, and a command to go on follows. Without it QEMU 7.2 goes on by
+itself, and QEMU 8 to 10 do, too, but report nothing until the next command: no stop at a register, and no exit (their
+gdbstub allows a stop reply to the commands that have one by the protocol, and `F` is not among them).
 
 Facts about QEMU 7.2 (semihosting/syscalls.c, arm-compat-semi.c): `:tt` gives the descriptors 0, 1 and 2 without a
 packet; WRITE0 and WRITEC write to 2; READC reads from 0; FLEN is `fstat` with a buffer of 64 bytes below the stack
@@ -281,18 +285,14 @@ class FileCall:
 
 
 def answer(result: int) -> bytes:
-    """Return the packet that answers a call."""
-    return b"F%x" % result
+    """Return the packet that answers a call, and keeps the guest stopped."""
+    return b"F%x,0,C" % result
 
 
 def failure(number: int) -> bytes:
-    """Return the packet that answers a call with an error of the host."""
+    """Return the packet that answers a call with an error of the host, and keeps the guest stopped."""
     known = number if number in _ERRNOS else _ENAMETOOLONG if number == errno.ENAMETOOLONG else _EUNKNOWN
-    return b"F-1,%x" % known
-
-
-INTERRUPTED = b"F-1,%x,C" % errno.EINTR
-"""The answer that stops the guest."""
+    return b"F-1,%x,C" % known
 
 
 class FileServer:

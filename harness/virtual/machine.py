@@ -6,6 +6,7 @@ devices that QEMU lacks). Such an access stops the guest, is carried out here, a
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import select
@@ -31,11 +32,11 @@ from ethos_hil.harness.virtual.fittings import Adapters
 from ethos_hil.harness.virtual.guest_files import (
     CALL_SIZE,
     EXITS,
-    INTERRUPTED,
     SYS_HEAPINFO,
     AnsweredCalls,
     FileCall,
     FileServer,
+    failure,
 )
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory, ProcessorMemory
@@ -326,10 +327,10 @@ class Machine:
 
     def _interrupt(self, stop: Stop | FileCall, deadline: Deadline) -> Stop:
         """Return the stop of a guest that was interrupted. A call that it just makes is not carried out."""
-        while isinstance(stop, FileCall):
-            self._gdb.answer(INTERRUPTED, (), deadline)
-            stop = self._gdb.stop(deadline)
-        return stop
+        if not isinstance(stop, FileCall):
+            return stop
+        self._gdb.answer(failure(errno.EINTR), (), deadline)
+        return _INTERRUPTED
 
     def _start(self, deadline: Deadline) -> None:
         self._board.start_image()
@@ -432,8 +433,7 @@ class Machine:
             stop = self._gdb.step(self._deadline)
             while isinstance(stop, FileCall):
                 self._answer(stop)
-                stop = self._gdb.stop(self._deadline)
-            self._running = False
+                stop = self._gdb.step(self._deadline)  # the step that the call interrupted
             if stop.kind is StopKind.EXIT:
                 self._end(stop.value)
         return True
@@ -450,12 +450,11 @@ class Machine:
             return
 
     def _answer(self, call: FileCall) -> None:
-        """Carry out a call of the guest, which goes on."""
+        """Carry out a call of the guest, which stays stopped."""
         if self._call_server is None or self._call_memory is None:
             raise QemuError(f"QEMU's gdbstub hands over the call {call.name!r}, and no one asked for it")
         reply = self._call_server.serve(call)
         self._gdb.answer(reply, self._call_memory.take_writes(), self._deadline)
-        self._running = True
 
     def _write_console(self, data: bytes) -> None:
         self._console += data
@@ -472,8 +471,7 @@ class Machine:
         if not ready:
             # The call ends in an error, and the guest stops, so that it can be asked where it is.
             deadline = Deadline(_INTERRUPT_SECONDS)
-            self._gdb.answer(INTERRUPTED, (), deadline)
-            self._gdb.stop(deadline)
+            self._gdb.answer(failure(errno.EINTR), (), deadline)
             self._lacks_input = True
             raise TimeoutError("nothing came on standard input")
         return os.read(self._terminal[0], size)

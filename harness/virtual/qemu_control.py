@@ -296,7 +296,7 @@ class Gdb(GdbRemote):
             self._expect_ok(self._stream.receive(deadline, "a register"), f"carry out {command!r:.40}")
 
     def step(self, deadline: Deadline) -> Stop | FileCall:
-        """Execute one instruction. A call that it makes comes first; the stop follows the answer."""
+        """Execute one instruction, and return why the guest stopped: after it, or in a call that it makes."""
         self._start_question("a step")
         self._stream.send(b"s", deadline)
         return self.stop(deadline)
@@ -313,12 +313,14 @@ class Gdb(GdbRemote):
         return self._stop_until(Deadline(0))
 
     def answer(self, payload: bytes, memory: Sequence[tuple[int, bytes]], deadline: Deadline) -> None:
-        """Write memory, then answer a FileCall. The guest goes on.
+        """Write memory, then answer a FileCall. The guest stays stopped.
 
         Nothing happens where the guest gave an address without memory.
         """
         self.write_where_memory_is(memory, deadline)
+        self._start_question("the answer to a call")
         self._stream.send(payload, deadline)
+        self.stop(deadline)
 
     def write_where_memory_is(self, memory: Sequence[tuple[int, bytes]], deadline: Deadline) -> None:
         """Write memory. Nothing happens where there is none."""
