@@ -198,6 +198,7 @@ build/.apt: Makefile
 	  [ -z "$$half" ] || $$([ "$$(id -u)" = 0 ] || echo sudo) dpkg --configure -a >/dev/null || :; \
 	  $(call apt,$(filter-out $(NOT_EVERYWHERE),$(PACKAGES)) $$(apt-cache pkgnames | grep -xF $(NOT_EVERYWHERE:%=-e %))); \
 	fi; \
+	$(BIN)/python harness/doctor/suitable_tools.py || exit 3; \
 	touch $@
 
 # setuptools comes first: it builds what has no wheel, and no build may fetch tools that nothing pins. torch comes last,

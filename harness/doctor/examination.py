@@ -30,6 +30,7 @@ from ethos_hil.base.files import read_bytes
 from ethos_hil.base.process import start_child
 from ethos_hil.harness.doctor.finding import Finding, Status
 from ethos_hil.harness.doctor.suitable_python import unsuitable
+from ethos_hil.harness.doctor.suitable_tools import OLDEST, is_too_old
 from ethos_hil.harness.image.firmware_manifest import (
     FIRMWARE_VARIABLE,
     IN_CHECKOUT,
@@ -216,9 +217,6 @@ def ask(command: Sequence[str], seconds: float = SECONDS) -> list[str] | str:
     return f"it ended with status {process.returncode}{last_line}"
 
 
-_OLDEST_QEMU = (7, 2)
-
-
 @dataclass(frozen=True)
 class _Tool:
     """A program that only some of what we do needs; of its names, the first that is on PATH is used."""
@@ -248,8 +246,7 @@ def qemu() -> list[Finding]:
         version, machines = pool.map(ask, ([path, "--version"], [path, "-machine", "help"]))
     if isinstance(version, str):
         return [Finding("qemu", Status.MISSING, f"{path}: {version}", QEMU_REMEDY)]
-    number = re.search(r"version (\d+)\.(\d+)", version[0])
-    if number is None or (int(number[1]), int(number[2])) < _OLDEST_QEMU:
+    if is_too_old("qemu-system-arm", version[0]):
         return [Finding("qemu", Status.MISSING, f"{path} is {version[0]}", QEMU_REMEDY)]
     if isinstance(machines, str) or not any(line.split()[0] == MACHINE for line in machines):
         return [Finding("qemu", Status.MISSING, f"{path} has no machine {MACHINE}", QEMU_REMEDY)]
@@ -270,6 +267,9 @@ def _tool(tool: _Tool) -> Finding:
     answer = ask([path, "--version"])
     if isinstance(answer, str):
         return Finding(name, Status.NOTE, f"{path}: {answer}", f"apt install --reinstall {tool.packages}")
+    if name in OLDEST and is_too_old(name, answer[0]):
+        what = f"{name} {'.'.join(map(str, OLDEST[name]))} or newer"
+        return Finding(name, Status.NOTE, f"{answer[0]} ({path}); {what} is needed {tool.purpose}", f"install {what}")
     return Finding(name, Status.OK, f"{answer[0]} ({path})")
 
 

@@ -116,6 +116,13 @@ def test_without_qemu_it_cannot_run_and_says_how_it_could(tmp_path: Path, record
     recorded.check("\n".join(re.sub("  +", "  ", line) for line in lines))
 
 
+def test_a_cmake_that_is_too_old_for_the_firmware_is_a_note(tmp_path: Path) -> None:
+    executable(tmp_path / "cmake", "echo cmake version 3.22.1")
+    found = doctor(0, PATH=f"{tmp_path}:{os.environ['PATH']}")["cmake"]
+    assert (found["status"], found["remedy"]) == ("note", "install cmake 3.23 or newer")
+    assert found["found"].endswith("/cmake); cmake 3.23 or newer is needed to build the firmware")
+
+
 def test_what_does_not_answer_is_ended_and_so_is_all_that_a_program_started(tmp_path: Path) -> None:
     assert examination.ask(["sleep", "1000"], seconds=0.01) == "it did not answer in 0.01 s"
     leaves = executable(tmp_path / "leaves", "sleep 1000 >/dev/null 2>&1 & echo $!")

@@ -1,8 +1,10 @@
-"""What set-up asks before it installs anything: whether this Python will do, and which torch there is for it."""
+"""What set-up asks before it installs packages: whether Python, CMake and QEMU will do, and which torch there is."""
 
 from __future__ import annotations
 
+import json
 import platform
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -11,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.harness.doctor import suitable_python, torch_build
+from ethos_hil.harness.doctor import suitable_python, suitable_tools, torch_build
+from ethos_hil.harness.doctor.tests.test_doctor import executable
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 
 HERE = sys.version_info[1]
+FIRMWARE = Path(suitable_tools.__file__).resolve().parents[2] / "firmware"
 
 
 @pytest.mark.parametrize("wanted", [f">=3.{HERE},<3.{HERE + 1}", f"Requires-Python: <3.{HERE + 2},>=3.{HERE - 1}"])
@@ -39,6 +43,32 @@ def test_another_says_why_not(monkeypatch: pytest.MonkeyPatch, module: Any, name
         name, value = "sys", SimpleNamespace(**{"version_info": (3, 11), "maxsize": sys.maxsize, name: value})
     monkeypatch.setattr(module, name, value)
     assert said in suitable_python.unsuitable(">=3.11,<3.14")
+
+
+def test_tools_that_are_too_old_are_named_with_what_is_needed_and_others_pass(tmp_path: Path) -> None:
+    """Ubuntu 22.04's."""
+    executable(tmp_path / "cmake", "echo cmake version 3.22.1; echo; echo CMake suite")
+    executable(tmp_path / "old-qemu", "echo 'QEMU emulator version 6.2.0 (Debian 1:6.2+dfsg-2ubuntu6)'")
+    script = [sys.executable, suitable_tools.__file__]
+    ours = {"PATH": f"{tmp_path}", "ETHOS_HIL_QEMU": str(tmp_path / "old-qemu")}
+    old = subprocess.run(script, env=ours, capture_output=True, text=True, check=False)
+    assert (old.returncode, old.stdout) == (1, "")
+    assert old.stderr.splitlines() == [
+        "cmake is cmake version 3.22.1, and 3.23 or newer is needed: install one, and put it first in PATH",
+        f"{tmp_path}/old-qemu is QEMU emulator version 6.2.0 (Debian 1:6.2+dfsg-2ubuntu6), and 7.2 or newer is needed: "
+        "install one, and put it first in PATH, or its path in ETHOS_HIL_QEMU",
+    ]
+    subprocess.run(script, check=True)
+    executable(tmp_path / "cmake", "echo cmake version 3.23.0-rc1")
+    subprocess.run(script, env={"PATH": f"{tmp_path}"}, check=True)  # it says nothing of a missing QEMU
+
+
+def test_the_oldest_cmake_is_that_of_the_firmware() -> None:
+    least = json.loads((FIRMWARE / "CMakePresets.json").read_text())["cmakeMinimumRequired"]
+    assert (least["major"], least["minor"]) == suitable_tools.OLDEST["cmake"]
+    assert (
+        "cmake_minimum_required(VERSION {major}.{minor})".format(**least) in (FIRMWARE / "CMakeLists.txt").read_text()
+    )
 
 
 def test_a_torch_that_is_installed_and_one_that_is_held_by_a_hash_are_not_asked_for(tmp_path: Path) -> None:
