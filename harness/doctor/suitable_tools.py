@@ -1,7 +1,7 @@
 """Say whether CMake and QEMU of this system are new enough, before set-up downloads packages that need them.
 
 `python suitable_tools.py` prints what is too old, and what to do, on stderr; its status is 1 then. It needs nothing but
-Python. A tool that is missing is no matter of its: set-up has installed it, or said that it could not.
+Python. A tool that is missing passes: set-up has installed it, or said that it could not.
 """
 
 from __future__ import annotations
