@@ -190,7 +190,7 @@ build/.apt: Makefile
 	command -v chromium google-chrome >/dev/null || ! apt-cache pkgnames chromium 2>/dev/null | grep -qx chromium || missing="$$missing chromium"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libstdc++_nano.a)" ] || missing=" libstdc++"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libc_nano.a)" ] || missing=" newlib"; \
-	[ -n "$$missing" ] || ls "$$(clang++ -print-runtime-dir)"/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || missing=" libclang-rt"; \
+	[ -n "$$missing" ] || ls "$$(clang++ -print-resource-dir)"/lib/*/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || missing=" libclang-rt"; \
 	half="$$(dpkg-query -W -f '$${db:Status-Status} $${Package}\n' $(PACKAGES) 2>/dev/null | sed -n 's/^\(half-[a-z]*\|unpacked\) / /p' | tr -d '\n')"; \
 	missing="$$missing$$half"; \
 	if [ -n "$$missing" ]; then \
