@@ -215,6 +215,50 @@ def _baselines_overview() -> str:
     return markdown_table(head, rows, right=head[1:])
 
 
+def _booted() -> dict[str, list[dict[str, Any]]]:
+    """The points of each network that were booted, an NPU of each generation, in one order."""
+    table: dict[str, list[dict[str, Any]]] = {}
+    for point in data("baselines")["points"]:
+        if point["verdict"] == "verified":
+            table.setdefault(point["label"], []).append(point)
+    return {name: sorted(points, key=lambda point: str(point["npu"])) for name, points in table.items()}
+
+
+def _baselines_answers() -> str:
+    booted = _booted()
+    npus = [point["npu"].removeprefix("ethos-") for point in next(iter(booted.values()))]
+    head = ("network", "million MACs", *(f"SQNR {npu}, dB" for npu in npus))
+    rows = (
+        (f"`{name}`", f"{points[0]['macs'] / 1e6:,.1f}", *(f"{point['sqnr_db']:.1f}" for point in points))
+        for name, points in booted.items()
+    )
+    return markdown_table(head, rows, right=head[1:])
+
+
+def _baselines_layouts() -> str:
+    booted = _booted()
+    head = ("network", *(point["npu"].removeprefix("ethos-") for point in next(iter(booted.values()))))
+    rows = (
+        (f"`{name}`", *(f"{point['transpose_cycles'] / point['cycles']:.0%}" for point in points))
+        for name, points in booted.items()
+    )
+    return markdown_table(head, rows, right=head[1:])
+
+
+def _baselines_cpu() -> str:
+    calls: dict[tuple[str, str, int, str], list[str]] = {}
+    for name, points in _booted().items():
+        for point in points:
+            for call in point["on_cpu"]:
+                key = (name, call["operator"], call["calls"], call["reason"])
+                calls.setdefault(key, []).append(point["npu"].split("-")[1].upper())
+    rows = (
+        (f"`{name}`", ", ".join(npus), f"`{operator}`", count, f"`{reason}`")
+        for (name, operator, count, reason), npus in calls.items()
+    )
+    return markdown_table(("network", "NPUs", "kernel", "calls", "why it is on the CPU"), rows, right=("calls",))
+
+
 def _baselines_estimates() -> str:
     from statistics import median
 
@@ -310,6 +354,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "tiers": _tiers,
     "baselines-run": _baselines_run,
     "baselines-overview": _baselines_overview,
+    "baselines-answers": _baselines_answers,
+    "baselines-layouts": _baselines_layouts,
+    "baselines-cpu": _baselines_cpu,
     "baselines-estimates": _baselines_estimates,
     "baselines-points": _baselines_points,
 }

@@ -8,10 +8,12 @@ unusable arguments; 3 a tool is missing, or a booted program is not verified.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +24,9 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.campaign.recorded import records_of
 from ethos_hil.harness.npu.timing.rules import timing_model_id
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.shared import CORES, ROOT, Jobs, show
@@ -35,6 +40,8 @@ KEPT = (
     "dram_bytes", "weight_bytes", "operations",
 )  # fmt: skip
 """What is kept of a point of `ethos-hil bench --json`."""
+OF_BOOTED = ("sqnr_db", "transpose_cycles", "on_cpu")
+"""What is kept of the record of a point that was booted: see `of_record`."""
 _ZOO = ROOT / "build/zoo"
 _SHOWN = 20
 _SRAM = 2 << 20
@@ -56,7 +63,7 @@ def main(
     for npu in BOOTED:
         mode = MemoryMode.default(EthosU.parse(npu)).name
         points = with_booted(points, _bench([*chosen, "--boot", "--npu", npu, "--memory-mode", mode], jobs))
-    measured = {"schema_version": 2, "timing_model": timing_model_id(), "versions": environment.versions()}
+    measured = {"schema_version": 3, "timing_model": timing_model_id(), "versions": environment.versions()}
     if not check:
         write_whole(data, to_text(measured, points))
         show(f"{len(points)} points: {data}")
@@ -82,7 +89,29 @@ def _bench(options: Sequence[str], jobs: int) -> list[Point]:
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.DEVNULL)
         if done.returncode:
             raise ToolError(f"the benchmark ended with status {done.returncode}; nothing is published")
-        return [{name: point[name] for name in KEPT} for point in json.loads(answer.read_text("utf-8"))["points"]]
+        runs = (run for run in Path(folder).iterdir() if run.is_dir())
+        records = {_key_of(record): record for run in runs for record in records_of(run)}
+        points = json.loads(answer.read_text("utf-8"))["points"]
+    return [{name: point[name] for name in KEPT} | of_record(records[_key(point)]) for point in points]
+
+
+def of_record(record: Record) -> Point:
+    """Return what is kept of the record of a booted point; nothing of one that was only compiled.
+
+    Returns:
+        sqnr_db: of the output that is worst; None where all are equal to PyTorch's.
+        transpose_cycles: of its TRANSPOSE operations, modelled.
+        on_cpu: calls of an operator for a reason, without conversions.
+    """
+    if record.verdict is not Verdict.VERIFIED or record.artifact is None:
+        return {}
+    levels = [it.sqnr_db for it in record.accuracy if it.sqnr_db is not None and math.isfinite(it.sqnr_db)]
+    calls = Counter((it.operator, it.reason) for it in record.artifact.cpu_calls if it.kind == "operator")
+    return {
+        "sqnr_db": round(min(levels), 1) if levels else None,
+        "transpose_cycles": sum(op.cycles or 0 for op in record.ops if op.tosa_op == "TRANSPOSE"),
+        "on_cpu": [{"operator": name, "reason": why, "calls": calls[name, why]} for name, why in calls],
+    }
 
 
 def with_booted(points: Iterable[Point], booted: Iterable[Point]) -> list[Point]:
@@ -100,7 +129,7 @@ def with_booted(points: Iterable[Point], booted: Iterable[Point]) -> list[Point]
         fits = timed["sram_peak"] <= _SRAM and (timed["memory_mode"] != "Sram_Only" or not timed["dram_bytes"])
         if fits and point["cycles"] != timed["cycles"]:
             raise ToolError(f"{where}: the board counts {point['cycles']} cycles, and {timed['cycles']} are modelled")
-        by_key[_key(point)] = {**timed, "verdict": point["verdict"]}
+        by_key[_key(point)] = {**timed, "verdict": point["verdict"], **{name: point[name] for name in OF_BOOTED}}
     return list(by_key.values())
 
 
@@ -110,7 +139,11 @@ def differences(written: Iterable[Point], measured: Iterable[Point]) -> list[str
     lines = []
     for key in dict.fromkeys((*before, *now)):
         old, new = before.get(key, {}), now.get(key, {})
-        changed = [f"{name} {old.get(name)} -> {new.get(name)}" for name in KEPT if old.get(name) != new.get(name)]
+        changed = [
+            f"{name} {old.get(name)} -> {new.get(name)}"
+            for name in (*KEPT, *OF_BOOTED)
+            if old.get(name) != new.get(name)
+        ]
         lines += [f"{' '.join(key)}: {', '.join(changed)}"] if changed else []
     return lines
 
@@ -123,3 +156,7 @@ def to_text(head: Mapping[str, object], points: Iterable[Point]) -> str:
 
 def _key(point: Point) -> tuple[str, ...]:
     return tuple(point[name] for name in KEY)
+
+
+def _key_of(record: Record) -> tuple[str, ...]:
+    return record.bench.case if record.bench is not None else "", record.npu, record.memory_mode
