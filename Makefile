@@ -194,6 +194,7 @@ build/.apt: Makefile
 	half="$$(dpkg-query -W -f '$${db:Status-Status} $${Package}\n' $(PACKAGES) 2>/dev/null | sed -n 's/^\(half-[a-z]*\|unpacked\) / /p' | tr -d '\n')"; \
 	missing="$$missing$$half"; \
 	if [ -n "$$missing" ]; then \
+	  $(BIN)/python harness/doctor/suitable_tools.py || exit 3; \
 	  echo "Installing Debian packages (missing:$$missing)" >&2; \
 	  [ -z "$$half" ] || $$([ "$$(id -u)" = 0 ] || echo sudo) dpkg --configure -a >/dev/null || :; \
 	  $(call apt,$(filter-out $(NOT_EVERYWHERE),$(PACKAGES)) $$(apt-cache pkgnames | grep -xF $(NOT_EVERYWHERE:%=-e %))); \

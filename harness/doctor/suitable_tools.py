@@ -1,7 +1,7 @@
 """Say whether CMake and QEMU of this system are new enough, before set-up downloads packages that need them.
 
-`python suitable_tools.py` prints what is too old, and what to do, on stderr; its status is 1 then. It needs nothing but
-Python. A tool that is missing passes: set-up has installed it, or said that it could not.
+`python suitable_tools.py` prints what is too old, and what to do, on stderr; its status is 1 then. Of a tool that is
+missing it judges the version that apt would install, where apt knows one. It needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ def is_too_old(tool: str, said: str) -> bool:
         tool: a key of OLDEST.
         said: the first line of what `--version` printed.
     """
-    number = re.search(r"version (\d+)\.(\d+)", said)
+    return _is_older(re.search(r"version (\d+)\.(\d+)", said), tool)
+
+
+def _is_older(number: re.Match[str] | None, tool: str) -> bool:
     return number is None or (int(number[1]), int(number[2])) < OLDEST[tool]
 
 
@@ -32,16 +35,28 @@ def _complaint(tool: str) -> str:
     """Return what is wrong with the tool, or nothing."""
     variable = VARIABLES.get(tool)
     path = os.environ.get(variable or "") or tool
-    try:
-        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    said = output.partition("\n")[0]
-    if not is_too_old(tool, said):
+    said = _ask(path, "--version").partition("\n")[0]
+    if not said:
+        # Debian's packages are called as the tools: "Candidate: 1:6.2+dfsg-2ubuntu6".
+        candidate = re.search(r"Candidate: (\d\S+)", _ask("apt-cache", "policy", tool))
+        if candidate is None or not _is_older(re.match(r"(?:\d+:)?(\d+)\.(\d+)", candidate[1]), tool):
+            return ""
+        what = f"apt would install {tool} {candidate[1]}"
+    elif is_too_old(tool, said):
+        what = f"{path} is {said}"
+    else:
         return ""
     where = "put it first in PATH" + (f", or its path in {variable}" if variable else "")
     wanted = ".".join(map(str, OLDEST[tool]))
-    return f"{path} is {said or 'of no known version'}, and {wanted} or newer is needed: install one, and {where}\n"
+    return f"{what}, and {wanted} or newer is needed: install one, and {where}\n"
+
+
+def _ask(*command: str) -> str:
+    try:
+        english = {**os.environ, "LC_ALL": "C"}
+        return subprocess.run(command, env=english, capture_output=True, text=True, timeout=60, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 if __name__ == "__main__":

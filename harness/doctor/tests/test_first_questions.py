@@ -60,7 +60,20 @@ def test_tools_that_are_too_old_are_named_with_what_is_needed_and_others_pass(tm
     ]
     subprocess.run(script, check=True)
     executable(tmp_path / "cmake", "echo cmake version 3.23.0-rc1")
-    subprocess.run(script, env={"PATH": f"{tmp_path}"}, check=True)  # it says nothing of a missing QEMU
+    subprocess.run(script, env={"PATH": f"{tmp_path}"}, check=True)  # a missing QEMU, and no apt
+
+
+@pytest.mark.parametrize(
+    ("candidate", "said"),
+    [("1:6.2+dfsg-2ubuntu6.31", "apt would install qemu-system-arm 1:6.2+dfsg-2ubuntu6.31, and 7.2 or newer is needed"),
+     ("1:7.2+dfsg-7", ""), ("1:10.0.2+ds-2", ""), ("(none)", "")],
+)  # fmt: skip
+def test_of_a_tool_that_is_missing_apt_s_version_is_judged(tmp_path: Path, candidate: str, said: str) -> None:
+    executable(tmp_path / "cmake", "echo cmake version 3.25.1")
+    executable(tmp_path / "apt-cache", f"echo $2: ; echo '  Installed: (none)'; echo '  Candidate: {candidate}'")
+    script = [sys.executable, suitable_tools.__file__]
+    done = subprocess.run(script, env={"PATH": f"{tmp_path}"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.startswith(said), bool(done.stderr)) == (int(bool(said)), True, bool(said))
 
 
 def test_the_oldest_cmake_is_that_of_the_firmware() -> None:
