@@ -231,7 +231,7 @@ class Machine:
                     started = time.perf_counter()
                     self._running = False
                     if isinstance(stop, FileCall):
-                        self._answer(stop)
+                        self._answer(stop, resume=True)
                     else:
                         self._on_stop(stop)
                         self.stopped += time.perf_counter() - started
@@ -449,12 +449,13 @@ class Machine:
         except QemuError:
             return
 
-    def _answer(self, call: FileCall) -> None:
-        """Carry out a call of the guest, which stays stopped."""
+    def _answer(self, call: FileCall, *, resume: bool = False) -> None:
+        """Carry out a call of the guest. It stays stopped, or goes on."""
         if self._call_server is None or self._call_memory is None:
             raise QemuError(f"QEMU's gdbstub hands over the call {call.name!r}, and no one asked for it")
         reply = self._call_server.serve(call)
-        self._gdb.answer(reply, self._call_memory.take_writes(), self._deadline)
+        self._gdb.answer(reply, self._call_memory.take_writes(), self._deadline, resume=resume)
+        self._running = resume
 
     def _write_console(self, data: bytes) -> None:
         self._console += data

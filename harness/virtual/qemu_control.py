@@ -312,15 +312,17 @@ class Gdb(GdbRemote):
         """Return the stop reply or call if it has arrived, else None."""
         return self._stop_until(Deadline(0))
 
-    def answer(self, payload: bytes, memory: Sequence[tuple[int, bytes]], deadline: Deadline) -> None:
-        """Write memory, then answer a FileCall. The guest stays stopped.
+    def answer(
+        self, payload: bytes, memory: Sequence[tuple[int, bytes]], deadline: Deadline, *, resume: bool = False
+    ) -> None:
+        """Write memory, then answer a FileCall, whose packet keeps the guest stopped; `resume` lets it run at once.
 
         Nothing happens where the guest gave an address without memory.
         """
         self.write_where_memory_is(memory, deadline)
         self._start_question("the answer to a call")
-        self._stream.send(payload, deadline)
-        self.stop(deadline)
+        self._stream.send_raw(encode(payload) + encode(b"c") * resume, deadline)
+        self.stop(deadline)  # the guest's, in this call
 
     def write_where_memory_is(self, memory: Sequence[tuple[int, bytes]], deadline: Deadline) -> None:
         """Write memory. Nothing happens where there is none."""
