@@ -149,7 +149,9 @@ def test_what_other_programs_say_is_told(tmp_path: Path, goal: str, programs: di
     for name, text in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    (tmp_path / ".venv").mkdir()
+    shutil.copytree(ROOT / "harness/doctor", tmp_path / "harness/doctor")
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
     (tmp_path / ".venv/.torch").touch()
     installed = [word for name in ("build/.apt", ".venv/.installed") if name != goal for word in ("-o", name)]
     env = {**QUIET, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
