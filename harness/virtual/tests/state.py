@@ -16,7 +16,7 @@ from ethos_hil.harness.virtual.board import QemuBoard
 
 _PAGE = 1 << 10
 _RAM_ZERO, _RAM_SIZES, _RAM_PAGE, _RAM_END, _RAM_SAME_BLOCK = 0x02, 0x04, 0x08, 0x10, 0x20
-_END, _START, _FULL, _SUBSECTION, _CONFIGURATION, _FOOTER = 0, 1, 4, 5, 7, 0x7E
+_END, _START, _FULL, _SUBSECTION, _CONFIGURATION, _COMMAND, _FOOTER = 0, 1, 4, 5, 7, 8, 0x7E
 
 State = dict[str, bytes]
 
@@ -39,13 +39,18 @@ class _Stream:
         self._at = 0
         self._block = ""
         self.state: State = {}
-        description = json.loads(data[data.rindex(b'{"page_size"') : data.rindex(b"}") + 1])
+        starts = (b'{"page_size"', b'{"configuration": {"vmsd_name"')  # of QEMU 7.2, and of 10.0
+        description = json.loads(data[max(map(data.rfind, starts)) : data.rindex(b"}") + 1])
         devices = {(device["name"], device["instance_id"]): device for device in description["devices"]}
         assert self._take(4) == b"QEVM"
         self._take(4)
         while (kind := self._number(1)) != _END:
             if kind == _CONFIGURATION:
                 self._configuration()
+                continue
+            if kind == _COMMAND:  # of QEMU 10.0, to the other host
+                self._take(2)
+                self._take(self._number(2))
                 continue
             number = self._number(4)
             if kind in (_START, _FULL):

@@ -176,7 +176,7 @@ def test_code_written_past_qemu_is_not_taken_for_known(assemble: Assemble, pool:
         board.blocks.forget_writes()
     board.load_image(second)
     again, board = run_for_words(board, 1)
-    assert again == ([1] if known else [2])
+    assert again in (([1], [2]) if known else ([2],))  # QEMU 7.2 executes the old code where it knows better; 10.0 not
     assert board is not None
     board.stop()
 
