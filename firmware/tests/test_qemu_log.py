@@ -61,10 +61,14 @@ def lines_of(elf: bytes, folder: Path, timeout: float = 10.0) -> tuple[Conversat
 
 
 def unexpected(lines: Sequence[str], board: str) -> list[str]:
-    """Return the lines that are not on the list, and the entries of the list that were not needed."""
+    """Return the lines that are not on the list, and the entries of the list that were not needed.
+
+    QEMU 7.2 logs a read where there is nothing; QEMU 10.0 does not.
+    """
     allowed = sorted(ALWAYS | BOARDS[board])
     new = [f"not on the list: {line}" for line in lines if line not in allowed]
-    return new + [f"on the list, and not needed: {line}" for line in allowed if line not in lines]
+    needed = [line for line in allowed if not line.endswith(NULL)]
+    return new + [f"on the list, and not needed: {line}" for line in needed if line not in lines]
 
 
 @pytest.mark.parametrize("board", BOARDS)
