@@ -216,12 +216,9 @@ def _baselines_overview() -> str:
 
 
 def _booted() -> dict[str, list[dict[str, Any]]]:
-    """The points of each network that were booted, an NPU of each generation, in one order."""
-    table: dict[str, list[dict[str, Any]]] = {}
-    for point in data("baselines")["points"]:
-        if point["verdict"] == "verified":
-            table.setdefault(point["label"], []).append(point)
-    return {name: sorted(points, key=lambda point: str(point["npu"])) for name, points in table.items()}
+    """The points of each network that were booted: an NPU of each generation, in its default memory mode."""
+    firsts = {name: [points[0] for points in by_npu.values()] for name, by_npu in _baselines().items()}
+    return {name: [point for point in points if point["verdict"] == "verified"] for name, points in firsts.items()}
 
 
 def _baselines_answers() -> str:

@@ -30,7 +30,7 @@ from ethos_hil.base.files import read_bytes
 from ethos_hil.base.process import start_child
 from ethos_hil.harness.doctor.finding import Finding, Status
 from ethos_hil.harness.doctor.suitable_python import unsuitable
-from ethos_hil.harness.doctor.suitable_tools import OLDEST, is_too_old
+from ethos_hil.harness.doctor.suitable_tools import OLDEST, is_too_old, oldest
 from ethos_hil.harness.image.firmware_manifest import (
     FIRMWARE_VARIABLE,
     IN_CHECKOUT,
@@ -268,7 +268,7 @@ def _tool(tool: _Tool) -> Finding:
     if isinstance(answer, str):
         return Finding(name, Status.NOTE, f"{path}: {answer}", f"apt install --reinstall {tool.packages}")
     if name in OLDEST and is_too_old(name, answer[0]):
-        what = f"{name} {'.'.join(map(str, OLDEST[name]))} or newer"
+        what = f"{name} {oldest(name)}"
         return Finding(name, Status.NOTE, f"{answer[0]} ({path}); {what} is needed {tool.purpose}", f"install {what}")
     return Finding(name, Status.OK, f"{answer[0]} ({path})")
 

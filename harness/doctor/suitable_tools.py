@@ -24,11 +24,13 @@ def is_too_old(tool: str, said: str) -> bool:
         tool: a key of OLDEST.
         said: the first line of what `--version` printed.
     """
-    return _is_older(re.search(r"version (\d+)\.(\d+)", said), tool)
-
-
-def _is_older(number: re.Match[str] | None, tool: str) -> bool:
+    number = re.search(r"version (\d+)\.(\d+)", said)
     return number is None or (int(number[1]), int(number[2])) < OLDEST[tool]
+
+
+def oldest(tool: str) -> str:
+    """Return the oldest version that will do, as text for a user."""
+    return f"{'.'.join(map(str, OLDEST[tool]))} or newer"
 
 
 def _complaint(tool: str) -> str:
@@ -38,8 +40,8 @@ def _complaint(tool: str) -> str:
     said = _ask(path, "--version").partition("\n")[0]
     if not said:
         # Debian's packages are called as the tools: "Candidate: 1:6.2+dfsg-2ubuntu6".
-        candidate = re.search(r"Candidate: (\d\S+)", _ask("apt-cache", "policy", tool))
-        if candidate is None or not _is_older(re.match(r"(?:\d+:)?(\d+)\.(\d+)", candidate[1]), tool):
+        candidate = re.search(r"Candidate: ((?:\d+:)?(\d\S*))", _ask("apt-cache", "policy", tool))
+        if candidate is None or not is_too_old(tool, f"version {candidate[2]}"):
             return ""
         what = f"apt would install {tool} {candidate[1]}"
     elif is_too_old(tool, said):
@@ -47,8 +49,7 @@ def _complaint(tool: str) -> str:
     else:
         return ""
     where = "put it first in PATH" + (f", or its path in {variable}" if variable else "")
-    wanted = ".".join(map(str, OLDEST[tool]))
-    return f"{what}, and {wanted} or newer is needed: install one, and {where}\n"
+    return f"{what}, and {oldest(tool)} is needed: install one, and {where}\n"
 
 
 def _ask(*command: str) -> str:

@@ -322,7 +322,7 @@ class Gdb(GdbRemote):
         self.write_where_memory_is(memory, deadline)
         self._start_question("the answer to a call")
         self._stream.send_raw(encode(payload) + encode(b"c") * resume, deadline)
-        self.stop(deadline)  # the guest's, in this call
+        self.stop(deadline)  # the C of the answer asks for it
 
     def write_where_memory_is(self, memory: Sequence[tuple[int, bytes]], deadline: Deadline) -> None:
         """Write memory. Nothing happens where there is none."""

@@ -16,6 +16,7 @@ import pytest
 from ethos_hil.harness.doctor import suitable_python, suitable_tools, torch_build
 from ethos_hil.harness.doctor.tests.test_doctor import executable
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
+from ethos_hil.harness.virtual.qemu import QEMU_REMEDY, QEMU_VARIABLE
 
 HERE = sys.version_info[1]
 FIRMWARE = Path(suitable_tools.__file__).resolve().parents[2] / "firmware"
@@ -82,6 +83,12 @@ def test_the_oldest_cmake_is_that_of_the_firmware() -> None:
     assert (
         "cmake_minimum_required(VERSION {major}.{minor})".format(**least) in (FIRMWARE / "CMakeLists.txt").read_text()
     )
+
+
+def test_the_virtual_board_says_the_same_of_its_qemu() -> None:
+    """Set-up's own words: it runs before anything of ours can be imported."""
+    assert suitable_tools.VARIABLES == {"qemu-system-arm": QEMU_VARIABLE}
+    assert f"QEMU {suitable_tools.oldest('qemu-system-arm')} " in QEMU_REMEDY
 
 
 def test_a_torch_that_is_installed_and_one_that_is_held_by_a_hash_are_not_asked_for(tmp_path: Path) -> None:
