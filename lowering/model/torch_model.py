@@ -26,7 +26,7 @@ from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupte
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
 from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
-from ethos_hil.lowering.user_code.module_changes import changes, copy_module, same_tensor
+from ethos_hil.lowering.user_code.module_changes import changes, copy_module, laid_out, same_tensor
 from ethos_hil.lowering.user_code.user_function import (
     Sources,
     call_user,
@@ -297,7 +297,7 @@ def _input_tuple(value: Any, what: str, name: str) -> Inputs:
     for index, entry in enumerate(entries):
         if not isinstance(entry, torch.Tensor):
             raise UsageError(f"{what}: {name}[{index}] is {_describe(entry)}, expected a tensor", hint=_RETURNS)
-    return tuple(entry.detach() for entry in entries)
+    return tuple(map(laid_out, entries))
 
 
 def _describe(value: Any) -> str:

@@ -213,16 +213,25 @@ def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tu
 def _to_tosa(array: np.ndarray, tensor: Tensor, side: TosaTensor) -> np.ndarray:
     """Return a copy in the shape of the TOSA program: that of the order in memory, which a delegate gets as it is."""
     ordered = np.array(array.transpose(tensor.dim_order), order="C")
-    if ordered.shape != side.shape:
+    if not _same_bytes(ordered.shape, side.shape):
         raise OracleError(f"tensor {tensor} in memory order is {ordered.shape}, its TOSA program takes {side.shape}")
-    return ordered
+    return ordered.reshape(side.shape)
 
 
 def _from_tosa(array: np.ndarray, tensor: Tensor) -> np.ndarray:
     ordered = tuple(tensor.sizes[axis] for axis in tensor.dim_order)
-    if array.shape != ordered or array.dtype != tensor.dtype:
+    if not _same_bytes(array.shape, ordered) or array.dtype != tensor.dtype:
         raise OracleError(f"the reference model gave {array.dtype} {array.shape}, expected {tensor} as {ordered}")
-    return np.ascontiguousarray(array.transpose(np.argsort(tensor.dim_order))) if ordered else array
+    return np.ascontiguousarray(array.reshape(ordered).transpose(np.argsort(tensor.dim_order))).reshape(tensor.sizes)
+
+
+def _same_bytes(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether two shapes, in the order of memory, lay the same elements at the same places.
+
+    Where an axis of size 1 stands in the order of memory says nothing: torch's `dim_order` and ExecuTorch's
+    (exir/tensor.py, executorch 1.5.1) put it at different places, and TOSA follows the former, the program the latter.
+    """
+    return [size for size in one if size != 1] == [size for size in other if size != 1]
 
 
 def reference_model_for(tosa: bytes, what: str, made_with: str = "") -> NativeTool:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def copy_module(module: torch.nn.Module, what: str) -> torch.nn.Module:
     """Return a deep copy of a module.
 
-    A tensor that was computed with gradients, which torch refuses to copy, is copied by its values.
+    A tensor that was computed with gradients, which torch refuses to copy, is copied by its values; so is a buffer
+    whose elements share memory, which no one could write.
 
     Args:
         module: the user's module. It does not change.
@@ -31,11 +32,14 @@ def copy_module(module: torch.nn.Module, what: str) -> torch.nn.Module:
 
     attributes = [value for part in module.modules() for value in vars(part).values()]
     computed = [value for value in attributes if isinstance(value, torch.Tensor) and value.grad_fn is not None]
+    copies = {
+        id(value): laid_out(value.detach().clone()) for value in (*computed, *filter(_overlaps, module.buffers()))
+    }
     try:
         with warnings.catch_warnings():
             # torch 2.13 warns of its own code where the module of an exported program is copied.
             warnings.simplefilter("ignore", FutureWarning)
-            return copy.deepcopy(module, {id(value): value.detach().clone() for value in computed})
+            return copy.deepcopy(module, copies)
     except Exception as error:
         raise_if_interrupted(error)
         reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -109,6 +113,23 @@ def _equal(old: Any, two: Any, depth: int) -> bool:
     if isinstance(old, torch.nn.Module) or callable(old):
         return True  # a module within a list, or a function
     return _equal(getattr(old, "__dict__", None), getattr(two, "__dict__", None), depth - 1)
+
+
+def laid_out(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor without its gradient, and copied if an axis has a stride of 0.
+
+    ExecuTorch (1.5.1, exir/tensor.py) refuses such strides, even at axes of size 1, where they mean nothing.
+    """
+    import torch
+
+    tensor = tensor.detach()
+    return tensor.clone(memory_format=torch.contiguous_format) if _overlaps(tensor) else tensor
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    import torch
+
+    return tensor.layout is torch.strided and 0 in tensor.stride()
 
 
 def same_tensor(old: torch.Tensor, two: torch.Tensor) -> bool:

@@ -1,0 +1,75 @@
+"""A tensor may lie in memory in any order, with axes of size 1 anywhere: the answer is the same.
+
+An order of memory is said twice: by torch, from which TOSA's shapes follow, and by ExecuTorch, which the program has.
+The two differ in where an axis of size 1 stands. The expected values are PyTorch's, of the tensors themselves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import ethos_hil
+
+_SIZES = (1, 1, 2, 3, 5)
+_INPUTS = 16
+
+
+class Layouts(nn.Module):
+    """Each input is read by a delegate, by the CPU and by a delegate again."""
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(torch.sort(x.relu(), 0).values + x for x in inputs)
+
+
+def _in_some_layout(rng: np.random.Generator) -> Tensor:
+    shape = [int(size) for size in rng.choice(_SIZES, rng.integers(1, 6))]
+    order = [int(axis) for axis in rng.permutation(len(shape))]
+    kind = rng.choice(("dense", "sliced", "expanded", "strides of 0"))
+    axis = int(rng.integers(len(shape)))
+    stored = [shape[at] * (2 if kind == "sliced" and at == axis else 1) for at in order]
+    if kind == "expanded":
+        stored[order.index(axis)] = 1
+    tensor = torch.rand(stored).permute(*np.argsort(order).tolist())
+    if kind == "sliced":
+        return tensor.narrow(axis, 0, shape[axis])
+    if kind == "strides of 0":
+        strides = [0 if size == 1 else stride for size, stride in zip(shape, tensor.stride(), strict=True)]
+        return tensor.as_strided(shape, strides)
+    return tensor.expand(shape)
+
+
+@pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_order_in_memory_changes_no_answer(seed: int, npu: str) -> None:
+    rng = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    inputs = tuple(_in_some_layout(rng) for _ in range(_INPUTS))
+    result = ethos_hil.run(Layouts(), inputs, npu=npu)
+    assert result.verified, result.record.failure
+    for answer, given in zip(result.outputs, inputs, strict=True):
+        expected = torch.sort(given.relu(), 0).values + given
+        # Three values are rounded, each by half a step at most; the sum has the largest range, hence the largest step.
+        # The 1e-6 are for the roundings of float32, whose values are below 2.
+        assert np.abs(answer - expected.numpy()).max() <= 1.5 * float(expected.max()) / 255 + 1e-6
+
+
+class Counter(nn.Module):
+    """State whose elements share memory until the first write."""
+
+    seen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1).expand(1, 1, 3, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = self.seen + x
+        return self.seen * 2
+
+
+def test_state_may_begin_with_elements_that_share_memory() -> None:
+    result = ethos_hil.run(Counter(), (torch.rand(1, 1, 3, 4).to(memory_format=torch.channels_last),), npu="ethos-u55-128")
+    assert result.verified, result.record.failure
