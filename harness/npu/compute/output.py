@@ -54,9 +54,11 @@ def _curve_table(activation: Activation, memory: RegionMemory) -> Array:
 
 def check_accumulators(op: Convolution | MatMul, sums: Array) -> None:
     """Raise Fault if one of the sums (int64) does not fit the operation's accumulators."""
-    worst = int(np.abs(sums).max())
-    if worst >= 1 << (op.accumulator_bits - 1):
-        message = f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established"
+    least, most = int(sums.min()), int(sums.max())
+    end = 1 << (op.accumulator_bits - 1)
+    if least < -end or most >= end:
+        met = least if least < -end else most
+        message = f"a sum of {met} does not fit the accumulator, and what it wraps to is not established"
         raise Fault.of(op, FailureKind.UNSUPPORTED, "ACC_FORMAT", op.accumulator_bits, message)
 
 

@@ -41,9 +41,9 @@ TILES, CHAINED, ABSENT = 0, 2, 3  # storage fields of the precision registers
 AXES = {0: STRAIGHT, 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
 UBLOCKS = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 4))  # by the field of ACC_FORMAT: height and width
 GROUP = 4  # OFM channels that a weight decoder serves at a time
-# By function of ACTIVATION: bits of the index, its sign, bits of an entry. Functions 1 (unsigned) and 5 (8 to 16 bits)
-# were not seen in any stream.
-TABLES = {4: (8, True, 8), 7: (8, True, 32), 8: (16, True, 16), 9: (16, True, 32)}
+# By function of ACTIVATION: bits of the index, the sign of index and entries, bits of an entry. Established with
+# TensorFlow Lite; function 5 (8 to 16 bits) was not seen in any stream.
+TABLES = {1: (8, False, 8), 4: (8, True, 8), 7: (8, True, 32), 8: (16, True, 16), 9: (16, True, 32)}
 CURVES = {10: Curve.TANH, 11: Curve.SIGMOID}
 SCALAR = 1 << 3
 FROM_ZERO, GOING_ON, FROM_IFM2 = 0, 1, 2  # accumulators: input field of ACC_FORMAT
@@ -167,7 +167,9 @@ class FieldsU85(Fields):
         if not function:
             return Activation(low, high)
         if bits != ofm.bits or ofm.signed != signed:
-            raise self.malformed("ACTIVATION", value, f"the table's entries do not fit an output of {ofm.bits} bits")
+            entries = f"{'' if signed else 'unsigned '}{bits} bits"
+            message = f"the table has entries of {entries}, which do not fit an output of {ofm.dtype}"
+            raise self.malformed("ACTIVATION", value, message)
         size = table_bytes(index_bits, bits)
         if (number + 1) * size > self.configuration.size.internal_bytes:
             raise self.malformed("ACTIVATION", value, "the table reaches beyond its memory")

@@ -15,7 +15,7 @@ import pytest
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.compute import output
-from ethos_hil.harness.npu.isa.operations import Curve
+from ethos_hil.harness.npu.isa.operations import Convolution, Curve
 from ethos_hil.harness.npu.tests.streams import U55, U85, compiled, patched
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph
 from ethos_hil.harness.verdict.run_delegate import POISON
@@ -144,21 +144,38 @@ def test_values_without_established_result_are_refused(
     assert caught.value.kind == "unsupported"
 
 
-def test_an_accumulator_that_overflows_is_refused() -> None:
-    """Biases have 40 bits, accumulators 32; how a sum wraps is not established."""
+@pytest.mark.parametrize("bits", [32, 40, 48])
+@pytest.mark.parametrize("sign", [1, -1], ids=["above", "below"])
+def test_accumulators_take_the_numbers_of_their_width_and_no_other(bits: int, sign: int) -> None:
+    """The one number more below zero belongs to them; how a sum that is one too far wraps is not established."""
+    convolution = compiled("conv point", U55).program().ops[0]
+    assert isinstance(convolution, Convolution)
+    op = replace(convolution, accumulator_bits=bits)
+    last = (1 << bits - 1) - 1 if sign > 0 else -1 << bits - 1
+    output.check_accumulators(op, np.array([0, last]))
+    with pytest.raises(Fault, match=rf"a sum of {last + sign} does not fit") as caught:
+        output.check_accumulators(op, np.array([last + sign, 0]))
+    assert (caught.value.register, caught.value.value) == ("ACC_FORMAT", bits)
+
+
+@pytest.mark.parametrize(
+    ("bias", "register"), [((1 << 31) - 1, None), (1 << 31, "ACC_FORMAT"), (-1 << 31, None), (~(1 << 31), "ACC_FORMAT")]
+)
+def test_a_channel_of_a_bias_alone_reaches_the_ends_of_the_accumulator(bias: int, register: str | None) -> None:
+    """Trained networks have dead channels: no weights, and the smallest bias of 32 bits. Biases have 40 bits."""
     graph = compiled("conv point", U55)
     op = graph.program().ops[0]
     damaged = graph.weights.copy()
     base = op.weights.scales[0].base  # type: ignore[union-attr]
-    damaged[base : base + 5] = (0xFF, 0xFF, 0xFF, 0x7F, 0x00)  # the largest bias of 32 bits
-    outcomes = []
-    for value in (127, -128):  # one of them makes the sum of products positive
-        try:
-            replace(graph, weights=damaged).run([np.full((1, 8, 9, 16), value, np.int8)])
-            outcomes.append("ran")
-        except Fault as fault:
-            outcomes.append(fault.register)
-    assert sorted(outcomes) == ["ACC_FORMAT", "ran"]
+    damaged[base : base + 5] = np.frombuffer((bias & (1 << 40) - 1).to_bytes(5, "little"), np.uint8)
+    zero = np.full((1, 8, 9, 16), op.ifm.zero_point, np.int8)  # type: ignore[union-attr]
+    changed = replace(graph, weights=damaged)
+    if register is None:
+        changed.run([zero])
+        return
+    with pytest.raises(Fault, match=rf"a sum of {bias} ") as caught:
+        changed.run([zero])
+    assert caught.value.register == register
 
 
 # --- tanh and sigmoid

@@ -57,7 +57,7 @@ def answers(names: Sequence[str]) -> dict[str, TflmAnswer]:
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as place:
         folder = Path(place)
         for number, network in enumerate(map(NETWORKS.__getitem__, names)):
-            (folder / f"{number}.tflite").write_bytes(network.tflite)
+            (folder / f"{number}.tflite").write_bytes(network.judged)
             sets = network.input_sets()
             arrays = {f"{i}_{j}": value for i, inputs in enumerate(sets) for j, value in enumerate(inputs)}
             np.savez(folder / f"{number}.in.npz", **arrays)

@@ -31,9 +31,9 @@ class Layers:
     ) -> TfliteTensor:
         """Add an input. int16 has the zero point 0, as TensorFlow Lite defines it."""
         if scale is None:
-            scale = float(self.rng.uniform(0.02, 0.08) if dtype == "int8" else self.rng.uniform(2e-4, 5e-4))
+            scale = float(self.rng.uniform(2e-4, 5e-4) if dtype == "int16" else self.rng.uniform(0.02, 0.08))
         if zero is None:
-            zero = int(self.rng.integers(-20, 20)) if dtype == "int8" else 0
+            zero = 0 if dtype == "int16" else int(self.rng.integers(-20, 20)) + (128 if dtype == "uint8" else 0)
         return self.graph.input(shape, dtype, scale, zero)
 
     def like(self, x: TfliteTensor, *shape: int, scale: float | None = None, zero: int | None = None) -> TfliteTensor:

@@ -87,22 +87,33 @@ class TfliteNetwork:
     Attributes:
         name: says what it is for.
         build: makes it; all randomness depends on the name.
+        judge: makes the network that TensorFlow Lite Micro is asked where it cannot run this one: one of the same
+            inputs and answers.
     """
 
     name: str
     build: Build = field(repr=False)
+    judge: Build | None = field(default=None, repr=False)
 
     @cached_property
     def graph(self) -> TfliteGraph:
         """The complete network."""
-        layers = Layers(self.name)
-        outputs = self.build(layers)
-        return layers.graph.output(*(outputs if isinstance(outputs, tuple) else (outputs,)))
+        return self._made(self.build)
 
     @cached_property
     def tflite(self) -> bytes:
         """The flatbuffer."""
         return self.graph.serialize()
+
+    @property
+    def judged(self) -> bytes:
+        """The flatbuffer that TensorFlow Lite Micro is given."""
+        return self.tflite if self.judge is None else self._made(self.judge).serialize()
+
+    def _made(self, build: Build) -> TfliteGraph:
+        layers = Layers(self.name)
+        outputs = build(layers)
+        return layers.graph.output(*(outputs if isinstance(outputs, tuple) else (outputs,)))
 
     def input_sets(self) -> list[list[Array]]:
         """Return the inputs of each inference: random values, the two ends, and values around zero."""
@@ -150,6 +161,23 @@ def _transposed(layers: Layers, dtype: str, kernel: int, stride: int, padding: i
     return layers.transposed(layers.input(1, 5, 6, 9, dtype=dtype), 11, kernel, stride, padding)
 
 
+def _dead(layers: Layers) -> TfliteTensor:
+    """Every other channel has no weights, and the smallest bias, as a converter writes it of a tiny scale."""
+    x = layers.input(1, 6, 7, 5)
+    weights: Array = layers.rng.integers(-127, 128, (8, 3, 3, 5)).astype(np.int8)
+    bias: Array = layers.rng.integers(-9000, 9000, 8).astype(np.int32)
+    weights[::2], bias[::2] = 0, np.iinfo(np.int32).min
+    scales = np.tile(np.float32([1e-9, 0.004]), 4)
+    constants = (
+        layers.graph.constant(weights, scales.tolist()),
+        layers.graph.constant(bias, [x.scale[0] * scale for scale in scales.tolist()]),
+    )
+    return layers.apply(
+        "CONV_2D", [x, *constants], 1, 6, 7, 8, options="Conv2DOptions", scale=x.scale[0] * 3, padding=SAME,
+        stride_w=1, stride_h=1, dilation_w_factor=1, dilation_h_factor=1,
+    )  # fmt: skip
+
+
 _WEIGHTED: dict[str, Build] = {
     **_both(partial(_conv, padding=SAME), "conv 3x3"),
     **_both(partial(_conv, kernel=1), "conv 1x1"),
@@ -159,6 +187,7 @@ _WEIGHTED: dict[str, Build] = {
     "conv relu -1 to 1": partial(_conv, dtype="int8", activation=RELU_N1_TO_1),
     **_both(_depthwise, "depthwise 3x3"),
     **_both(partial(_depthwise, stride=2, activation=RELU6), "depthwise stride 2, relu6"),
+    "conv of dead channels": _dead,
     "depthwise multiplier": partial(_depthwise, dtype="int8", depth=1, multiplier=12),
     "depthwise dilation 2": partial(_depthwise, dtype="int8", dilation=2, padding=VALID),
     **_both(_dense, "fully connected"),
@@ -312,6 +341,40 @@ _ELEMENTWISE |= {
 }
 
 
+# --- unsigned elements
+
+
+def _unsigned(
+    layers: Layers, operator: str, scale: float, zero: int, signed: bool = False, options: str = "", **more: float
+) -> TfliteTensor:
+    """Return a function of unsigned elements; `signed`: of signed ones, requantised before and after.
+
+    These are off by 128, which no rounding is in the way of. TensorFlow Lite Micro has kernels for signed ones only.
+    """
+    x = layers.input(1, 8, 8, 16, dtype="uint8")
+    if not signed:
+        return layers.apply(operator, x, options=options, scale=scale, zero=zero + 128, **more)
+    inside = layers.graph.tensor(x.shape, "int8", x.scale[0], x.zero_point - 128)
+    layers.graph.add("QUANTIZE", [x], [inside], "QuantizeOptions")
+    answer = layers.apply(operator, inside, options=options, scale=scale, zero=zero, **more)
+    output = layers.graph.tensor(x.shape, "uint8", scale, zero + 128)
+    layers.graph.add("QUANTIZE", [answer], [output], "QuantizeOptions")
+    return output
+
+
+_UNSIGNED: Mapping[str, Callable[..., TfliteTensor]] = {
+    "logistic uint8": partial(_unsigned, operator="LOGISTIC", scale=1 / 256, zero=-128),
+    "tanh uint8": partial(_unsigned, operator="TANH", scale=1 / 128, zero=0),
+    "hard swish uint8": partial(_unsigned, operator="HARD_SWISH", scale=0.05, zero=-100),
+    "leaky relu uint8": partial(
+        _unsigned, operator="LEAKY_RELU", scale=0.03, zero=-28, options="LeakyReluOptions", alpha=0.1
+    ),
+    "softmax uint8": partial(
+        _unsigned, operator="SOFTMAX", scale=1 / 256, zero=-128, options="SoftmaxOptions", beta=1.0
+    ),
+}
+
+
 # --- places
 
 
@@ -417,11 +480,12 @@ def _hourglass(layers: Layers) -> TfliteTensor:
 
 
 NETWORKS: Mapping[str, TfliteNetwork] = {
-    name: TfliteNetwork(name, build)
+    name: TfliteNetwork(name, build, partial(_UNSIGNED[name], signed=True) if name in _UNSIGNED else None)
     for name, build in {
         **_WEIGHTED,
         **_POOLS,
         **_ELEMENTWISE,
+        **_UNSIGNED,
         **_PLACES,
         **RECURRENT,
         "network: inverted residuals": _mobile,
