@@ -242,7 +242,7 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
 def _compile_bare(model: TorchModel, method: Method, toolchain: Toolchain, known: ModelIdentity) -> Artifact:
     ini = toolchain.vela.ini if isinstance(toolchain, EthosUToolchain) else None
     pte, lowered, unrounded = lower_bare(model.default_name, method, toolchain.compile_spec, ini, toolchain.scheme)
-    artifact = _artifact(model, toolchain, known, [lowered], pte, notes=(f"{BARE}: {bare()}",))
+    artifact = _artifact(model, toolchain, known, [lowered], pte, notes=(f"{BARE}: {bare()}", *toolchain.notes))
     return _with_bounds(artifact, {lowered.name: unrounded}) if ini is not None else artifact
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import resource
 import struct
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.tests.conftest import DATA, Lowered, refusals
+from ethos_hil.lowering.tests.conftest import DATA, MODELS, Lowered, refusals
 from ethos_hil.lowering.upstream.ethosu import compile_spec
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaRefusal, flags, run_vela
 from ethos_hil.lowering.vela.ini import VelaIni
@@ -189,10 +190,10 @@ arena_cache_size=200000
 """
 
 
-def mine(folder: Path, text: str = GOOD, npu: EthosU = U65, **options: Any) -> VelaSetup:
+def mine(folder: Path, text: str = GOOD, npu: EthosU = U65, mode: str = "Big", **options: Any) -> VelaSetup:
     """What a user asks with a file of this text."""
     (folder / "my.ini").write_text(text)
-    asked = CompileOptions(npu=npu.name, memory_mode="Big", system_config="Mine", vela_ini=folder / "my.ini", **options)
+    asked = CompileOptions(npu=npu.name, memory_mode=mode, system_config="Mine", vela_ini=folder / "my.ini", **options)
     return VelaSetup.of(asked)
 
 
@@ -220,6 +221,7 @@ def test_a_users_file_describes_systems_and_modes(tmp_path: Path) -> None:
 
 CHANGES = (
     ("Sram_read_latency=20", "Sram_read_latncy=20"), ("Sram_max_reads=8", "Sram_max_reads=8.0"),
+    ("Dram_max_writes=6", "Dram_max_write=6"), ("Dram_max_reads=12", "Dram_max_reads=0"),
     ("core_clock=250e6", "core_clock=fast"), ("core_clock=250e6", "core_clock=0"),
     ("core_clock=250e6", "core_clock=%x"), ("Dram_read_latency=200", "Dram_read_latency=-3"),
     ("Dram_clock_scale=0.5", "Dram_clock_scale=nan"),
@@ -238,6 +240,39 @@ CHANGES = (
 def test_what_is_wrong_in_a_users_file_is_told(tmp_path: Path, old: str, new: str, recorded: Recorded) -> None:
     assert GOOD.count(old) == 1
     recorded.check(refusals(lambda: mine(tmp_path, GOOD.replace(old, new)), folder=tmp_path))
+
+
+@pytest.mark.parametrize("npu", [U55, U65, U85], ids=str)
+def test_what_older_files_lack_is_taken_as_vela_takes_it_and_told(tmp_path: Path, npu: EthosU) -> None:
+    """Files of vendors are older than max_reads and max_writes. The judge of the defaults is Vela's own estimate."""
+
+    def asked(text: str) -> VelaSetup:
+        return mine(tmp_path, text, npu, mode="Sram_Only")
+
+    def estimate(text: str) -> object:
+        return run_vela(tosa, asked(text).flags, asked(text).ini).summary
+
+    tosa = products()
+    older, least, more = (re.sub(r"(\w+_max_\w+=)\d+\n", new, GOOD) for new in ("", r"\g<1>1\n", r"\g<1>9\n"))
+    setup = asked(older)
+    assert replace(setup.system.axi1, assumed=()) == asked(least).system.axi1
+    assert (setup.system.axi0.max_reads, setup.system.axi0.max_writes) == (1, 1)
+    assert not asked(least).notes
+    (note,) = setup.notes
+    keys = "Sram_max_reads, Sram_max_writes, Dram_max_reads, Dram_max_writes"
+    assert note.startswith(f"{tmp_path / 'my.ini'} [System_Config.Mine] lacks {keys}: Vela takes 1 for each")
+    assert estimate(older) == estimate(least)
+    assert (estimate(older) != estimate(more)) == (npu is U85)
+
+
+@pytest.mark.slow
+def test_the_note_of_an_older_file_is_in_the_artifact(tmp_path: Path, cache: Cache) -> None:
+    text = "\n".join(line for line in GOOD.splitlines() if not line.startswith("Sram_max"))
+    setup = mine(tmp_path, text, U65)
+    artifact = lower(f"{MODELS}:add", U65, vela=setup, cache=cache)
+    assert artifact.system == setup.system
+    assert setup.notes[0] in artifact.notes
+    assert "lacks Sram_max_reads, Sram_max_writes: " in setup.notes[0]
 
 
 def test_files_that_are_none_and_what_cannot_be_asked(tmp_path: Path, recorded: Recorded) -> None:

@@ -317,7 +317,8 @@ class EthosUToolchain(Toolchain):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (*super().notes, *self._without_origin, *(self._capture.notes if self._capture is not None else ()))
+        of_capture = self._capture.notes if self._capture is not None else ()
+        return (*super().notes, *self.vela.notes, *self._without_origin, *of_capture)
 
 
 def toolchain_for(

@@ -1,7 +1,8 @@
 """Vela's configuration file: the memories around an NPU, and which of them holds what.
 
 The keys and their meaning are those of `architecture_features.py` of ethos-u-vela 5.1. Vela takes what it needs and
-has a default for the rest, so that a misspelt key changes the numbers in silence. Here every number must be there.
+has a default for the rest, so that a misspelt key changes the numbers in silence. Here every number must be there, but
+for those that came late to the format: files of vendors lack them, and Vela's default is taken and told.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _SYSTEM = "System_Config."
 _MODE = "Memory_Mode."
 _MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")
 _NUMBERS = ("burst_length", "read_latency", "write_latency", "max_reads", "max_writes")
+_LATE: Mapping[str, int] = {"max_reads": 1, "max_writes": 1}
+"""Vela's defaults (ethosu/regor/regor.cpp in the source distribution of 5.1.0). It reads both for an Ethos-U85 only."""
 _SYSTEM_KEYS = ("clock_scale", "ports_used", *_NUMBERS)
 _AREAS = ("const_mem_area", "arena_mem_area", "cache_mem_area")
 # The memory areas of constants, arena and cache, by AXI port.
@@ -56,6 +59,7 @@ class MemoryArea:
         read_latency, write_latency: cycles of the NPU.
         max_reads, max_writes: transactions under way at most.
         ports_used: AXI ports that lead to it; above 1 where `Family.several_ports`.
+        assumed: those of its keys that the file does not have.
     """
 
     name: str
@@ -66,6 +70,7 @@ class MemoryArea:
     max_reads: int
     max_writes: int
     ports_used: int = 1
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,11 @@ class SystemConfiguration:
     core_clock: float
     axi0: MemoryArea
     axi1: MemoryArea
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The keys that Vela's file does not have, and for which Vela's defaults are taken."""
+        return (*self.axi0.assumed, *self.axi1.assumed)
 
 
 @dataclass(frozen=True)
@@ -228,12 +238,20 @@ class VelaIni:
         except configparser.InterpolationError as error:
             raise self._wrong(section, f"{key} has a % that stands for nothing", "write %%") from error
 
+    def _lacks(self, section: str, key: str) -> bool:
+        """Return whether a key is in no section that counts, under no name that looks like a misspelt one."""
+        return self._find(section, key) is None and not self._misspelt(section, key)
+
+    def _misspelt(self, section: str, key: str) -> str | None:
+        """Return an unknown key that looks like another one."""
+        unknown = [option for option in self._parser.options(section) if option not in _KNOWN]
+        return next(iter(difflib.get_close_matches(key.lower(), unknown, n=1, cutoff=0.8)), None)  # read in lower case
+
     def _value(self, section: str, key: str) -> str:
         value = self._find(section, key)
         if value is None:
-            unknown = [option for option in self._parser.options(section) if option not in _KNOWN]
-            close = difflib.get_close_matches(key.lower(), unknown, n=1, cutoff=0.8)  # they are read in lower case
-            raise self._wrong(section, f"{key} is missing", f"is {close[0]} it?" if close else f"add {key}=...")
+            close = self._misspelt(section, key)
+            raise self._wrong(section, f"{key} is missing", f"is {close} it?" if close else f"add {key}=...")
         return value
 
     def _number(
@@ -256,14 +274,20 @@ class VelaIni:
         scale = self._number(section, f"{memory}_clock_scale")
         if not scale:
             raise self._wrong(section, f"{memory}_clock_scale is 0", "nothing could be read then")
-        numbers = {number: int(self._number(section, f"{memory}_{number}", whole=True)) for number in _NUMBERS}
+        late = {name: number for name, number in _LATE.items() if self._lacks(section, f"{memory}_{name}")}
+        numbers = {
+            name: late[name] if name in late else int(self._number(section, f"{memory}_{name}", whole=True))
+            for name in _NUMBERS
+        }
         for number in ("burst_length", "max_reads"):
             if not numbers[number]:
                 raise self._wrong(section, f"{memory}_{number} is 0", "nothing could be read then")
         ports = 1
         if npu.family.several_ports and self._find(section, f"{memory}_ports_used") is not None:
             ports = int(self._number(section, f"{memory}_ports_used", least=1, most=4, whole=True))
-        return MemoryArea(memory, scale, **numbers, ports_used=ports)
+        return MemoryArea(
+            memory, scale, **numbers, ports_used=ports, assumed=tuple(f"{memory}_{name}" for name in late)
+        )
 
     def _wrong(self, section: str, what: str, hint: str) -> UsageError:
         return UsageError(f"{self.name} [{section}]: {what}", hint=hint)

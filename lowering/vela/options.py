@@ -130,6 +130,17 @@ class VelaSetup:
         return (*((f"--system-config {self.system.name}",) if other else ()), *ini, *self.extra)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence where numbers are assumed that the user's file does not have."""
+        keys = self.system.assumed
+        if not keys:
+            return ()
+        return (
+            f"{self.ini.name} [System_Config.{self.system.name}] lacks {', '.join(keys)}: Vela takes 1 for each, and "
+            "so do the modelled cycles, in which a transaction waits for the one before; add what your memories take",
+        )
+
+    @property
     def user_ini(self) -> bool:
         """Whether the configuration file is the user's."""
         return self.ini.name != SHIPPED
