@@ -120,6 +120,13 @@ class Delegate:
         return VelaBlob.parse(self.vela, f"delegate {self.index}")
 
     @cached_property
+    def products(self) -> int | None:
+        """The multiplications of its TOSA program (`ethos_hil.lowering.program.multiplications`), None without one."""
+        from ethos_hil.lowering.program.multiplications import products_of_tosa  # late: not every reader asks for it
+
+        return None if self.tosa is None else products_of_tosa(self.tosa)
+
+    @cached_property
     def digests(self) -> tuple[str, str, str]:
         """SHA-256, hexadecimal, of what the TOSA program computes that was compiled, of the command stream, and of the
         weights; "" of what there is not. Records of every run have them.

@@ -230,7 +230,7 @@ def _document(
                 "cpu_ops": list(method.cpu_ops),
                 "delegated": list(method.delegated),
                 "delegated_ops": method.placement.delegated,
-                "cpu_calls": [vars(call) for call in cpu_ops(method.placement)],
+                "cpu_calls": [vars(call) for call in cpu_ops(method)],
             }
             for method in (artifact.of(each.name) for each in artifact.methods)
         ],

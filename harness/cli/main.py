@@ -114,8 +114,8 @@ def preflight(
             "npu": str(question.npu_name),
             "target": vars(survey.target),
             "checks": [vars(check) for check in survey.checks],
-            "delegated": survey.placement.delegated,
-            "cpu_calls": [vars(call) for call in cpu_ops(survey.placement)],
+            "delegated": survey.artifact.placement.delegated,
+            "cpu_calls": [vars(call) for call in cpu_ops(survey.artifact)],
         }
         write_json(json_file, document)
     if json_file != STDOUT:
@@ -123,8 +123,8 @@ def preflight(
         from ethos_hil.results.text.record import checks_table, cpu_table
 
         console().print(checks_table(survey.checks))
-        if survey.placement.on_cpu:
-            console().print("", cpu_table(cpu_ops(survey.placement)))
+        if survey.artifact.placement.on_cpu:
+            console().print("", cpu_table(cpu_ops(survey.artifact)))
     raise typer.Exit(0 if survey.ok else 1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.base.dataclasses import dataclass, field, replace
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check, TargetInfo
@@ -22,18 +22,17 @@ from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model.torch_model import load_model
-from ethos_hil.lowering.program.placement import Placement
 from ethos_hil.lowering.program.program_file import ProgramFile
 from ethos_hil.lowering.vela.options import VelaSetup
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The checks, the target that they are for, and what of the model is on the NPU and what is not."""
+    """The checks, the target that they are for, and the program."""
 
     target: TargetInfo
     checks: tuple[Check, ...]
-    placement: Placement = field(default_factory=Placement)
+    artifact: Artifact
 
     @property
     def ok(self) -> bool:
@@ -83,7 +82,7 @@ def survey(question: Question, *, reporter: Reporter | None = None) -> Survey:
         asked=None if setup is None else setup.mode,
         demands=question,
     )
-    return Survey(describe(board), checks, artifact.placement)
+    return Survey(describe(board), checks, artifact)
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,20 @@ from collections.abc import Iterator, Sequence
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.plain_text import percent
+from ethos_hil.base.program_info import PRODUCTS, ArtifactInfo
 from ethos_hil.base.question import JudgeOptions
-from ethos_hil.base.record import ArtifactInfo, Check
+from ethos_hil.base.record import Check
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, round_up
 from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, EventSet, InputRef, PackageHeader
+from ethos_hil.harness.image.npu_share import npu_share
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.pte_model import Tensor, ValueList
+from ethos_hil.lowering.formats.pte_model import KernelCall, Tensor, ValueList
+from ethos_hil.lowering.program.multiplications import products_of_call
 from ethos_hil.lowering.program.placement import CpuCall, group_calls, kernel_calls
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
@@ -348,6 +352,16 @@ def delegation_check(artifact: Artifact, demands: JudgeOptions) -> Check:
     if limit is not None and len(left) > limit:
         needed = "all operators on the NPU" if limit == 0 else f"at most {limit} operators on the CPU"
         return Check(DELEGATION, needed, f"{there}: {name_of(left)}", "fail", _remedies(left))
+    least = demands.min_npu_share
+    share = npu_share(artifact) if left or least is not None else None
+    if least is not None and (share is None or share.value < least):
+        what = "the NPU's part of the work is not known" if share is None else share.of_cpu or "nothing is computed"
+        heaviest = _heaviest(artifact)
+        named = f": {_worked(heaviest)}" if heaviest else ""
+        needed = f"at least {percent(least)} % of the work on the NPU"
+        return Check(DELEGATION, needed, f"{what}{named}", "fail", _remedies([call for call, _ in heaviest]))
+    if share is not None and share.cpu and share.unit == PRODUCTS:
+        there = f"{there}; {share.of_cpu}"
     # The model itself may keep the method on the CPU: it was lowered here, and not quantised.
     if artifact.delegates or demands.allow_cpu_only or (artifact.key and artifact.scheme is None):
         return Check(DELEGATION, "any" if demands.allow_cpu_only else "something on the NPU", there, "ok")
@@ -365,6 +379,23 @@ def name_of(calls: Sequence[CpuCall]) -> str:
         texts.append(f"{many}{call.operator}{f' at {call.place}' if call.place else ''} ({call.reason})")
     rest = sum(count for _, count in groups[_SHOWN:])
     return ", ".join(texts) + (f" and {rest} more" if rest else "")
+
+
+def _heaviest(artifact: Artifact) -> list[tuple[CpuCall, int]]:
+    """Return the operators on the CPU with their multiplications, the most first; all of them where none has any."""
+    plan = artifact.plan
+    work = [(call, products_of_call(plan, made)) for call in artifact.placement.on_cpu
+            if isinstance(made := plan.instructions[call.instruction], KernelCall)]  # fmt: skip
+    return sorted((pair for pair in work if pair[1]), key=lambda pair: -pair[1]) or work
+
+
+def _worked(heaviest: Sequence[tuple[CpuCall, int]]) -> str:
+    """Return operators with their multiplications as text, equal ones once."""
+    counts: dict[str, int] = {}
+    for call, products in heaviest:
+        counts[name_of([call])] = counts.get(name_of([call]), 0) + products
+    shown = [f"{name}{f', {count:,} of them' if count else ''}" for name, count in list(counts.items())[:_SHOWN]]
+    return "; ".join([*shown, *([f"and {len(counts) - _SHOWN} more"] if len(counts) > _SHOWN else [])])
 
 
 def _remedies(calls: Sequence[CpuCall]) -> str | None:

@@ -97,6 +97,11 @@ class NpuProgram:
         """The operations ready to execute. Who only asks for cycles needs none."""
         return tuple(STEPS[type(op)](op) for op in self.ops)
 
+    @property
+    def products(self) -> int:
+        """The products that its operations sum up, those with padding included; each operation counts once."""
+        return sum(op.products for op in self.ops if isinstance(op, Convolution | MatMul))
+
     @cached_property
     def weight_sources(self) -> tuple[Weights, ...]:
         """Where each convolution's weights are before the program starts; DMAs that copy them are traced back.

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.inference_profile import KERNEL, InferenceProfile, OpCost
 from ethos_hil.base.plain_text import count_of, list_of, one_line
-from ethos_hil.base.record import CpuOp, Op, Record
+from ethos_hil.base.program_info import CpuOp
+from ethos_hil.base.record import Op, Record
 
 _LEAST_SHARE = 0.01
 """Of the inference: less is not worth a sentence."""

@@ -146,7 +146,7 @@ def _cost(compiled: CompiledDelegate, ops: Sequence[Op]) -> OpCost:
     weights = {at: op for op in kernels if isinstance(op, Convolution) for at in op.weights.streams}
     orders = {op.weights.streams: sum(op.weights.order.lengths) for op in kernels if isinstance(op, Convolution)}
     return OpCost(
-        macs=sum(_macs(op) for op in kernels),
+        macs=sum(op.products for op in kernels if isinstance(op, Convolution | MatMul)),
         mac_cycles=math.ceil(mac),
         output_cycles=math.ceil(output),
         weight_cycles=math.ceil(decoding),
@@ -164,14 +164,6 @@ def _cost(compiled: CompiledDelegate, ops: Sequence[Op]) -> OpCost:
         transfers=len(ops) - len(kernels),
         rule=max((compiled.cost(op) for op in ops), key=lambda cost: cost.cycles).rule if ops else "",
     )
-
-
-def _macs(op: Op) -> int:
-    """Return the products that an operation sums up, those with padding included."""
-    if isinstance(op, Convolution):
-        channels = 1 if op.depthwise else op.ifm.depth
-        return op.ofm.elements * op.kernel.height * op.kernel.width * channels
-    return op.ofm.elements * op.ifm.depth if isinstance(op, MatMul) else 0
 
 
 def _ifm(op: Op) -> tuple[int, ...]:

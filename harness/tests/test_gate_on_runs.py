@@ -17,8 +17,9 @@ from torch import nn
 
 import ethos_hil
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.program_info import DelegateInfo
 from ethos_hil.base.question import Question
-from ethos_hil.base.record import DelegateInfo, Record
+from ethos_hil.base.record import Record
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu import npu
 from ethos_hil.harness.npu.timing import kernel_cost, rules

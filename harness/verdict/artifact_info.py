@@ -13,12 +13,15 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.judge import Evidence, Findings
+from ethos_hil.base.program_info import ArtifactInfo, CpuOp, DelegateInfo
 from ethos_hil.base.question import Question
-from ethos_hil.base.record import ArtifactInfo, CpuOp, DelegateInfo, RunFacts, RunnerInfo, TargetInfo
+from ethos_hil.base.record import RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure
+from ethos_hil.harness.image.npu_share import npu_share
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.program.placement import Placement
+from ethos_hil.lowering.formats.pte_model import KernelCall
+from ethos_hil.lowering.program.multiplications import products_of_call
 
 _PROGRAM = "program"
 """The attribute of an error that has the description of a program."""
@@ -35,13 +38,14 @@ def info(artifact: Artifact) -> ArtifactInfo:
         artifact.cpu_ops,
         artifact.vela_flags,
         delegated=placed.delegated if artifact.key or not artifact.delegates else None,
-        cpu_calls=cpu_ops(placed),
+        cpu_calls=cpu_ops(artifact),
         scheme=artifact.scheme or "",
         question=f"pte:{artifact.contents}" if artifact.foreign else artifact.question,
         delegates=tuple(DelegateInfo(delegate.instruction, *delegate.digests) for delegate in artifact.delegates),
         lowering=_lowering(artifact),
         key=artifact.key,
         depth=depth_of(artifact),
+        npu_share=npu_share(artifact),
     )
 
 
@@ -75,11 +79,14 @@ def cached_artifact(program: ArtifactInfo, cache: Cache) -> Artifact | None:
     return artifact if artifact is not None and artifact.sha256 == program.sha256 else cache.find_by_pte(program.sha256)
 
 
-def cpu_ops(placed: Placement) -> tuple[CpuOp, ...]:
+def cpu_ops(artifact: Artifact) -> tuple[CpuOp, ...]:
     """Return the calls on the CPU for a record."""
+    plan = artifact.plan
     return tuple(
-        CpuOp(call.operator, call.kind, call.aten, call.module, call.source, call.reason, call.remedy)
-        for call in placed.calls
+        CpuOp(call.operator, call.kind, call.aten, call.module, call.source, call.reason, call.remedy, products)
+        for call in artifact.placement.calls
+        if isinstance(made := plan.instructions[call.instruction], KernelCall)
+        for products in (products_of_call(plan, made),)
     )
 
 

@@ -179,12 +179,13 @@ class Result:
         return summary(self.record)
 
     def _repr_html_(self) -> str:
-        from ethos_hil.results.text.record import compared_text, ops_table
+        from ethos_hil.results.text.record import compared_text, latency_rows, metric_rows, ops_table
 
         record = self.record
         colour = _COLOURS.get(record.verdict, _OTHER_COLOUR)
         facts = [(output.name, compared_text(output)) for output in record.outputs]
-        facts += [(m.name.replace("_", " "), f"{m.value:,.10g} {m.unit} ({m.provenance})") for m in record.metrics]
+        facts += metric_rows(record)
+        facts += latency_rows(record)
         if record.failure is not None:
             facts.insert(0, ("failure", f"{record.failure.kind}: {record.failure.message}"))
         if record.divergence is not None:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ethos_hil.base.plain_text import valid
+from ethos_hil.base.program_info import PRODUCTS
 from ethos_hil.base.record import Metric, Record, json_number
 from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.store import StoredRecord
@@ -57,7 +58,9 @@ the runs, whatever is asked there.
 IS_MODEL = "(operator = '' AND test_case = '' AND profile = '')"
 """Whether a row is of a model, as SQL. The id of a suite's test stands for all that it asks."""
 COMPUTED = "computed"
-"""Provenance of a number that is computed from outputs that were verified, and not counted by anything."""
+"""Provenance of a number that is computed from verified outputs or the program's shapes, and not counted
+by anything.
+"""
 NOISY = ("host", "measured")
 """Provenances whose numbers differ from run to run without a cause."""
 POINTS = """SELECT * EXCLUDE metrics, hash(subject, metrics.metric, metrics.provenance) AS series,
@@ -149,12 +152,17 @@ def upstream_of(record: Record) -> str:
 
 
 def metrics_of(record: Record) -> list[Metric]:
-    """Return the numbers of a record that are followed: without those that follow from others, and with the smallest
-    SQNR of its outputs, which is rounded so that the last digits of a float are not an event."""
+    """Return the numbers of a record that are followed: without those that follow from others, with the CPU's part of
+    the multiplications, and with the smallest SQNR of its outputs, which is rounded so that the last digits of a float
+    are not an event.
+    """
     metrics = [metric for metric in record.metrics if metric.name not in DERIVED]
     sqnr = [output.sqnr_db for output in record.accuracy if output.sqnr_db is not None]
     if sqnr:
         metrics.append(Metric("sqnr_db", round(min(sqnr), 2), "dB", COMPUTED))
+    share = record.artifact.npu_share if record.artifact is not None else None
+    if share is not None and share.unit == PRODUCTS:
+        metrics.append(Metric("cpu_multiplications", share.cpu, "", COMPUTED))
     return metrics
 
 

@@ -112,6 +112,8 @@ RULES = (
     PolicyRule(metric="delegated", better="higher"),
     PolicyRule(metric="npu_ops", better="neither"),
     PolicyRule(metric="stack_size", better="neither"),
+    # Runs of earlier versions do not have it.
+    PolicyRule(metric="cpu_multiplications", effects={Word.MISSING: Effect.WARN, Word.NEW: Effect.IGNORE}),
     # It is not a verdict, and its last digit depends on how a machine adds in floating point. Runs of earlier versions
     # do not have it.
     PolicyRule(

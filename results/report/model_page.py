@@ -17,7 +17,8 @@ from ethos_hil.base.clock import frequency, of_system
 from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.inference_profile import KERNEL, CpuRow, OpCost, Slice
 from ethos_hil.base.plain_text import TIMES, amount, duration, memory_size, share, short_operator
-from ethos_hil.base.record import JOB, CpuOp, Op, Record
+from ethos_hil.base.program_info import CpuOp
+from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.profile_view import MemoryUse, bounds, memory_use
@@ -408,6 +409,8 @@ def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:
             yield "program", f"{memory_size(artifact.pte_bytes)}, SHA-256 {artifact.sha256[:16]}…"
         if artifact.delegated is not None:
             yield "delegated", f"{artifact.delegated:,} operators; {len(kernels):,} on the CPU{_list(kernels)}"
+        if artifact.npu_share is not None:
+            yield "work", artifact.npu_share.text
         if artifact.scheme:
             yield "quantised", artifact.scheme
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from ethos_hil.base.record import Accuracy, ArtifactInfo, BenchInfo, Metric, Record, TargetInfo
+from ethos_hil.base.program_info import ArtifactInfo
+from ethos_hil.base.record import Accuracy, BenchInfo, Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 Night = list[Record]

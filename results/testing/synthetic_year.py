@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Metric, Op, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.program_info import ArtifactInfo, DelegateInfo
+from ethos_hil.base.record import Metric, Op, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.run_results import RunResults

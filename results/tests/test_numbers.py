@@ -16,7 +16,8 @@ import pytest
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
-from ethos_hil.base.record import JOB, ArtifactInfo, Metric, Op, Record, TargetInfo
+from ethos_hil.base.program_info import ArtifactInfo
+from ethos_hil.base.record import JOB, Metric, Op, Record, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results import comparison

@@ -14,7 +14,8 @@ from rich.text import Text
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.console import add_row, plain
 from ethos_hil.base.plain_text import duration, escape, per_second, share
-from ethos_hil.base.record import Accuracy, ArtifactInfo, BoardRun, Check, CpuOp, Op, Output, Record
+from ethos_hil.base.program_info import PRODUCTS, ArtifactInfo, CpuOp
+from ethos_hil.base.record import Accuracy, BoardRun, Check, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.latency import DERIVED, Latency, latency_of
 from ethos_hil.results.store import StoredRecord
@@ -81,11 +82,18 @@ def for_people(table: ResultTable[_Numbered]) -> ResultTable[_Numbered]:
 _CYCLES = "cycles"
 
 
+def metric_rows(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each number of a run but those of `latency_rows`."""
+    for metric in record.metrics:
+        if metric.name not in DERIVED:
+            yield metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})"
+
+
 def latency_rows(record: Record) -> Iterator[tuple[str, str]]:
     """Yield name and text of each line; none where the target counts no cycles or the clock is not known."""
     latency = latency_of(record)
     if latency is not None and (latency.npu or latency.cpu):
-        yield "latency", _times(latency)
+        yield "latency", f"{_times(latency)}{_cpus_part(record.artifact)}"
         yield "clock", f"{_clock(latency)}{_memories(latency, record)}{_why_untimed(latency)}"
 
 
@@ -96,6 +104,15 @@ def _times(latency: Latency) -> str:
     provenance = ", ".join(dict.fromkeys((latency.provenance, latency.cpu_provenance)))
     times = f"NPU {duration(latency.npu)}, CPU {duration(latency.cpu)}, total {duration(latency.total)}"
     return f"{times} ({provenance}){rate}"
+
+
+def _cpus_part(artifact: ArtifactInfo | None) -> str:
+    """Return what the CPU does of the work, for a reader who takes the NPU's time for all of it."""
+    if artifact is None:
+        return ""
+    if artifact.npu_share is None:
+        return "; what part of the work that is, is not known" if artifact.cpu_ops else ""
+    return f"; {artifact.npu_share.of_cpu}" if artifact.npu_share.cpu else ""
 
 
 def _clock(latency: Latency) -> str:
@@ -183,10 +200,7 @@ def summary(record: Record) -> RenderableType:
         add_row(facts, output.name, compared_text(output))
     for accuracy in record.accuracy:
         add_row(facts, f"{accuracy.name} in float", accuracy_text(accuracy))
-    for metric in record.metrics:
-        if metric.name not in DERIVED:
-            add_row(facts, metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
-    for name, text in latency_rows(record):
+    for name, text in (*metric_rows(record), *latency_rows(record)):
         add_row(facts, name, text)
     if record.memory_mode:
         add_row(facts, "memory mode", record.memory_mode)
@@ -211,7 +225,9 @@ def placement_text(artifact: ArtifactInfo) -> str:
     more = [f"{kinds.count('conversion'):,} conversions"] if "conversion" in kinds else []
     more += [f"{kinds.count('state'):,} writes of state"] if "state" in kinds else []
     beside = f", with {' and '.join(more)}" if more else ""
-    return f"{npu} on the NPU, {kinds.count('operator'):,} on the CPU{beside}"
+    work = artifact.npu_share
+    part = f"; {work.text}" if work is not None and work.unit == PRODUCTS else ""
+    return f"{npu} on the NPU, {kinds.count('operator'):,} on the CPU{beside}{part}"
 
 
 def accuracy_text(accuracy: Accuracy) -> str:

@@ -114,6 +114,7 @@ def preflight(
     allow_cpu_only: bool = False,
     require_delegated: bool = False,
     max_cpu_ops: int | None = None,
+    min_npu_share: float | None = None,
 ) -> Survey: ...
 def profile(
     model: Model,
@@ -150,6 +151,7 @@ def profile(
     allow_cpu_only: bool = False,
     require_delegated: bool = False,
     max_cpu_ops: int | None = None,
+    min_npu_share: float | None = None,
     timeout: float = 600.0,
     found_by: str | None = None,
     events: str | Sequence[str] = ("npu_active", "mac_active", "output_active", "weight_decoder_active"),
@@ -190,6 +192,7 @@ def run(
     allow_cpu_only: bool = False,
     require_delegated: bool = False,
     max_cpu_ops: int | None = None,
+    min_npu_share: float | None = None,
     timeout: float = 120.0,
     profile: bool = False,
     found_by: str | None = None,

@@ -25,6 +25,7 @@ class Model:
             reason. The test asserts that exactly these do.
         delegates: by profile name, the number of delegates where it is not one.
         scratch: the largest allowed working memory of a compiled program in every NPU profile, bytes.
+        min_npu_share: the least part of the multiplications that the NPU computes in every NPU profile, such as 0.9.
         requires: packages of the extra `models` that it needs: without them its tests are skipped.
         slow: profiles whose test takes more than ten seconds even when the lowered model is cached.
     """
@@ -36,6 +37,7 @@ class Model:
     on_cpu: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     delegates: Mapping[str, int] = field(default_factory=dict)
     scratch: int | None = None
+    min_npu_share: float | None = None
     requires: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
 

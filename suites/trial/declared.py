@@ -17,6 +17,7 @@ from ethos_hil.base.question import DEFAULT_NPU, LoweringOptions, Question, Sche
 from ethos_hil.base.record import Decision
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.declared import declared_digest, is_declared_unchanged
+from ethos_hil.harness.image.npu_share import npu_share
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
@@ -282,6 +283,9 @@ class DeclaredModel(Declared):
         scratch = max((delegate.blob.scratch_size for delegate in artifact.delegates if delegate.vela), default=0)
         if self.model.scratch is not None and scratch > self.model.scratch:
             return f"the program needs {scratch:,} bytes of working memory, {self.model.scratch:,} are declared"
+        share = npu_share(artifact) if artifact.npu is not None else None
+        if share is not None and share.value < (self.model.min_npu_share or 0.0):
+            return f"{share.of_cpu}; `min_npu_share` is {self.model.min_npu_share}"
         return None
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.judge import standing_of
-from ethos_hil.base.record import ArtifactInfo, Metric, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.program_info import ArtifactInfo
+from ethos_hil.base.record import Metric, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.campaign.run_folder import NIGHTLY, CampaignSubject, Start, opened
 from ethos_hil.harness.campaign.shard import Shard

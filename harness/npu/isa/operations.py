@@ -170,6 +170,11 @@ class Convolution:
         """Whether each output channel has one input channel."""
         return self.weights.order.depthwise
 
+    @property
+    def products(self) -> int:
+        """The products that it sums up, those with padding included."""
+        return self.ofm.elements * self.kernel.height * self.kernel.width * (1 if self.depthwise else self.ifm.depth)
+
 
 @dataclass(frozen=True)
 class Pool:
@@ -268,6 +273,11 @@ class MatMul:
     accumulator_bits: int
     accesses: tuple[Access, ...]
     start: FeatureMap | None = None
+
+    @property
+    def products(self) -> int:
+        """The products that it sums up."""
+        return self.ofm.elements * self.ifm.depth
 
 
 class ResizeMode(IntEnum):

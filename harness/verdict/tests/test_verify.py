@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import TargetError, UsageError
-from ethos_hil.base.record import ArtifactInfo, Output
+from ethos_hil.base.program_info import ArtifactInfo
+from ethos_hil.base.record import Output
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run

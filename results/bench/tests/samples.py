@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind, OpCost, Traffic
-from ethos_hil.base.record import ArtifactInfo, BenchInfo, Metric, Op, Record, RunInfo, TargetInfo
+from ethos_hil.base.program_info import ArtifactInfo
+from ethos_hil.base.record import BenchInfo, Metric, Op, Record, RunInfo, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 COSTS = {

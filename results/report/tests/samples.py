@@ -11,7 +11,8 @@ from typing import Any
 
 from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind, OpCost, Traffic
 from ethos_hil.base.judge import Quarantined
-from ethos_hil.base.record import BenchInfo, CpuOp, Divergence, Metric, Op, Output, Record, SuiteTest, TargetInfo
+from ethos_hil.base.program_info import CpuOp
+from ethos_hil.base.record import BenchInfo, Divergence, Metric, Op, Output, Record, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.comparison import RowChange, RowDifference

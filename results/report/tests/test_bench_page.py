@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.plain_text import percent
-from ethos_hil.base.record import ArtifactInfo, Record
+from ethos_hil.base.program_info import ArtifactInfo
+from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.bench.figures import figures_of

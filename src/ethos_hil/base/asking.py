@@ -13,7 +13,7 @@ from ethos_hil.base.plain_text import portable
 from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET, DEFAULTS, GROUPS, NOWHERE, OPTIONS, Question
 
 _MODEL, _COMPILE = GROUPS["model"], GROUPS["compile"]
-_DELEGATION = ("allow_cpu_only", "require_delegated", "max_cpu_ops")
+_DELEGATION = ("allow_cpu_only", "require_delegated", "max_cpu_ops", "min_npu_share")
 _PROFILE = ("profile", "found_by", "events")
 _LOWERED = tuple(name for name in (*_MODEL, *_COMPILE) if name != "ptd")
 """What is asked of a model that is not compiled yet."""

@@ -77,10 +77,38 @@ class FieldOption:
             return UsageError(f"{flag} is {value}", hint=f"give {bounds}, such as {self.example}")
         return None
 
+    def from_json(self, name: str, value: Any) -> Any:
+        """Return what `to_json` wrote of the field called `name`. Raises TypeError where it is something else."""
+        from ethos_hil.base.typed_json import from_json  # late: only readers need cattrs
+
+        if self.many and not isinstance(value, list):
+            raise TypeError(f"{name}: {value!r:.50} is not a list of texts")
+        kind: Any = tuple[str, ...] if self.many else str if self.kind is Path else self.kind
+        try:
+            known = from_json(kind, value)
+        except ValueError as error:
+            raise TypeError(f"{name}: {error}") from error
+        return Path(known) if self.kind is Path else known
+
+
+def to_json(value: Any) -> Any:
+    """Return a field's value ready for JSON, which lacks paths, tuples, NaN and infinities."""
+    unwritten = isinstance(value, Path) or (isinstance(value, float) and not math.isfinite(value))
+    return str(value) if unwritten else list(value) if isinstance(value, tuple) else value
+
 
 def option(default: Any, **attributes: Any) -> Any:
     """Return a field of a group, with its default; the attributes are those of `FieldOption`."""
     return field(default=default, metadata={OPTION: FieldOption(**attributes)})
+
+
+def parse_part(text: str, what: str) -> float:
+    """Return a part that is written as "90%" or "0.9". Raises UsageError; `what` is the source of the text."""
+    number = text.strip()
+    try:
+        return float(number.removesuffix("%")) / 100 if number.endswith("%") else float(number)
+    except ValueError:
+        raise UsageError(f"{what} is {text!r:.50}", hint="give a part, such as 90% or 0.9") from None
 
 
 def digest_of_readable(*paths: Path | str) -> str:

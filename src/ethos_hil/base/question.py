@@ -13,7 +13,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -21,7 +20,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ethos_hil.base import byte_size
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.field_option import OPTION, FieldOption, digest_in_memory, digest_of_readable, option
+from ethos_hil.base.field_option import (
+    OPTION,
+    FieldOption,
+    digest_in_memory,
+    digest_of_readable,
+    option,
+    parse_part,
+    to_json,
+)
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import portable
 
@@ -393,6 +400,16 @@ class JudgeOptions(OptionGroup):
         metavar="N",
         example=2,
     )
+    min_npu_share: float | None = option(
+        None,
+        help="Fail if the NPU computes less than this part of the multiplications, 90% or 0.9.",
+        kind=float,
+        metavar="PART",
+        least=0,
+        most=1,
+        parse=parse_part,
+        example=0.9,
+    )
     allow_unverified: bool = option(
         False,
         help="Exit status 0 although nothing says what is right, as for a foreign .pte.",
@@ -472,7 +489,7 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
             problem = None if value == DEFAULTS.get(name) else how.problem(name, value)
             if problem is not None:
                 raise problem
-        for name in ("require_delegated", "max_cpu_ops"):
+        for name in ("require_delegated", "max_cpu_ops", "min_npu_share"):
             if self.allow_cpu_only and name in self.given:
                 raise UsageError(
                     f"--allow-cpu-only and {OPTIONS[name].flag(name)} contradict one another",
@@ -518,7 +535,7 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
         """Return the kept question ready for JSON: a group after the other, then the digests."""
         kept = self.for_record()
         document: dict[str, Any] = {
-            group: {name: _to_json(getattr(kept, name)) for name in names} for group, names in GROUPS.items()
+            group: {name: to_json(getattr(kept, name)) for name in names} for group, names in GROUPS.items()
         }
         return {**document, "digests": dict(kept.digests)}
 
@@ -544,9 +561,7 @@ class Question(LoweringOptions, PlaceOptions, JudgeOptions):
     def digest(self) -> str:
         """SHA-256 of the question, the same wherever the files that it names lie."""
         kept = self.for_record()
-        values = {
-            name: _to_json(getattr(kept, name)) for name in OPTIONS if name == "model" or name not in kept.digests
-        }
+        values = {name: to_json(getattr(kept, name)) for name in OPTIONS if name == "model" or name not in kept.digests}
         values |= {name: portable(value) for name, value in values.items() if isinstance(value, str)}
         text = json.dumps([values, dict(kept.digests)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -571,25 +586,9 @@ ANNOTATIONS: Mapping[str, str] = {name: str(item.type) for _, items in _groups()
 """The type of each field, as it is written."""
 
 
-def _to_json(value: Any) -> Any:
-    unwritten = isinstance(value, Path) or (isinstance(value, float) and not math.isfinite(value))
-    return str(value) if unwritten else list(value) if isinstance(value, tuple) else value
-
-
 def _from_json(name: str, value: Any) -> Any:
-    from ethos_hil.base.typed_json import from_json  # late: only readers need cattrs
-
-    how = OPTIONS[name]
-    if value is None and DEFAULTS.get(name) is None and name != "model":
-        return None
-    if how.many and not isinstance(value, list):
-        raise TypeError(f"{name}: {value!r:.50} is not a list of texts")
-    kind: Any = tuple[str, ...] if how.many else str if how.kind is Path else how.kind
-    try:
-        known = from_json(kind, value)
-    except ValueError as error:
-        raise TypeError(f"{name}: {error}") from error
-    return Path(known) if how.kind is Path else known
+    absent = value is None and DEFAULTS.get(name) is None and name != "model"
+    return None if absent else OPTIONS[name].from_json(name, value)
 
 
 def _mapping(value: Any, name: str) -> Mapping[str, Any]:

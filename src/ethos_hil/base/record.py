@@ -17,6 +17,7 @@ from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.dataclasses import asdict, dataclass, field, replace
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.program_info import ArtifactInfo
 from ethos_hil.base.question import DEFAULT_TARGET, Question
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
@@ -241,82 +242,6 @@ class RunnerInfo:
 
     path: str
     sha256: str
-
-
-@dataclass(frozen=True)
-class CpuOp:
-    """A kernel call on the CPU.
-
-    Attributes:
-        operator: the kernel's full name, "aten::sort.values".
-        kind: "operator" (a part of the model), "conversion" (quantise or dequantise) or "state" (a buffer is written).
-        aten: the operator before it became a kernel, "aten.sort.default"; "" when unknown.
-        module, source: as in `Op`.
-        reason: why it is not on the NPU; "" unless `kind` is "operator".
-        remedy: what would help, or "".
-    """
-
-    operator: str
-    kind: str
-    aten: str
-    module: str
-    source: str
-    reason: str
-    remedy: str
-
-
-@dataclass(frozen=True)
-class DelegateInfo:
-    """What a delegate consists of: digests (SHA-256, hexadecimal) by which a change can be traced to its cause.
-
-    Attributes:
-        instruction: the method's instruction that calls it.
-        tosa_sha256: of what the TOSA program computes that the compiler was given, without names and lines of the
-            source; "" for a .pte that was not lowered here.
-        stream_sha256: of the command stream.
-        weights_sha256: of the encoded weights and scales.
-    """
-
-    instruction: int
-    tosa_sha256: str
-    stream_sha256: str
-    weights_sha256: str
-
-
-@dataclass(frozen=True)
-class ArtifactInfo:
-    """The artifact that ran.
-
-    Attributes:
-        sha256, pte_bytes: digest and size of the .pte; "" and 0 where none was written, as for a point of a benchmark.
-        npu_ops: the number of its NPU operations that are known. `vela_flags`: Vela's arguments.
-        delegated: the number of operators in the delegates; None in records that do not have it.
-        cpu_calls: the calls of `cpu_ops`, the kernels on the CPU, with place and reason, in order.
-        scheme: how it was quantised: "a8w8", "a16w8", "a8w8, a16w8 in head", "quantizer NAME", "as given" by a model
-            that was quantised already; "" where it was not, or nothing is known.
-        question: digest of what was asked: the model with its inputs, how it is quantised, what is left to the CPU;
-            without versions, target, and lines of the source. Of a .pte that was not lowered here, "pte:" and its
-            digest, with its .ptd files. "" in records that do not have it.
-        delegates: in the order of their calls.
-        lowering: digest of the code of ours that lowered it; "" where it was not lowered here.
-        key: its key in the cache, where copies of one program have the lines of their own source; "" where it was not
-            lowered here, and in records that do not have it.
-        depth: how ExecuTorch was used: "full", "unpatched", or "bare", with public functions alone; "" as for `key`.
-    """
-
-    sha256: str
-    pte_bytes: int
-    npu_ops: int
-    cpu_ops: tuple[str, ...]
-    vela_flags: tuple[str, ...] = ()
-    delegated: int | None = None
-    cpu_calls: tuple[CpuOp, ...] = ()
-    scheme: str = ""
-    question: str = ""
-    delegates: tuple[DelegateInfo, ...] = ()
-    lowering: str = ""
-    key: str = ""
-    depth: str = ""
 
 
 @dataclass(frozen=True)

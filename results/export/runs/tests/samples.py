@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ethos_hil.base.program_info import ArtifactInfo, DelegateInfo
 from ethos_hil.base.record import (
-    ArtifactInfo,
     BenchInfo,
-    DelegateInfo,
     Divergence,
     Metric,
     Record,

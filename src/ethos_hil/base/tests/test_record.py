@@ -7,7 +7,7 @@ import json
 import math
 
 from ethos_hil.base import inference_profile as figures
-from ethos_hil.base import record
+from ethos_hil.base import program_info, record
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
@@ -27,9 +27,9 @@ RECORD = Record(
     ops=(record.Op(
         "npu0", "Conv2D", "CONV2D", ("aten.conv2d.default",), "stem", "net.py:12", 7, "modelled", ("net.py:12",)
     ),),
-    artifact=record.ArtifactInfo(
+    artifact=program_info.ArtifactInfo(
         "ab" * 32, 4096, 1, ("quantized_decomposed::quantize_per_tensor.out",), question="12" * 32,
-        delegates=(record.DelegateInfo(1, "34" * 32, "56" * 32, "78" * 32),), lowering="ef" * 8, key="fe" * 32,
+        delegates=(program_info.DelegateInfo(1, "34" * 32, "56" * 32, "78" * 32),), lowering="ef" * 8, key="fe" * 32,
     ),
     versions={"torch": "2.13.0"}, executions=1, notes=("a table was moved",), memory_mode="Shared_Sram",
     runner=record.RunnerInfo("arm_executor_runner", "cd" * 32),
