@@ -71,5 +71,7 @@ class Counter(nn.Module):
 
 
 def test_state_may_begin_with_elements_that_share_memory() -> None:
-    result = ethos_hil.run(Counter(), (torch.rand(1, 1, 3, 4).to(memory_format=torch.channels_last),), npu="ethos-u55-128")
+    result = ethos_hil.run(
+        Counter(), (torch.rand(1, 1, 3, 4).to(memory_format=torch.channels_last),), npu="ethos-u55-128"
+    )
     assert result.verified, result.record.failure

@@ -36,6 +36,7 @@ from ethos_hil.lowering.upstream.export import operator_calls
 from ethos_hil.lowering.upstream.names.operators import is_conversion
 from ethos_hil.lowering.upstream.patches.patch import apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
+from ethos_hil.lowering.upstream.rewritten.splice import WRITTEN_OUT
 from ethos_hil.lowering.user_code.user_function import Sources
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, VelaOutput, VelaRefusal, with_ini
 from ethos_hil.lowering.vela.ini import VelaIni
@@ -212,7 +213,7 @@ def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, A
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         calls[key] = AtenCall(
             identifier=key,
-            aten=str(node.target),
+            aten=node.meta.get(WRITTEN_OUT, str(node.target)),
             module=module_path(stack[-1]) if stack else "",
             source=sources.locate(node.meta.get("stack_trace")) or "",
             producer=identifier(first) if getattr(first, "op", None) == "call_function" else None,

@@ -11,6 +11,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, fold_constants
+from ethos_hil.lowering.upstream.rewritten.operators import write_operators, written_note
 
 if TYPE_CHECKING:
     import torch
@@ -57,9 +59,18 @@ def prepare(floating: torch.fx.GraphModule, *, quantised: bool, as_upstream: boo
         (take_apart, TAKEN_APART),
         (concatenate_circular, CONCATENATED),
     ]
-    if quantised and not as_upstream:
-        repairs += [(write_relu6, RELU6), (write_as_convolutions, LONE_NORMS)]
-    return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
+    if not quantised or as_upstream:
+        return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
+    repairs += [(fold_constants, FOLDED), (write_relu6, RELU6), (write_as_convolutions, LONE_NORMS)]
+    names: dict[str, None] = {}
+
+    def write(part: torch.fx.GraphModule) -> int:
+        written = write_operators(part)
+        names.update(dict.fromkeys(written))
+        return len(written)
+
+    written = (written_note(names),) if rewrite_graphs(floating, write) else ()
+    return (*written, *(note for repair, note in repairs if rewrite_graphs(floating, repair)))
 
 
 def rewrite_graphs(module: torch.nn.Module, repair: Callable[[torch.fx.GraphModule], int]) -> int:

@@ -56,7 +56,7 @@ group_norm = Operator(
     ),
 )
 
-# torch.nn.RMSNorm is decomposed too late to be quantised; models write it like this.
+# Quantised, torch.nn.RMSNorm is written like the others (lowering/upstream/rewritten/operators.py).
 rms_norm = Operator(
     "rms_norm",
     aten=("rsqrt.default", "mean.dim", "mul.Tensor"),
@@ -65,6 +65,7 @@ rms_norm = Operator(
     aten_int=("rsqrt.default", "mul.Tensor"),
     cases=(
         case("last", lambda x: x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt(), f32(2, 5, 16)),
+        case("layer", layer("RMSNorm", 16), f32(2, 5, 16)),
         case("scaled", lambda x, w: x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * w, f32(3, 8), f32(8)),
     ),
 )

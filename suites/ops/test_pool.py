@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.suites.declare.case import Operator, case, f32, integer, layer, u55
+from ethos_hil.suites.declare.case import Operator, case, f32, layer, u55
 from ethos_hil.suites.ops import reasons
 
 max_pool2d = Operator(
@@ -29,7 +29,6 @@ max_pool1d = Operator(
     aten=("max_pool2d_with_indices.default",),
     fp=("MAX_POOL2D",),
     int=("MAX_POOL2D",),
-    on_cpu=integer(reasons.NOT_ANNOTATED),
     cases=(case("3", layer("MaxPool1d", 3, 2), f32(1, 4, 17)),),
 )
 
@@ -57,7 +56,6 @@ avg_pool1d = Operator(
     aten=("avg_pool2d.default",),
     fp=("AVG_POOL2D",),
     int=("AVG_POOL2D",),
-    on_cpu=integer(reasons.NOT_ANNOTATED),
     cases=(case("3", layer("AvgPool1d", 3, 2), f32(1, 4, 17)),),
 )
 

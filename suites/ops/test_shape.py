@@ -266,7 +266,6 @@ channel_shuffle = Operator(
     aten=("permute_copy.default", "view_copy.default"),
     fp=("RESHAPE", "TRANSPOSE"),
     int=("RESHAPE", "TRANSPOSE"),
-    on_cpu=integer(reasons.NOT_ANNOTATED),
     cases=(case("2", layer("ChannelShuffle", 2), f32(1, 6, 3, 5)),),
 )
 

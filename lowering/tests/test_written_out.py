@@ -1,0 +1,240 @@
+"""What takes the place of operators that upstream's Arm quantiser does not know computes the same, is on the NPU, and
+is told; what is the same in every call is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.testing.function_module import keeping, module_of
+from ethos_hil.lowering.upstream.export import export
+from ethos_hil.lowering.upstream.graph_repairs import prepare
+from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, LARGEST
+
+ROUNDING = 32 * 2**-24
+"""Relative to the largest number: the sums of these tests have at most 32 terms, each with a rounding of its own."""
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def prepared(module: nn.Module, *inputs: Tensor) -> tuple[torch.fx.GraphModule, tuple[str, ...]]:
+    floating: torch.fx.GraphModule = export(module.eval(), inputs).module(check_guards=False)
+    return floating, prepare(floating, quantised=True, as_upstream=False)
+
+
+def targets(module: torch.fx.GraphModule) -> set[str]:
+    return {str(node.target) for node in module.graph.nodes if node.op == "call_function"}
+
+
+def is_the_same(module: nn.Module, *inputs: Tensor) -> tuple[str, ...]:
+    """Compare a module with what is made of it, and return the notes."""
+    floating, notes = prepared(module, *inputs)
+    for seed in (1, 2):
+        sets = [drawn(*value.shape, seed=seed) * value.std().nan_to_num(1) for value in inputs]
+        wanted = module(*sets)
+        torch.testing.assert_close(floating(*sets), wanted, rtol=0, atol=ROUNDING * float(wanted.detach().abs().max()))
+    nodes = [node for node in floating.graph.nodes if node.op in ("call_function", "get_attr")]
+    assert all("val" in node.meta for node in nodes)
+    return notes
+
+
+# --- Operators.
+
+
+def product(beta: float, alpha: float, *, addend: tuple[int, ...], constant: bool) -> Callable[[], nn.Module]:
+    def of_constants(net: Any, x: Tensor) -> Tensor:
+        return torch.addmm(net.addend, x, net.weights, beta=beta, alpha=alpha)
+
+    def of_inputs(net: Any, x: Tensor) -> Tensor:
+        return torch.addmm(net.addend, x, x.t(), beta=beta, alpha=alpha)
+
+    width = 5 if constant else 3
+    shape = tuple(width if size < 0 else size for size in addend)
+    parts = {"addend": drawn(*shape), "weights": nn.Parameter(drawn(8, 5, seed=1))}
+    return lambda: keeping(of_constants if constant else of_inputs, **parts)
+
+
+def cell(kind: type[nn.Module], **options: Any) -> Callable[[], nn.Module]:
+    return lambda: kind(8, 6, **options)
+
+
+def function(compute: Callable[..., Tensor]) -> Callable[[], nn.Module]:
+    return lambda: module_of(compute)
+
+
+ROWS, MAPS = (3, 8), (2, 6, 4, 5)
+WRITTEN: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
+    "addmm": (product(1, 1, addend=(-1,), constant=True), [ROWS]),
+    "addmm scaled": (product(0.5, 3, addend=(-1,), constant=True), [ROWS]),
+    "addmm whole addend": (product(0.5, 1, addend=(3, -1), constant=True), [ROWS]),
+    "addmm column": (product(2, 1, addend=(3, 1), constant=True), [ROWS]),
+    "addmm one": (product(2, 1, addend=(), constant=True), [ROWS]),
+    "addmm no addend": (product(0, 2, addend=(-1,), constant=True), [ROWS]),
+    "addmm inputs": (product(0.5, 2, addend=(-1,), constant=False), [ROWS]),
+    "addmv": (lambda: keeping(lambda net, x: torch.addmv(net.b, net.w, x), b=drawn(5), w=drawn(5, 8)), [(8,)]),
+    "mv": (lambda: keeping(lambda net, x: torch.mv(net.w, x), w=drawn(5, 8)), [(8,)]),
+    "mv inputs": (function(torch.mv), [(5, 8), (8,)]),
+    "baddbmm": (function(lambda z, x, y: torch.baddbmm(z, x, y, beta=0.5)), [(2, 4, 5), (2, 4, 8), (2, 8, 5)]),
+    "addbmm": (function(lambda z, x, y: torch.addbmm(z, x, y, alpha=2)), [(4, 5), (2, 4, 8), (2, 8, 5)]),
+    "addr": (function(torch.addr), [(4, 5), (4,), (5,)]),
+    "dot": (function(torch.dot), [(9,), (9,)]),
+    "outer": (function(torch.outer), [(4,), (5,)]),
+    "addcmul": (function(lambda x, y: torch.addcmul(x, x, y, value=2)), [MAPS, MAPS]),
+    "addcdiv": (function(lambda x, y: torch.addcdiv(x, x, y.abs() + 1)), [MAPS, MAPS]),
+    "lerp": (function(lambda x, y: torch.lerp(x, y, 0.3)), [MAPS, MAPS]),
+    "lerp by one": (function(lambda x, y: torch.lerp(x, y, torch.sigmoid(y))), [MAPS, MAPS]),
+    "GRUCell": (cell(nn.GRUCell), [ROWS, (3, 6)]),
+    "GRUCell without bias": (cell(nn.GRUCell, bias=False), [ROWS, (3, 6)]),
+    "GRUCell of one": (cell(nn.GRUCell), [(8,), (6,)]),
+    "RNNCell": (cell(nn.RNNCell), [ROWS, (3, 6)]),
+    "RNNCell relu": (cell(nn.RNNCell, nonlinearity="relu", bias=False), [(8,), (6,)]),
+    "RMSNorm": (lambda: nn.RMSNorm(5), [MAPS]),
+    "RMSNorm of maps": (lambda: nn.RMSNorm((4, 5), eps=0.1, elementwise_affine=False), [MAPS]),
+    "InstanceNorm": (lambda: nn.InstanceNorm2d(6, affine=True), [MAPS]),
+    "LocalResponseNorm": (lambda: nn.LocalResponseNorm(3, alpha=0.1), [MAPS]),
+    "normalize": (function(functional.normalize), [MAPS]),
+    "logsumexp": (function(lambda x: torch.logsumexp(30 * x, (1, 3))), [MAPS]),
+    "logsumexp kept": (function(lambda x: torch.logsumexp(x, -1, keepdim=True)), [MAPS]),
+    "logaddexp": (function(lambda x, y: torch.logaddexp(30 * x, y)), [MAPS, MAPS]),
+    "clamp_min": (function(lambda x: x.clamp_min(0.1)), [MAPS]),
+    "clamp_max": (function(lambda x: x.clamp_max(0.1)), [MAPS]),
+    "hypot": (function(torch.hypot), [MAPS, MAPS]),
+    "std": (function(lambda x: x.std(1)), [MAPS]),
+    "std of all": (function(lambda x: x.std()), [MAPS]),
+    "std kept": (function(lambda x: torch.std(x, dim=(2, 3), correction=0, keepdim=True)), [MAPS]),
+    "pairwise_distance": (function(functional.pairwise_distance), [ROWS, ROWS]),
+    "avg_pool1d": (lambda: nn.AvgPool1d(3, 2, 1, count_include_pad=False), [ROWS]),
+    "avg_pool1d batch": (lambda: nn.AvgPool1d(3), [(2, 4, 9)]),
+    "max_pool1d": (lambda: nn.MaxPool1d(2, 2, dilation=2, ceil_mode=True), [(2, 4, 9)]),
+    "avg_pool3d": (lambda: nn.AvgPool3d((2, 3, 2), (2, 1, 2), (1, 1, 0)), [(2, 3, 4, 5, 6)]),
+    "avg_pool3d unbatched": (lambda: nn.AvgPool3d(2), [(3, 4, 5, 6)]),
+    "channel_shuffle": (function(lambda x: functional.channel_shuffle(x, 3)), [MAPS]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_is_written_out_computes_the_same(name: str) -> None:
+    make, shapes = WRITTEN[name]
+    torch.manual_seed(0)
+    (note,) = is_the_same(make(), *(drawn(*shape, seed=at) for at, shape in enumerate(shapes)))
+    assert "written with other operators" in note
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        pytest.param(lambda: nn.AvgPool3d(2, padding=1, count_include_pad=False), (1, 2, 4, 4, 4), id="counts no pad"),
+        pytest.param(lambda: nn.AvgPool3d(2, ceil_mode=True), (1, 2, 5, 5, 5), id="ceil"),
+        pytest.param(lambda: nn.InstanceNorm2d(6, track_running_stats=True), MAPS, id="running"),
+        pytest.param(lambda: nn.Linear(5, 2), MAPS, id="linear"),
+    ],
+)
+def test_what_they_cannot_express_stays(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> None:
+    assert is_the_same(make(), drawn(*shape)) == ()
+
+
+def test_products_of_constants_are_linear_layers_and_beta_0_reads_no_addend() -> None:
+    for name, linear in (("addmm scaled", True), ("addmm whole addend", True), ("addmm inputs", False)):
+        floating, _ = prepared(WRITTEN[name][0](), drawn(*ROWS))
+        assert ("aten.linear.default" in targets(floating)) is linear, name
+    broken = keeping(lambda net, x: torch.addmm(net.b, x, net.w, beta=0), b=torch.full((5,), torch.nan), w=drawn(8, 5))
+    floating, _ = prepared(broken, drawn(*ROWS))
+    assert torch.isfinite(floating(drawn(*ROWS))).all()
+
+
+# --- Constants.
+
+
+def positions(net: Any, x: Tensor) -> Tensor:
+    """As Whisper's positions and T5's buckets: looked up by numbers that no input decides."""
+    places = torch.arange(6)[None] - torch.arange(6)[:, None]
+    buckets = torch.where(places < 0, places.abs().clamp(max=3), 0)
+    return x + net.table(buckets).permute(2, 0, 1) + torch.triu(torch.ones(6, 6), 1) * torch.arange(6)
+
+
+def drawn_in_forward(x: Tensor) -> Tensor:
+    return x + torch.rand(6) * torch.arange(6)
+
+
+def with_state(net: Any, x: Tensor) -> Tensor:
+    net.count.add_(1)
+    return x + (net.count * torch.arange(6)).sum()
+
+
+def too_large(x: Tensor) -> Tensor:
+    return x + torch.arange(6).expand(LARGEST, 6).sin()
+
+
+def test_what_no_input_decides_is_computed_once() -> None:
+    module = keeping(positions, table=nn.Embedding(4, 3))
+    x = drawn(2, 3, 6, 6)
+    assert FOLDED in is_the_same(module, x)
+    floating, _ = prepared(module, x)
+    assert targets(floating) == {"aten.add.Tensor"}, "an addition for each constant"
+    indices = module_of(lambda x: x[:, torch.triu_indices(6, 6, 1)[0]])
+    assert FOLDED in is_the_same(indices, drawn(2, 6))
+    truth = keeping(lambda net, x: x * net.kept, kept=torch.arange(6) > 2)
+    assert is_the_same(truth, drawn(2, 6)) == (FOLDED,), "upstream casts truth values on the CPU, in every call"
+
+
+@pytest.mark.parametrize(
+    ("module", "left"),
+    [
+        pytest.param(module_of(drawn_in_forward), "aten.rand.default", id="random"),
+        pytest.param(keeping(with_state, count=torch.zeros(6)), "aten.add_.Tensor", id="state"),
+        pytest.param(module_of(lambda x: x + x.argmax() // 2), "aten.floor_divide.default", id="of an input"),
+        pytest.param(module_of(too_large), "aten.expand.default", id="large"),
+        pytest.param(module_of(lambda x: x + torch.zeros(6)), "aten.zeros.default", id="upstream's"),
+    ],
+)
+def test_what_is_not_the_same_in_every_call_stays(module: nn.Module, left: str) -> None:
+    """Sees red: without its check, each of these would be a constant, or one of megabytes."""
+    floating, _ = prepared(module, drawn(6))
+    assert left in targets(floating)
+    if left == "aten.add_.Tensor":
+        assert [floating(torch.zeros(6))[0].item() for _ in range(3)] == [15, 30, 45]
+
+
+# --- On the NPU.
+
+
+def decoder(net: Any, x: Tensor, state: Tensor) -> Tensor:
+    """As in GPT-2, a streaming model and a language model: a Conv1D, a cell, an RMSNorm; positions."""
+    hidden = torch.addmm(net.bias, x, net.weights) + torch.arange(8) * 0.1
+    return functional.normalize(net.norm(net.cell(hidden, state)))
+
+
+def of_decoder() -> nn.Module:
+    torch.manual_seed(0)
+    parts = {"bias": nn.Parameter(drawn(8)), "weights": nn.Parameter(drawn(6, 8))}
+    return keeping(decoder, **parts, cell=nn.GRUCell(8, 6), norm=nn.RMSNorm(6)).eval()
+
+
+@pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u85-256"])
+def test_they_are_on_the_npu_and_told(npu: str, tmp_path: Path) -> None:
+    model = from_module(of_decoder(), (drawn(2, 6), drawn(2, 6, seed=1)))
+    artifact = lower(model, EthosU.parse(npu), cache=Cache(tmp_path))
+    assert {name for name in artifact.cpu_ops if "quantize" not in name} == set()
+    assert len(artifact.methods[0].delegates) == 1
+    (note,) = (note for note in artifact.notes if "written with" in note)
+    assert all(name in note for name in ("aten.addmm", "aten.gru_cell", "aten.rms_norm"))
+    assert FOLDED in artifact.notes
+    rows = {name for row in artifact.npu_ops for name in row.aten_ops}
+    assert {"aten.gru_cell.default", "aten.rms_norm.default"} <= rows, "the map names what the model calls"
+    answer = Reference(artifact).run(artifact.example_inputs).outputs[0]
+    wanted = artifact.floating[0]
+    assert ((answer - wanted) ** 2).sum() < (wanted**2).sum() * 10**-2.5, "25 dB"

@@ -1,0 +1,150 @@
+"""What of a float graph is the same in every call; such parts are computed once, while the model is lowered.
+
+Upstream (executorch 1.5.1, ConstantFoldingPass) does this with torchao's ConstantFolder for what is computed from
+parameters and buffers, and leaves out what is made from nothing: an `arange`, a `triu` of `ones`, positions and the
+buckets, embeddings and masks that follow from them. These run on the CPU, in each call, and cut delegates. Here they
+are folded, too. ConstantFolder could do that, but calls operators that write to buffers (`mul_`, `add_`) on the buffers
+of the model, so it would change the state that the program starts with. A `full`, `zeros` or `linspace` that is used as
+it is stays: upstream makes constants of them.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from ethos_hil.lowering.upstream.names.operators import is_overload, writes
+from ethos_hil.lowering.upstream.rewritten.splice import constant, value_of
+
+if TYPE_CHECKING:
+    import torch
+
+FOLDED = (
+    "what depends on no input (positions, ranges, masks made from them) was computed once, while the model was "
+    "lowered: ExecuTorch would compute it in every call, much of it on the CPU"
+)
+LARGEST = 2**18
+"""Elements of a folded constant; one that is made from larger constants may be as large as the largest of these."""
+
+
+_UPSTREAMS_OWN = frozenset({
+    "aten.full.default", "aten.zeros.default", "aten.ones.default", "aten.eye.default", "aten.linspace.default",
+    "aten.scalar_tensor.default",
+})  # fmt: skip
+_NO_WRITES = frozenset({"aten.detach_.default"})
+"""Operators that say they write, and do not: torch.export has one behind each `torch.tensor` in a forward."""
+
+
+def constant_nodes(module: torch.fx.GraphModule) -> set[torch.fx.Node]:
+    """The nodes of a graph that give the same in every call: constants, and what is computed from them alone.
+
+    Not among them are buffers that the graph writes, what is drawn at random, and any result of an operator that writes
+    to what it is given.
+    """
+    import torch
+
+    changing = _written(module)
+    names = {node.target for node in changing if node.op == "get_attr"}
+    found: set[torch.fx.Node] = set()
+    for node in module.graph.nodes:
+        if node in changing or not found.issuperset(node.all_input_nodes):
+            continue
+        if node.op == "get_attr":
+            if node.target not in names and value_of(module, node) is not None:
+                found.add(node)
+        elif node.op == "call_function" and is_overload(node.target):
+            if torch.Tag.nondeterministic_seeded not in node.target.tags and not _writes(node):
+                found.add(node)
+        elif node.target is operator.getitem:
+            found.add(node)
+    return found
+
+
+def _written(module: torch.fx.GraphModule) -> set[torch.fx.Node]:
+    """The nodes that operators of a graph write to, and all that these are views of or are computed from."""
+    waiting = [node.args[0] for node in module.graph.nodes if _writes(node)]
+    found: set[Any] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    return writes(node.target) and str(node.target) not in _NO_WRITES
+
+
+def fold_constants(module: torch.fx.GraphModule) -> int:
+    """Compute what depends on no input, and put constants in its place; integers that meet floats become floats."""
+    known = constant_nodes(module)
+    folded = _folded(module, known)
+    values = _values(module, known, folded)
+    for node in folded:
+        for mixed in (True, False):
+            users = [user for user in node.users if user not in known and _mixes(user, node) is mixed]
+            users = [user for user in users if user.op != "output"]
+            if not users or (node.op == "get_attr" and not mixed):
+                continue
+            value = values[node].float() if mixed else values[node].clone()
+            attribute = constant(module, node, value)
+            for user in users:
+                user.replace_input_with(node, attribute)
+    if folded:
+        module.graph.eliminate_dead_code()
+    return len(folded)
+
+
+def _folded(module: torch.fx.GraphModule, known: set[torch.fx.Node]) -> list[torch.fx.Node]:
+    """Of the nodes that are `known` to be constant, those whose value takes their place."""
+    import torch
+
+    from_nothing: set[torch.fx.Node] = set()
+    largest: dict[torch.fx.Node, int] = {}
+    """The elements of the largest constant that it is made from."""
+    folded = []
+    for node in (node for node in module.graph.nodes if node in known):
+        sources, value = node.all_input_nodes, node.meta.get("val")
+        own = value.numel() if node.op == "get_attr" and isinstance(value, torch.Tensor) else 0
+        largest[node] = max([own, *(largest[source] for source in sources)])
+        if node.op != "get_attr" and (not sources or from_nothing.intersection(sources)):
+            from_nothing.add(node)
+        users = [user for user in node.users if user not in known and user.op != "output"]
+        if not users or not isinstance(value, torch.Tensor) or value.numel() > max(LARGEST, largest[node]):
+            continue
+        made = node in from_nothing and (bool(sources) or str(node.target) not in _UPSTREAMS_OWN)
+        if made or any(_mixes(user, node) for user in users):
+            folded.append(node)
+    return folded
+
+
+def _mixes(user: torch.fx.Node, node: torch.fx.Node) -> bool:
+    """Whether an operator computes floats from a node's integers or truth values, which upstream casts on the CPU."""
+    import torch
+
+    aten = torch.ops.aten
+    if user.target not in (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor):
+        return False
+    value = node.meta["val"]
+    return not value.is_floating_point() and not value.is_complex() and user.meta["val"].dtype is torch.float32
+
+
+def _values(
+    module: torch.fx.GraphModule, known: set[torch.fx.Node], wanted: list[torch.fx.Node]
+) -> dict[torch.fx.Node, torch.Tensor]:
+    """The values of constant nodes, by node."""
+    import torch
+
+    needed, waiting = set[torch.fx.Node](), list(wanted)
+    while waiting:
+        node = waiting.pop()
+        if node not in needed:
+            needed.add(node)
+            waiting += node.all_input_nodes
+    values: dict[Any, Any] = {}
+    with torch.no_grad():
+        for node in (node for node in module.graph.nodes if node in needed):
+            args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+            values[node] = value_of(module, node) if node.op == "get_attr" else node.target(*args, **kwargs)
+    return {node: values[node].contiguous() for node in wanted}

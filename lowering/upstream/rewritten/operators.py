@@ -1,0 +1,329 @@
+"""Operators that upstream's Arm quantiser does not know, written with those that it knows.
+
+It leaves the former in float, on the CPU, or fails on them (executorch 1.5.1). Each function here computes what its
+operator does, in float, as torch documents it; tests compare both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ethos_hil.lowering.upstream.rewritten.constants import constant_nodes
+from ethos_hil.lowering.upstream.rewritten.splice import write_out
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    Constants = set[torch.fx.Node]
+    """The nodes of a graph that are the same in every call."""
+    Choice = Callable[[torch.fx.Node, Constants], Callable[..., Any] | None]
+    """The function that is written in the place of a node, or None where it stays."""
+
+Number = float | int
+
+
+def written_note(names: Iterable[str]) -> str:
+    """The note that operators of these names were written out."""
+    verb = "was" if len(tuple(names)) == 1 else "were"
+    return (
+        f"{', '.join(names)} {verb} written with other operators, which compute the same: ExecuTorch's Arm quantiser "
+        "fails on the former, or leaves it in float, on the CPU"
+    )
+
+
+def write_operators(module: torch.fx.GraphModule) -> tuple[str, ...]:
+    """Write out the operators of one graph that upstream leaves to the CPU or fails on.
+
+    Returns:
+        The names of those that were written out, as aten has them, each once.
+    """
+    choices, constants = _choices(), constant_nodes(module)
+    names: dict[str, None] = {}
+    for node in list(module.graph.nodes):
+        if node.target not in choices or (function := choices[node.target](node, constants)) is None:
+            continue
+        names[str(node.target)] = None
+        write_out(module, node, function)
+    if names:
+        module.graph.eliminate_dead_code()
+    return tuple(names)
+
+
+@cache
+def _choices() -> Mapping[Any, Choice]:
+    import torch
+
+    aten = torch.ops.aten
+    always: dict[Any, Callable[..., Any]] = {
+        aten.gru_cell.default: _gru_cell,
+        aten.rnn_tanh_cell.default: _rnn_cell(torch.tanh),
+        aten.rnn_relu_cell.default: _rnn_cell(torch.relu),
+        aten.rms_norm.default: _rms_norm,
+        aten.baddbmm.default: _baddbmm,
+        aten.logsumexp.default: _logsumexp,
+        aten.logaddexp.default: _logaddexp,
+        aten.clamp_min.default: lambda source, low: torch.clamp(source, low, None),
+        aten.clamp_max.default: lambda source, high: torch.clamp(source, None, high),
+        aten.channel_shuffle.default: _channel_shuffle,
+        aten.addbmm.default: lambda addend, one, other, **scales: _addmm(addend, *_joined(one, other), **scales),
+        aten.addr.default: lambda addend, one, other, **scales: _addmm(addend, one[:, None], other[None], **scales),
+        aten.addcmul.default: lambda addend, one, other, value=1: addend + _times(one * other, value),
+        aten.addcdiv.default: lambda addend, one, other, value=1: addend + _times(one / other, value),
+        aten.lerp.Scalar: lambda start, end, weight: start + (end - start) * weight,
+        aten.lerp.Tensor: lambda start, end, weight: start + (end - start) * weight,
+        aten.outer.default: lambda one, other: one[:, None] * other[None],
+        aten.dot.default: lambda one, other: (one * other).sum(),
+        aten.hypot.default: lambda one, other: torch.sqrt(one * one + other * other),
+        aten.expand_as.default: lambda source, other: source.expand(other.shape),
+        aten.avg_pool1d.default: _in_two_dimensions(aten.avg_pool2d.default),
+        aten.max_pool1d.default: _in_two_dimensions(aten.max_pool2d.default),
+        aten.pairwise_distance.default: _pairwise_distance,
+    }
+    for form in ("default", "dim", "correction"):
+        always[getattr(aten.std, form)] = _root_of(getattr(aten.var, form))
+    chosen: dict[Any, Choice] = {target: lambda *_, function=function: function for target, function in always.items()}
+    return {
+        **chosen,
+        aten.addmm.default: _choose_addmm,
+        aten.addmv.default: _choose_addmv,
+        aten.mv.default: _choose_mv,
+        aten.instance_norm.default: _choose_instance_norm,
+        aten.avg_pool3d.default: _choose_avg_pool3d,
+    }
+
+
+# Products with an addend. Of constant weights they are linear layers, whose weights are quantised per channel.
+
+
+def _choose_addmm(node: torch.fx.Node, constants: Constants) -> Callable[..., Any]:
+    if node.args[2] not in constants:
+        return _addmm
+    weights: Any = node.args[2]
+    addend: Any = node.args[0]
+    whole = addend in constants and addend.meta["val"].shape in ((weights.meta["val"].shape[1],), (1,), ())
+    return _linear if whole else _linear_and_addition
+
+
+def _addmm(addend: Tensor, first: Tensor, second: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    return _plus(_times(first @ second, alpha), addend, beta)
+
+
+def _linear(addend: Tensor, first: Tensor, second: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    from torch.nn import functional
+
+    bias = None if beta == 0 else _times(addend, beta).expand(second.shape[1])
+    return functional.linear(first, _times(second.t(), alpha), bias)
+
+
+def _linear_and_addition(
+    addend: Tensor, first: Tensor, second: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    from torch.nn import functional
+
+    return _plus(functional.linear(first, _times(second.t(), alpha)), addend, beta)
+
+
+def _choose_addmv(node: torch.fx.Node, constants: Constants) -> Callable[..., Any]:
+    constant = node.args[1] in constants
+
+    def addmv(addend: Tensor, matrix: Tensor, vector: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        from torch.nn import functional
+
+        row = vector.unsqueeze(0)
+        product = functional.linear(row, _times(matrix, alpha)) if constant else _times(row @ matrix.t(), alpha)
+        return _plus(product.squeeze(0), addend, beta)
+
+    return addmv
+
+
+def _choose_mv(node: torch.fx.Node, constants: Constants) -> Callable[..., Any]:
+    constant = node.args[0] in constants
+
+    def mv(matrix: Tensor, vector: Tensor) -> Tensor:
+        from torch.nn import functional
+
+        row = vector.unsqueeze(0)
+        return (functional.linear(row, matrix) if constant else row @ matrix.t()).squeeze(0)
+
+    return mv
+
+
+def _joined(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Two matrices whose product is the sum of the products of a batch."""
+    return first.transpose(0, 1).reshape(first.shape[1], -1), second.reshape(-1, second.shape[2])
+
+
+def _baddbmm(addend: Tensor, first: Tensor, second: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    return _plus(_times(first @ second, alpha), addend, beta)
+
+
+def _times(value: Tensor, factor: Number) -> Tensor:
+    return value if factor == 1 else value * factor
+
+
+def _plus(product: Tensor, addend: Tensor, beta: Number) -> Tensor:
+    """beta 0: torch does not read the addend, which may be NaN."""
+    return product if beta == 0 else product + _times(addend, beta)
+
+
+# Cells of recurrent networks, as upstream takes whole layers apart.
+
+
+def _gru_cell(
+    source: Tensor,
+    state: Tensor,
+    weights: Tensor,
+    state_weights: Tensor,
+    bias: Tensor | None = None,
+    state_bias: Tensor | None = None,
+) -> Tensor:
+    import torch
+    from torch.nn import functional
+
+    given = functional.linear(source, weights, bias).chunk(3, -1)
+    kept = functional.linear(state, state_weights, state_bias).chunk(3, -1)
+    reset, update = (torch.sigmoid(one + other) for one, other in zip(given[:2], kept[:2], strict=True))
+    new = torch.tanh(given[2] + reset * kept[2])
+    return (state - new) * update + new
+
+
+def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    def cell(
+        source: Tensor,
+        state: Tensor,
+        weights: Tensor,
+        state_weights: Tensor,
+        bias: Tensor | None = None,
+        state_bias: Tensor | None = None,
+    ) -> Tensor:
+        from torch.nn import functional
+
+        given, kept = functional.linear(source, weights, bias), functional.linear(state, state_weights, state_bias)
+        return activation(given + kept)
+
+    return cell
+
+
+# Norms and pools.
+
+
+def _rms_norm(source: Tensor, shape: list[int], scale: Tensor | None = None, epsilon: float | None = None) -> Tensor:
+    import torch
+
+    epsilon = torch.finfo(source.dtype).eps if epsilon is None else epsilon
+    axes = list(range(-len(shape), 0))
+    normal = source * torch.rsqrt(source.pow(2).mean(axes, keepdim=True) + epsilon)
+    return normal if scale is None else normal * scale
+
+
+def _choose_instance_norm(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """One with running statistics stays; it is rare."""
+    if not node.args[5]:
+        return None
+
+    def instance_norm(source: Tensor, scale: Any, offset: Any, mean: Any, variance: Any, *rest: Any) -> Tensor:
+        from torch.nn import functional
+
+        return functional.group_norm(source, source.shape[1], scale, offset, rest[2])
+
+    return instance_norm
+
+
+def _choose_avg_pool3d(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """An average over three axes is one over two of them, and one over the third, where each divides by its kernel."""
+    kernel, *rest = node.args[1:]
+    defaults: list[Any] = [None, 0, False, True, None]
+    stride, padding, ceil, counts, divisor = [*rest, *defaults[len(rest) :]]
+    plain = counts or not any(_three(padding))
+    if ceil or divisor is not None or not plain:
+        return None
+    depth, *map_axes = zip(_three(kernel), _three(stride or kernel), _three(padding), strict=True)
+
+    def avg_pool3d(source: Tensor, *_: Any) -> Tensor:
+        from torch.nn import functional
+
+        def pool(value: Tensor, *axes: tuple[int, ...]) -> Tensor:
+            if all(axis == (1, 1, 0) for axis in axes):
+                return value
+            kernel, stride, padding = (list(sizes) for sizes in zip(*axes, strict=True))
+            return functional.avg_pool2d(value, kernel, stride, padding)
+
+        *outer, channels, planes, rows, columns = source.shape
+        flat = pool(source.reshape(-1, channels * planes, rows, columns), *map_axes)
+        rows, columns = flat.shape[2:]
+        deep = pool(flat.reshape(-1, channels, planes, rows * columns), depth, (1, 1, 0))
+        return deep.reshape(*outer, channels, deep.shape[2], rows, columns)
+
+    return avg_pool3d
+
+
+def _three(value: Any) -> tuple[int, ...]:
+    values = (value,) if isinstance(value, int) else tuple(value)
+    return (values * 3)[:3]
+
+
+def _in_two_dimensions(pool: Callable[..., Any]) -> Callable[..., Any]:
+    """A pool over the last axis, as one over a map whose rows are the batch: an Ethos-U55 pools one map at a time.
+
+    Its arguments are those of the pool of maps.
+    """
+    # of the axis that is added: kernel, stride, padding, dilation
+    neutral = (1, 1, 0, *((1,) if "max" in str(pool) else ()), 0, 0)
+
+    def pooled(source: Tensor, *arguments: Any) -> Any:
+        def widened(number: int, value: Any) -> Any:
+            if isinstance(value, bool) or not value:
+                return value
+            (one,) = (value,) if isinstance(value, int) else value
+            return [number, one]
+
+        given = [widened(number, value) for number, value in zip(neutral, arguments, strict=False)]
+        batched = source.dim() == 3 and source.shape[0] > 1
+        if batched:
+            return pool(source.transpose(0, 1).unsqueeze(0), *given).squeeze(0).transpose(0, 1)
+        return pool(source.unsqueeze(-2), *given).squeeze(-2)
+
+    return pooled
+
+
+# Reductions, and functions of two values.
+
+
+def _logsumexp(source: Tensor, axes: Any, keepdim: bool = False) -> Tensor:
+    import torch
+
+    most = source.amax(axes, True)
+    total = torch.log(torch.exp(source - most).sum(axes, True)) + most
+    return total if keepdim else total.squeeze(axes)
+
+
+def _logaddexp(one: Tensor, other: Tensor) -> Tensor:
+    import torch
+    from torch.nn import functional
+
+    return torch.maximum(one, other) + functional.softplus(-(one - other).abs(), 1, 88)
+
+
+def _root_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def root(*given: Any, **named: Any) -> Tensor:
+        import torch
+
+        return torch.sqrt(function(*given, **named))
+
+    return root
+
+
+def _pairwise_distance(
+    one: Tensor, other: Tensor, p: Number = 2, epsilon: Number = 1e-6, keepdim: bool = False
+) -> Tensor:
+    import torch
+
+    return torch.linalg.vector_norm(one - other + epsilon, p, -1, keepdim)
+
+
+def _channel_shuffle(source: Tensor, groups: int) -> Tensor:
+    batch, channels, *rest = source.shape
+    return source.reshape(batch, groups, channels // groups, *rest).transpose(1, 2).reshape(source.shape)
