@@ -1,7 +1,7 @@
 """The table of docs/kernels.md: which operators the firmware computes on the CPU, and how tests compare each of them.
 
 The operators are read from the firmware's table (firmware/runtime/operators.cc), the files from its headers, and types
-and comparison from the rows of firmware/tests/kernel_calls.py.
+and comparison from the rows of firmware/tests/kernel_calls.py and the cases of firmware/tests/test_cortex_m.py.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from ethos_hil.lowering.testing.cortex_m_cases import EACH
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = ROOT / "firmware" / "runtime"
@@ -90,4 +92,7 @@ def _test_module(name: str) -> ModuleType:
 
 
 def _cases() -> Iterable[Any]:
-    return (case for rows in _test_module("kernel_calls").GROUPS.values() for row in rows for case in row())
+    for group in _test_module("kernel_calls").GROUPS.values():
+        for row in group:
+            yield from row()
+    yield from _test_module("test_cortex_m").cases(EACH)

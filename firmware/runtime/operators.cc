@@ -10,6 +10,12 @@
 #include "runtime/kernels/compare.h"
 #include "runtime/kernels/convolution.h"
 #include "runtime/kernels/copy.h"
+#include "runtime/kernels/cortex_m_arrange.h"
+#include "runtime/kernels/cortex_m_convolution.h"
+#include "runtime/kernels/cortex_m_elementwise.h"
+#include "runtime/kernels/cortex_m_matmul.h"
+#include "runtime/kernels/cortex_m_pool.h"
+#include "runtime/kernels/cortex_m_softmax.h"
 #include "runtime/kernels/fill.h"
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/matmul.h"
@@ -174,7 +180,28 @@ constexpr Entry ALL_OPERATORS[] = {
     {"aten::where", "self_out", where},
     {"aten::zeros", "out", zeros},
     {"cortex_m::dequantize_per_tensor", "out", dequantize_per_tensor},
+    {"cortex_m::maximum", "out", quantized_maximum},
+    {"cortex_m::minimum", "out", quantized_minimum},
+    {"cortex_m::pad", "out", quantized_pad},
     {"cortex_m::quantize_per_tensor", "out", quantize_per_tensor},
+    {"cortex_m::quantized_activation", "out", quantized_activation},
+    {"cortex_m::quantized_add", "out", quantized_add},
+    {"cortex_m::quantized_avg_pool2d", "out", quantized_avg_pool2d},
+    {"cortex_m::quantized_avg_pool2d_nhwc", "out", quantized_avg_pool2d_nhwc},
+    {"cortex_m::quantized_batch_matmul", "out", quantized_batch_matmul},
+    {"cortex_m::quantized_conv2d", "out", quantized_conv2d},
+    {"cortex_m::quantized_conv2d_nhwc", "out", quantized_conv2d_nhwc},
+    {"cortex_m::quantized_depthwise_conv2d", "out", quantized_depthwise_conv2d},
+    {"cortex_m::quantized_depthwise_conv2d_nhwc", "out", quantized_depthwise_conv2d_nhwc},
+    {"cortex_m::quantized_div", "out", quantized_div},
+    {"cortex_m::quantized_linear", "out", quantized_linear},
+    {"cortex_m::quantized_max_pool2d", "out", quantized_max_pool2d},
+    {"cortex_m::quantized_max_pool2d_nhwc", "out", quantized_max_pool2d_nhwc},
+    {"cortex_m::quantized_mul", "out", quantized_mul},
+    {"cortex_m::quantized_transpose_conv2d", "out", quantized_transpose_conv2d},
+    {"cortex_m::quantized_transpose_conv2d_nhwc", "out", quantized_transpose_conv2d_nhwc},
+    {"cortex_m::softmax", "out", quantized_softmax},
+    {"cortex_m::transpose", "out", quantized_transpose},
     {"dim_order_ops::_clone_dim_order", "out", to_dim_order_copy},
     {"dim_order_ops::_to_dim_order_copy", "out", to_dim_order_copy},
     {"quantized_decomposed::dequantize_per_channel", "out", dequantize_per_channel},

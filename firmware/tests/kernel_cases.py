@@ -20,7 +20,9 @@ import torch
 from plain_qemu import RunProgram, Tensor
 from programs import Exported, export
 
+from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.lowering.oracle.reference import Reference
 
 WHOLE = "uint8 int8 int16 int32 int64"
 FLOATS = "float16 bfloat16 float32 float64"
@@ -320,3 +322,16 @@ def check_cases(run_program: RunProgram, cases: Sequence[Case]) -> list[Any]:
         arrays.append(received(tensor, answer.dtype))
         check_close(arrays[-1], expected, allowed, what)
     return arrays
+
+
+def check_references(run_program: RunProgram, cases: Sequence[Case]) -> None:
+    """Run all cases in one boot, and compare every output with that of the reference, `ethos_hil.lowering.oracle`."""
+    exported, _, owners = export_cases(cases)
+    artifact = Artifact.of_program(exported.pte, "cases")
+    plan = artifact.plan
+    inputs = [place.from_bytes(data) for place, data in zip(plan.input_tensors, exported.input_set, strict=True)]
+    answers = Reference(artifact).run(inputs).outputs
+    for case, sent, place, answer in zip(
+        owners, run_program(exported).results(), plan.output_tensors, answers, strict=True
+    ):
+        check_close(place.from_bytes(sent.data), answer, None, f"{case.operator} of {[i.shape for i in case.inputs]}")

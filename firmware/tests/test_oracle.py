@@ -13,12 +13,10 @@ from operator import attrgetter
 import pytest
 import torch
 from kernel_calls import FUNCTIONS, GROUPS
-from kernel_cases import REFERENCE, Case, X, check_close, export_cases, row
+from kernel_cases import REFERENCE, Case, X, check_references, row
 from plain_qemu import RunProgram
 
-from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.oracle.float_kernels import FLOATS, LAYERS, SEVERAL
-from ethos_hil.lowering.oracle.reference import Reference
 
 PORTED = {
     *FLOATS, *LAYERS, *SEVERAL, "aten::avg_pool2d.out", "aten::mean.out", "aten::max_pool2d_with_indices.out",
@@ -54,15 +52,7 @@ def test_the_reference_has_the_firmwares_bits(run_program: RunProgram, group: st
     name = attrgetter("operator")
     of_each = itertools.groupby(sorted(compared(group), key=name), name)
     cases = [case for _, some in of_each for case in list(some)[::one_in]]
-    exported, _, owners = export_cases(cases)
-    artifact = Artifact.of_program(exported.pte, "cases")
-    plan = artifact.plan
-    inputs = [place.from_bytes(data) for place, data in zip(plan.input_tensors, exported.input_set, strict=True)]
-    answers = Reference(artifact).run(inputs).outputs
-    for case, sent, place, answer in zip(
-        owners, run_program(exported).results(), plan.output_tensors, answers, strict=True
-    ):
-        check_close(place.from_bytes(sent.data), answer, None, f"{case.operator} of {[i.shape for i in case.inputs]}")
+    check_references(run_program, cases)
 
 
 def compared(group: str) -> list[Case]:

@@ -5,7 +5,7 @@ compares with the ones in the wheel). Torch's Python version of quantize_per_ten
 rounded differently, and differs for values near a rounding boundary. Pools, means, batch normalisation and bilinear
 interpolation are written out as well, because torch adds in another order and treats NaN and -0.0 differently.
 `exact_kernels` has the operators that NumPy computes exactly, `float_kernels` those that are written out operation by
-operation; all others run in torch.
+operation, `cortex_m_kernels` those of ExecuTorch's Cortex-M backend; all others run in torch.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall, Tensor, ValueList
+from ethos_hil.lowering.oracle.cortex_m_kernels import CORTEX_M, PAD, pad
 from ethos_hil.lowering.oracle.exact_kernels import EXACT, SPLIT, split
 from ethos_hil.lowering.oracle.float_kernels import FLOATS, LAYERS, SEVERAL
 from ethos_hil.lowering.upstream.names.operators import schema_arguments
@@ -306,6 +307,15 @@ def _interpolation(size: int, count: int, factor: float | None, *, corners: bool
     return _Interpolation(first, (first + 1).clip(0, size - 1), np.float32(1) - weight, weight)
 
 
+def _pad_cortex_m(call: KernelCall, store: Store) -> None:
+    """Compute cortex_m::pad.out; where an image's sizes allow it, upstream's kernel takes it for channels_last."""
+    image = store.tensor(call.args[0])
+    last = len(image.sizes) == 4 and (
+        image.sizes[1] == 1 or image.sizes[2:] == (1, 1) or tuple(image.dim_order) == (0, 2, 3, 1)
+    )
+    _write(store, call.args[-1], pad(*(_plain(store, index) for index in call.args[:4]), channels_last=last))
+
+
 _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "quantized_decomposed::quantize_per_tensor.out": _quantise,
     "quantized_decomposed::dequantize_per_tensor.out": _dequantise,
@@ -320,6 +330,7 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "aten::sort.values": _sort,
     "aten::_native_batch_norm_legit_no_training.out": _batch_norm,
     "aten::upsample_bilinear2d.vec_out": _bilinear,
+    PAD: _pad_cortex_m,
 }
 
 
@@ -330,13 +341,13 @@ def run_as_torch(call: KernelCall, store: Store) -> None:
 
 
 def _run_exact(call: KernelCall, store: Store) -> bool:
-    """Run an operator of `exact_kernels`. Return false if it is not one, or declines its arguments."""
+    """Run an operator of `exact_kernels` or `cortex_m_kernels`. Return false if it is not one, or declines."""
     if call.operator == SPLIT:
         parts = split(*(_plain(store, index) for index in call.args[:-2]))
         for index, part in zip(store.outputs(call.args[-1]), parts, strict=True):
             _write(store, index, part)
         return True
-    kernel = EXACT.get(call.operator)
+    kernel = EXACT.get(call.operator) or CORTEX_M.get(call.operator)
     # The last two arguments are the output, once for the operator and once for its caller.
     with np.errstate(all="ignore"):
         result = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None
