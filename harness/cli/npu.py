@@ -20,7 +20,7 @@ from ethos_hil.base.files import opened, read_bytes, unreadable
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, write_out
 from ethos_hil.harness.image.inputs import in_order
 from ethos_hil.harness.npu import Execution
-from ethos_hil.harness.verdict.run_delegate import NetworkRunner
+from ethos_hil.harness.verdict.run_delegate import NetworkMemory, NetworkRunner
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
 from ethos_hil.lowering.formats.npu_network import MAGIC, NetworkTensor, NpuNetwork, read_blob, read_tflite
 from ethos_hil.lowering.formats.vela_blob import BLOB_MAGIC
@@ -71,9 +71,10 @@ def npu(
     networks, others = _read(file)
     given = {} if inputs is None else _read_arrays(inputs, networks)
     runs: list[NetworkRun] = []
+    memory = NetworkMemory(networks)
     for network in networks:
         mode = MemoryMode.chosen(memory_mode, network.npu)
-        runs.append(_run(network, mode, given, runs, strict=strict))
+        runs.append(_run(NetworkRunner(network, mode=mode, strict=strict, memory=memory), given, runs))
     arrays = {name: array for run in runs for name, array in run.outputs.items()}
     if outputs is not None:
         write_out(outputs, packed_arrays(arrays))
@@ -135,9 +136,8 @@ def _read_arrays(path: Path, networks: Sequence[NpuNetwork]) -> dict[str, np.nda
     return arrays
 
 
-def _run(
-    network: NpuNetwork, mode: MemoryMode, given: Arrays, before: Sequence[NetworkRun], *, strict: bool
-) -> NetworkRun:
+def _run(runner: NetworkRunner, given: Arrays, before: Sequence[NetworkRun]) -> NetworkRun:
+    network = runner.network
     rng = np.random.default_rng(_SEED)
     computed = {name: (run.network.name, array) for run in before for name, array in run.outputs.items()}
     values, sources = [], {}
@@ -148,9 +148,9 @@ def _run(
             source, value = "given", given[tensor.name]
         values.append(value)
         sources[tensor.name] = source
-    outputs, execution = NetworkRunner(network, mode=mode, strict=strict).run(values)
+    outputs, execution = runner.run(values)
     names = [tensor.name for tensor in network.outputs]
-    return NetworkRun(network, mode, execution, sources, dict(zip(names, outputs, strict=True)))
+    return NetworkRun(network, runner.mode, execution, sources, dict(zip(names, outputs, strict=True)))
 
 
 def _draw(tensor: NetworkTensor, rng: np.random.Generator) -> np.ndarray:
@@ -177,6 +177,8 @@ def _text(file: Path, runs: Sequence[NetworkRun], others: int) -> RenderableType
         for tensor in run.network.outputs:
             array = run.outputs[tensor.name]
             add_row(facts, "output", tensor.name, str(tensor), f"from {array.min()} to {array.max()}")
+        if not run.network.outputs:
+            add_row(facts, "output", "none", "for another operator", "it stays in the arena")
         parts += ["", plain(f"{run.network.name}, {run.mode}"), facts, "", _operations(run.execution)]
     return Group(*parts)
 

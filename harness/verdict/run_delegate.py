@@ -89,17 +89,53 @@ def regions(
     return memory
 
 
+class NetworkMemory:
+    """The memory of a file's operators, which what is in it outlives: one may read what another left, and so may the
+    next inference.
+    """
+
+    def __init__(self, networks: Sequence[NpuNetwork]) -> None:
+        """Set the states of all networks to what means 0, and POISON everywhere else."""
+        sizes = [(network.origin + network.memory[SCRATCH], network.memory.get(FAST, 0)) for network in networks]
+        self._arena, self._fast = (np.full(max(ends), POISON, np.uint8) for ends in zip(*sizes, strict=True))
+        for network in networks:
+            memory = self.regions(network)
+            for state in network.states:
+                zeros = np.full(state.shape, state.zero, state.dtype)
+                _place(memory, state)[:] = np.frombuffer(zeros.tobytes(), np.uint8)
+
+    def regions(self, network: NpuNetwork) -> Memory:
+        """Return what a network sees of it, by region, and its constants."""
+        seen = {CONSTANTS: np.frombuffer(network.weights, np.uint8)}
+        seen[SCRATCH] = self._arena[network.origin : network.origin + network.memory[SCRATCH]]
+        if FAST in network.memory:
+            seen[FAST] = self._fast[: network.memory[FAST]]
+        return seen
+
+
+def _place(memory: Memory, tensor: NetworkTensor) -> npt.NDArray[np.uint8]:
+    return memory[tensor.region][tensor.offset : tensor.offset + tensor.nbytes]
+
+
 class NetworkRunner:
     """A network with its memory, which keeps states from one inference to the next."""
 
-    def __init__(self, network: NpuNetwork, *, mode: MemoryMode | None = None, strict: bool = False) -> None:
-        """Decode the network, and set its states to what means 0.
+    def __init__(
+        self,
+        network: NpuNetwork,
+        *,
+        mode: MemoryMode | None = None,
+        strict: bool = False,
+        memory: NetworkMemory | None = None,
+    ) -> None:
+        """Decode the network.
 
         Args:
             network: the network.
             mode: the memory mode that it was compiled for, which only its cycles depend on; ExecuTorch's default for
                 the NPU if None.
             strict: whether a missing wait is a fault.
+            memory: of all networks of its file; by default its own.
 
         Raises:
             Fault: the command stream cannot be decoded.
@@ -108,12 +144,7 @@ class NetworkRunner:
         self.mode = mode or MemoryMode.default(network.npu)
         self._npu = Npu(network.npu, strict=strict)
         self.program: NpuProgram = self._npu.decode(network.stream)
-        self._memory: Memory = {
-            **{region: np.full(size, POISON, np.uint8) for region, size in network.memory.items()},
-            CONSTANTS: np.frombuffer(network.weights, np.uint8),
-        }
-        for state in network.states:
-            self._place(state)[:] = np.frombuffer(np.full(state.shape, state.zero, state.dtype).tobytes(), np.uint8)
+        self._memory = (memory or NetworkMemory((network,))).regions(network)
 
     def run(self, inputs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Execution]:
         """Return the outputs of an inference, and the NPU's report.
@@ -128,12 +159,10 @@ class NetworkRunner:
         for tensor, array in zip(self.network.inputs, inputs, strict=True):
             if array.shape != tensor.shape or array.dtype != tensor.dtype:
                 raise ValueError(f"{tensor.name} is {tensor}, given is {array.dtype}{list(array.shape)}")
-            self._place(tensor)[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+            _place(self._memory, tensor)[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         execution = self._npu.run(self.program, self._memory, MODES[self.mode.kind])
         outputs = [
-            self._place(tensor).view(tensor.dtype).reshape(tensor.shape).copy() for tensor in self.network.outputs
+            _place(self._memory, tensor).view(tensor.dtype).reshape(tensor.shape).copy()
+            for tensor in self.network.outputs
         ]
         return outputs, execution
-
-    def _place(self, tensor: NetworkTensor) -> npt.NDArray[np.uint8]:
-        return self._memory[tensor.region][tensor.offset : tensor.offset + tensor.nbytes]

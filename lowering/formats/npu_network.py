@@ -66,8 +66,9 @@ class NpuNetwork:
         payload: the driver's actions, the command stream among them.
         weights: constants, region 0.
         memory: bytes of each other region that Vela declares.
-        inputs, outputs: in the order of the file.
+        inputs, outputs: in the order of the file. What only another operator of the NPU reads is in neither.
         states: tensors that keep their values from one inference to the next.
+        origin: bytes from the start of the arena, which operators of a file share, to region 1.
     """
 
     name: str
@@ -77,6 +78,7 @@ class NpuNetwork:
     inputs: tuple[NetworkTensor, ...]
     outputs: tuple[NetworkTensor, ...]
     states: tuple[NetworkTensor, ...] = ()
+    origin: int = 0
 
     @cached_property
     def _driver(self) -> DriverPayload:
@@ -99,8 +101,11 @@ class NpuNetwork:
         except BadPayload as error:
             raise damage_in(where, f"{self.name}: {error}") from error
         EthosU.from_config_word(driver.config_word)
-        if sum(self.memory.values()) > MOST_BYTES:
-            raise damage_in(where, f"{self.name} needs {sum(self.memory.values()):,} bytes, more than any Ethos-U has")
+        needed = self.origin + sum(self.memory.values())
+        if needed > MOST_BYTES:
+            raise damage_in(where, f"{self.name} needs {needed:,} bytes, more than any Ethos-U has")
+        if self.origin < 0:
+            raise damage_in(where, f"{self.name}: its memory starts at {self.origin:,} of the arena")
         for tensor in (*self.inputs, *self.outputs, *self.states):
             there = self.memory.get(tensor.region)
             if there is None or tensor.offset < 0 or tensor.offset + tensor.nbytes > there:
@@ -150,7 +155,8 @@ def damage_in(where: str, problem: str) -> UsageError:
 # Such an operator's inputs are the driver's actions, the constants, the scratch memory, the fast memory, and the inputs
 # of the network's part. Metadata place every tensor in the arena, which the command stream addresses as region 1
 # (OfflineMemoryAllocation, as TensorFlow Lite Micro defines it: version, subgraph and number of tensors, then an offset
-# for each, -1 where the runtime chooses).
+# for each, -1 where the runtime chooses). What one operator of the NPU leaves for another alone is not in the file: it
+# lies in the arena while the CPU computes, and there may be operators without any output.
 
 MAGIC = b"TFL3"
 """The file identifier of a .tflite."""
@@ -199,6 +205,8 @@ def read_tflite(data: bytes, where: str) -> VelaTflite:
         operators = graphs[0]["operators"] or ()
         ours = [operator for operator in operators if reader.is_ours(operator)]
         networks = tuple(reader.network(part, index) for index, part in enumerate(ours))
+        if networks and not networks[-1].outputs:
+            raise ValueError(f"{networks[-1].name} has no output, and no other of the NPU follows that could read it")
     except (ValueError, IndexError) as error:
         raise damage_in(where, str(error)) from error
     return VelaTflite(tuple(network.check(where) for network in networks), len(operators) - len(ours))
@@ -215,8 +223,8 @@ class _TfliteReader:
 
     def network(self, operator: Record, index: int) -> NpuNetwork:
         inputs, outputs = list(operator["inputs"] or ()), list(operator["outputs"] or ())
-        if len(inputs) < 4 or not outputs:
-            raise ValueError(f"operator {index} has {len(inputs)} inputs and {len(outputs)} outputs")
+        if len(inputs) < 4:
+            raise ValueError(f"operator {index} has {len(inputs)} inputs")
         payload, weights, scratch, fast = inputs[:4]
         origin = self._offset(scratch)
         memory = {SCRATCH: self._bytes(scratch)}
@@ -233,6 +241,7 @@ class _TfliteReader:
             tuple(tensor for tensor, state in zip(given, states, strict=True) if not state),
             tuple(self._place(number, origin) for number in outputs),
             tuple(tensor for tensor, state in zip(given, states, strict=True) if state),
+            origin,
         )
 
     @cached_property

@@ -180,6 +180,7 @@ def test_a_network_that_contradicts_itself_is_refused(tflite: bytes, recorded: R
         *(replace(network, memory={1: size}) for size in (100, MOST_BYTES + 1)),
         *(moved(network, offset=offset) for offset in (-4, 217)),
         moved(network, region=3),
+        *(replace(network, origin=origin) for origin in (-16, MOST_BYTES + 1)),
     ]
     recorded.check(refusals(*(partial(other.check, "net.tflite") for other in edited)))
 
@@ -201,6 +202,20 @@ def test_a_tflite_cut_or_changed_anywhere_is_read_or_refused(tflite: bytes) -> N
     for length in range(0, len(tflite), 7):
         with pytest.raises(UsageError):
             read_tflite(tflite[:length], "net.tflite")
+
+
+def test_a_result_that_none_could_read_is_refused(tflite: bytes) -> None:
+    """An operator may leave its result in the arena for another; here none follows. One of the lists of one number in
+    the file has its outputs.
+    """
+    said = set()
+    for at in range(0, len(tflite), 4):
+        if tflite[at : at + 4] == b"\1\0\0\0":
+            try:
+                read_tflite(tflite[:at] + bytes(4) + tflite[at + 4 :], "net.tflite")
+            except UsageError as error:
+                said.add(error.message)
+    assert any("operator 0 has no output, and no other of the NPU follows" in message for message in said)
 
 
 def test_a_tflite_without_places_is_refused(tflite: bytes) -> None:

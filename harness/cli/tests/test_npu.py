@@ -15,7 +15,7 @@ from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
-from ethos_hil.lowering.testing.tflite_graph import Generator, TfliteGraph, compile_tflite
+from ethos_hil.lowering.testing.tflite_graph import Generator, TfliteGraph, TfliteTensor, compile_tflite
 from ethos_hil.lowering.vela.compiler import flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
@@ -28,24 +28,65 @@ def ethos_hil(ethos_hil: Run) -> Run:
     return partial(ethos_hil, "npu")
 
 
+SHAPE = (1, 4, 6, 8)
+
+
+class MapGraph(TfliteGraph):
+    """A network of int8 maps of one shape and quantisation. Vela leaves a mirroring to the CPU."""
+
+    def map(self) -> TfliteTensor:
+        return self.tensor(SHAPE, "int8", 0.5, 1)
+
+    def maps(self, count: int) -> list[TfliteTensor]:
+        """Add inputs."""
+        return [self.input(SHAPE, "int8", 0.5, 1) for _ in range(count)]
+
+    def choose(self, operator: str, first: TfliteTensor, second: TfliteTensor) -> TfliteTensor:
+        """Add a MAXIMUM or MINIMUM."""
+        result = self.map()
+        self.add(operator, [first, second], [result], "MaximumMinimumOptions")
+        return result
+
+    def mirror(self, source: TfliteTensor) -> TfliteTensor:
+        result, lengths = self.map(), self.constant(np.array([6], np.int32))
+        self.add("REVERSE_SEQUENCE", [source, lengths], [result], "ReverseSequenceOptions", seq_dim=2, batch_dim=0)
+        return result
+
+
 def maximum(*, and_a_round: bool = False) -> bytes:
     """The larger of two int8 maps; or between them and the output a rounding that Vela leaves to the CPU."""
-    graph = TfliteGraph()
-    first, second = (graph.input((1, 4, 6, 8), "int8", 0.5, 1) for _ in range(2))
-    larger = graph.tensor((1, 4, 6, 8), "int8", 0.5, 1)
-    graph.add("MAXIMUM", [first, second], [larger], "MaximumMinimumOptions")
+    graph = MapGraph()
+    larger = graph.choose("MAXIMUM", *graph.maps(2))
     if not and_a_round:
         return graph.output(larger).serialize()
-    mirrored, last = graph.tensor((1, 4, 6, 8), "int8", 0.5, 1), graph.tensor((1, 4, 6, 8), "int8", 0.5, 1)
-    lengths = graph.constant(np.array([6], np.int32))
-    graph.add("REVERSE_SEQUENCE", [larger, lengths], [mirrored], "ReverseSequenceOptions", seq_dim=2, batch_dim=0)
-    graph.add("MINIMUM", [mirrored, larger], [last], "MaximumMinimumOptions")
-    return graph.output(last).serialize()
+    return graph.output(graph.choose("MINIMUM", graph.mirror(larger), larger)).serialize()
 
 
-def maps() -> list[np.ndarray]:
+def left_in_the_arena() -> bytes:
+    """Three operators of an Ethos-U55 with one of the CPU between each two. The second's result is for the third alone,
+    so Vela's file does not have it: that operator has no output.
+    """
+    graph = MapGraph()
+    first, second, third = graph.maps(3)
+    mirrored = graph.mirror(graph.choose("MINIMUM", first, third))
+    larger = graph.choose("MAXIMUM", mirrored, second)
+    return graph.output(graph.choose("MINIMUM", larger, graph.mirror(mirrored))).serialize()
+
+
+def joined() -> bytes:
+    """An output that two operators write in turn, each a half, with one of the CPU between them."""
+    graph = MapGraph()
+    first, second = graph.maps(2)
+    mirrored = graph.mirror(graph.choose("MAXIMUM", first, second))
+    halves = [graph.choose("MINIMUM", first, second), graph.choose("MINIMUM", mirrored, second)]
+    result = graph.tensor((1, 4, 6, 16), "int8", 0.5, 1)
+    graph.add("CONCATENATION", halves, [result], "ConcatenationOptions", axis=3)
+    return graph.output(result).serialize()
+
+
+def maps(count: int = 2) -> list[np.ndarray]:
     rng = np.random.default_rng(3)
-    return [rng.integers(-128, 128, (1, 4, 6, 8)).astype(np.int8) for _ in range(2)]
+    return [rng.integers(-128, 128, SHAPE).astype(np.int8) for _ in range(count)]
 
 
 @pytest.mark.parametrize("generator", Generator)
@@ -81,6 +122,30 @@ def test_what_is_left_to_the_cpu_is_said_and_each_operator_runs_alone(ethos_hil:
     ])  # fmt: skip
     with np.load("y.npz") as arrays:
         assert np.array_equal(arrays["tensor2"], np.maximum(first, second))
+
+
+def test_what_an_operator_leaves_in_the_arena_is_there_for_the_next(ethos_hil: Run, recorded: Recorded) -> None:
+    Path("net.tflite").write_bytes(compile_tflite(left_in_the_arena(), NPU))
+    mirrored, second, twice = maps(3)
+    np.savez("x.npz", tensor1=second, tensor4=mirrored, tensor7=twice)
+    check_session(recorded, ethos_hil, [
+        "net.tflite --inputs x.npz --outputs y.npz --json r.json",
+        "json r.json networks.inputs.name networks.outputs.name",
+    ])  # fmt: skip
+    with np.load("y.npz") as arrays:
+        assert np.array_equal(arrays["tensor9"], np.minimum(np.maximum(mirrored, second), twice))
+
+
+def test_an_output_that_two_operators_write_is_whole(ethos_hil: Run) -> None:
+    Path("net.tflite").write_bytes(compile_tflite(joined(), NPU))
+    first, second, mirrored = maps(3)
+    np.savez("x.npz", tensor0=first, tensor1=second, tensor3=mirrored)
+    status, out, _ = ethos_hil("net.tflite", "--inputs", "x.npz", "--outputs", "y.npz")
+    assert (status, out.count("output  tensor7")) == (0, 2)
+    with np.load("y.npz") as arrays:
+        halves = np.split(arrays["tensor7"], 2, axis=3)
+    assert np.array_equal(halves[0], np.minimum(first, second))
+    assert np.array_equal(halves[1], np.minimum(mirrored, second))
 
 
 def test_the_blob_that_lower_writes_runs(ethos_hil: Run) -> None:

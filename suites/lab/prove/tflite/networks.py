@@ -167,7 +167,7 @@ def _dead(layers: Layers) -> TfliteTensor:
     weights: Array = layers.rng.integers(-127, 128, (8, 3, 3, 5)).astype(np.int8)
     bias: Array = layers.rng.integers(-9000, 9000, 8).astype(np.int32)
     weights[::2], bias[::2] = 0, np.iinfo(np.int32).min
-    scales = np.tile(np.float32([1e-9, 0.004]), 4)
+    scales = np.tile(np.array([1e-9, 0.004], np.float32), 4)
     constants = (
         layers.graph.constant(weights, scales.tolist()),
         layers.graph.constant(bias, [x.scale[0] * scale for scale in scales.tolist()]),
