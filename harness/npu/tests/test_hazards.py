@@ -6,6 +6,7 @@ test_conformance.py checks that all conformance programs are clean.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from ethos_hil.harness.npu.npu import NpuProgram
 from ethos_hil.harness.npu.tests.streams import changed, short
 from ethos_hil.harness.npu.timing.hazards import Hazard, Touch, _shared_byte, find
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.formats.npu_network import read_tflite
+from ethos_hil.lowering.testing.tflite_graph import Generator, TfliteGraph, TfliteTensor, compile_tflite
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
 
 NPUS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-512", "ethos-u85-256", "ethos-u85-2048")
@@ -141,6 +144,63 @@ def test_a_table_is_lost_to_a_kernel_without_one() -> None:
     ]
     assert names
     assert all(first is not None and second is None for first, second in names)
+
+
+def large_kernel(kind: str, kernel: tuple[int, int], size: tuple[int, int]) -> bytes:
+    """A convolution of 3x3, and a maximum or a depthwise convolution with a large kernel of what it makes."""
+    graph, depth = TfliteGraph(), 8
+    height, width = size
+
+    def weights(*shape: int, axis: int = 0) -> tuple[TfliteTensor, TfliteTensor]:
+        values = np.random.default_rng(0).integers(-100, 100, shape).astype(np.int8)
+        bias = graph.constant(np.zeros(depth, np.int32), [0.0005] * depth)
+        return graph.constant(values, [0.01] * depth, axis=axis), bias
+
+    source, middle = graph.input((1, *size, 1), "int8", 0.05), graph.tensor((1, *size, depth), "int8", 0.05)
+    strides: dict[str, Any] = {"stride_w": 1, "stride_h": 1}
+    dilation: dict[str, Any] = {"dilation_w_factor": 1, "dilation_h_factor": 1}
+    graph.add(
+        "CONV_2D", [source, *weights(depth, 3, 3, 1)], [middle], "Conv2DOptions", padding=0, **strides, **dilation
+    )
+    rows, columns = kernel
+    result = graph.tensor((1, height - rows + 1, width - columns + 1, depth), "int8", 0.05)
+    if kind == "depthwise":
+        graph.add(
+            "DEPTHWISE_CONV_2D", [middle, *weights(1, *kernel, depth, axis=3)], [result], "DepthwiseConv2DOptions",
+            padding=1, depth_multiplier=1, **strides, **dilation,
+        )  # fmt: skip
+    else:
+        sizes: dict[str, Any] = {"filter_height": rows, "filter_width": columns}
+        graph.add("MAX_POOL_2D", [middle], [result], "Pool2DOptions", padding=1, **strides, **sizes)
+    return graph.output(result).serialize()
+
+
+@pytest.mark.parametrize(
+    ("npu", "kind", "kernel", "size", "depth", "deepest"),
+    [
+        ("ethos-u55-128", "depthwise", (42, 42), (45, 45), 3, 3),
+        ("ethos-u65-256", "depthwise", (40, 3), (44, 20), 1, 1),
+        ("ethos-u55-256", "maximum", (100, 1), (120, 1), 2, 2),
+        ("ethos-u55-256", "maximum", (1, 250), (4, 250), 2, 3),  # Vela counts columns of a block beyond the output
+    ],
+)
+def test_the_first_jobs_read_a_part_of_a_large_kernels_window(
+    npu: str, kind: str, kernel: tuple[int, int], size: tuple[int, int], depth: int, deepest: int
+) -> None:
+    """Vela's Python generator lets them start `depth` blocks before the rest of the window is written; more than
+    `deepest` are a hazard.
+    """
+    data = compile_tflite(large_kernel(kind, kernel, size), EthosU.parse(npu), generator=Generator.PYTHON)
+    (network,) = read_tflite(data, kind).networks
+    program = NpuProgram(network.stream, network.npu)
+    reader = program.ops[-1]
+    assert program.waits[reader.offset].blocks == depth
+    assert program.hazards == ()
+    at, value = next((at, value) for at, code, value, _ in commands(network.stream) if code == BLOCKDEP and value)
+    assert value == depth
+    deeper = network.stream[:at] + short(BLOCKDEP, DEEPEST["u55"]) + network.stream[at + 4 :]
+    hazards = NpuProgram(deeper, network.npu).hazards
+    assert [(hazard.second, hazard.wait) for hazard in hazards] == [(reader, ("BLOCKDEP", deepest))] * (deepest < 3)
 
 
 def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: CompiledGraph) -> None:

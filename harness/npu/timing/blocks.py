@@ -16,6 +16,15 @@ from ethos_hil.harness.npu.timing.overlap import Box
 
 Kernel = Convolution | MatMul | Pool | Elementwise | Resize
 
+JOB_ROWS, JOB_COLUMNS = 32, 64
+"""What the first jobs of a block read of its window, at most, on Ethos-U55 and U65.
+
+A block with a kernel above 8x8 is several jobs, one for each part of 8x8. Where BLOCKDEP lets three of them start
+early, these are in 24 rows and columns of the window, whatever their order. Vela's Python generator counts this much,
+its largest OFM block (get_first_job_input_volume in register_command_stream_util.py); its other generator counts all of
+the window.
+"""
+
 
 def sizes(whole: int, block: int) -> list[tuple[int, int]]:
     """Return the sizes of the blocks that `whole` is cut into, each with how often it occurs."""
@@ -48,15 +57,16 @@ def block_written(kernel: Kernel, index: int) -> Box:
     )
 
 
-def reads(kernel: Kernel, source: FeatureMap, configuration: EthosU) -> Iterator[Box]:
-    """Yield the parts of an input that the kernel's blocks read, in order."""
+def early_reads(kernel: Kernel, source: FeatureMap, configuration: EthosU) -> Iterator[Box]:
+    """Yield the parts of an input that the kernel's blocks read, in order; of a large window those read first."""
+    limits = (JOB_ROWS, JOB_COLUMNS) if configuration.family.has_shram else None
     step = channels_at_a_time(kernel, configuration)
     for index in range(count(kernel)):
         out = block_written(kernel, index)
         starts = range(0, source.depth, step) if step else (out.c,)
         for c in starts:
             c_end = min(c + step, source.depth) if step else out.c_end
-            yield _read(kernel, source, out, c, c_end)
+            yield _read(kernel, source, out, c, c_end, limits)
 
 
 def channels_at_a_time(kernel: Kernel, configuration: EthosU) -> int:
@@ -74,8 +84,10 @@ def _split(kernel: Kernel) -> tuple[int, int, int]:
     return -(-ofm.height // block.height), -(-ofm.width // block.width), -(-ofm.depth // block.depth)
 
 
-def _read(kernel: Kernel, source: FeatureMap, out: Box, c: int, c_end: int) -> Box:
-    """Return the part of channels [c, c_end) that a block with output `out` reads."""
+def _read(kernel: Kernel, source: FeatureMap, out: Box, c: int, c_end: int, limits: tuple[int, int] | None) -> Box:
+    """Return the part of channels [c, c_end) that a block with output `out` reads; `limits` has the rows and columns of
+    a window that count.
+    """
     if isinstance(kernel, Elementwise):
         return _broadcast(out, source, kernel.ofm)
     if isinstance(kernel, Convolution | MatMul | Pool) and source is kernel.start:
@@ -89,8 +101,10 @@ def _read(kernel: Kernel, source: FeatureMap, out: Box, c: int, c_end: int) -> B
         x, x_end = _resize(kernel.x, out.x, out.x_end)
     else:
         taps = kernel.kernel
-        y, y_end = _reach(out.y, out.y_end, taps.stride_y, (taps.height - 1) * taps.dilation_y + 1, taps.top)
-        x, x_end = _reach(out.x, out.x_end, taps.stride_x, (taps.width - 1) * taps.dilation_x + 1, taps.left)
+        sizes = (taps.height - 1) * taps.dilation_y + 1, (taps.width - 1) * taps.dilation_x + 1
+        height, width = map(min, sizes, limits or sizes)
+        y, y_end = _reach(out.y, out.y_end, taps.stride_y, height, taps.top)
+        x, x_end = _reach(out.x, out.x_end, taps.stride_x, width, taps.left)
         if kernel.upscale is not Upscale.NONE:
             y, y_end, x, x_end = y // 2, -(-y_end // 2), x // 2, -(-x_end // 2)
     return Box(max(y, 0), min(y_end, source.height), max(x, 0), min(x_end, source.width), c, c_end)

@@ -11,7 +11,7 @@ the wheel; regor's register command stream generators):
 - A kernel overlaps with its direct predecessor only, with at most the last BLOCKDEP blocks of it: its own block i (from
   0) may read while the predecessor's blocks up to j from the last are unwritten, i + j < BLOCKDEP. Reads of kernels
   happen in order, and so do their writes, so that between kernels only a read of what the predecessor writes is a
-  hazard.
+  hazard. A block with a large kernel is several jobs, of which the first read a part of the window (`blocks.JOB_ROWS`).
 - Kernels chained through internal buffers (Ethos-U85) run as one. Those that share accumulators do not.
 - SHRAM of 16 KB (ethos-u55-32 and -64) has no separate banks for look-up tables: a kernel without a table overwrites
   them, from its first block on.
@@ -182,7 +182,7 @@ class _Checker:
         last = blocks.count(writer) - 1
         unwritten = [blocks.block_written(writer, last - j) for j in range(min(depth, last + 1))]
         safe = depth
-        for i, part in enumerate(islice(blocks.reads(reader, source, self.configuration), depth)):
+        for i, part in enumerate(islice(blocks.early_reads(reader, source, self.configuration), depth)):
             for j, late in enumerate(unwritten[: max(safe - i, 0)]):
                 shared = _first_common(runs(source, part), list(runs(writer.ofm, late)))
                 if shared is not None:
