@@ -14,7 +14,8 @@ import numpy as np
 
 from ethos_hil.base.asking import API, API_LOWER, API_OPEN, EVALUATE, PREFLIGHT, PROFILE, Asking
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.question import ANNOTATIONS, DEFAULT_TARGET, OPTIONS, Question
+from ethos_hil.base.options import ANNOTATIONS, DEFAULT_TARGET, OPTIONS
+from ethos_hil.base.question import Question
 from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.terminal.progress import Reporter

@@ -17,7 +17,7 @@ from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.environment import version
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import LoweringOptions
+from ethos_hil.base.options import LoweringOptions
 from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.bare.lower_bare import BARE, lower_bare, require_plain
 from ethos_hil.lowering.cache.key import ModelIdentity, identity

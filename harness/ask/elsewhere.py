@@ -70,11 +70,11 @@ def _hosts_of(header: dict[str, Any]) -> HostModules:
     question = Question.from_json(header["question"])
     key = (question.digest, header["method"])
     if key not in _hosts:
-        from ethos_hil.harness.ask.lower_question import quantise_as_asked
+        from ethos_hil.harness.ask.lower_question import as_asked
         from ethos_hil.lowering.lower import host_modules
         from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 
-        model = quantise_as_asked(load_model(question.label, trust=question.trust_model), question)
+        model = as_asked(load_model(question.label, trust=question.trust_model), question)
         assert isinstance(model, TorchModel)
         _hosts[key] = host_modules(model, header["method"], question, progress=header["tell"])
     return _hosts[key]

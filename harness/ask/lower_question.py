@@ -12,7 +12,8 @@ import numpy as np
 from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import ARRAYS, ModelOptions, Question
+from ethos_hil.base.options import ARRAYS, ModelOptions
+from ethos_hil.base.question import Question
 from ethos_hil.harness.image.inputs import InputFile
 from ethos_hil.lowering.conditions.process import Progress, silent
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
@@ -70,6 +71,8 @@ def lower_question(
     Raises:
         UsageError, CompileError, ToolError: as `load_model` and `lower`.
     """
+    if question.dim and isinstance(question.model, TorchModel):
+        question = question.but(model=question.model.at_sizes(question.dim), dim=())
     if question.subject:
         from ethos_hil.harness.subjects.process import lower_in_subject  # late: few questions have one
 
@@ -87,14 +90,14 @@ def lower_question(
     if isinstance(model, str):
         # Functions and files of the user's are not among what a model by name is known to be made from.
         if not in_user_code(question):
-            change = ModelChange(lambda loaded: quantise_as_asked(loaded, question), question.int16)
+            change = ModelChange(lambda loaded: as_asked(loaded, question), question.int16)
             return lower_named(model, target, change=change, needed=needed, **settings)
         progress("loading the model")
         model = load_model(model, trust=question.trust_model, ptd=question.ptd)
     from ethos_hil.lowering.lower import lower  # late: a model that is found does without
 
     assert isinstance(model, TorchModel | ProgramFile)
-    model = quantise_as_asked(model, question)
+    model = as_asked(model, question)
     return LoweredModel.of(lower(model, target, **settings), model)
 
 
@@ -120,22 +123,27 @@ def in_user_code(options: ModelOptions) -> bool:
     return options.calibrate is not None or options.quantizer is not None
 
 
-def quantise_as_asked(model: TorchModel | ProgramFile, options: ModelOptions) -> TorchModel | ProgramFile:
-    """Return the model with what is asked of its quantisation beside the scheme.
+def as_asked(model: TorchModel | ProgramFile, options: ModelOptions) -> TorchModel | ProgramFile:
+    """Return the model at the sizes that are asked for, and with what is asked of its quantisation beside the scheme.
 
     Args:
         model: the model. Where nothing is asked it is returned as it is.
-        options: calibration inputs, modules with 16 bits, a quantiser; and the method that the inputs are for: by
-            default forward, or the first.
+        options: sizes; calibration inputs, modules with 16 bits, a quantiser; and the method that the inputs are for:
+            by default forward, or the first.
 
     Raises:
         UsageError: they do not fit the model, or a function of the user's raises.
     """
-    flags = options.flags(_FIELDS)
+    flags = options.flags(("dim", *_FIELDS))
     if not flags:
         return model
     if isinstance(model, ProgramFile):
         raise UsageError(f"{model.label} is compiled already, so {flags[0]} says nothing", hint="leave it out")
+    if options.dim:
+        model = model.at_sizes(options.dim)
+    flags = options.flags(_FIELDS)
+    if not flags:
+        return model
     name = model.default_name if options.method is None else options.method
     if name not in model.methods:
         raise UsageError(f"{model.label} has no method {name!r}", hint=f"it has: {', '.join(model.methods)}")

@@ -34,7 +34,7 @@ def npu_of(npu: str | None, target: str) -> str:
     """
     if npu is not None:
         return npu
-    from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET
+    from ethos_hil.base.options import DEFAULT_NPU, DEFAULT_TARGET
 
     if target == DEFAULT_TARGET:
         return DEFAULT_NPU

@@ -11,7 +11,7 @@ from typing import cast
 from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import DEFAULT_TARGET, OPTIONS, Scheme
+from ethos_hil.base.options import DEFAULT_TARGET, OPTIONS, Scheme
 from ethos_hil.harness.bench.bench import BenchPlan
 from ethos_hil.harness.bench.grid_file import default_grid, read_grid
 from ethos_hil.harness.bench.points import ALL, LONG, BenchCase, BenchGrid, PointSettings, points_of

@@ -13,7 +13,8 @@ from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
-from ethos_hil.base.question import Question, Scheme
+from ethos_hil.base.options import Scheme
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.targets.registry import name_in_records

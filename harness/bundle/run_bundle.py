@@ -19,8 +19,9 @@ from typing import Any
 from ethos_hil.base import environment
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.options import GROUPS, MOST_EXECUTIONS, OPTIONS
 from ethos_hil.base.plain_text import escape, one_line
-from ethos_hil.base.question import GROUPS, MOST_EXECUTIONS, OPTIONS, Question
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.harness.ask.place import target_of

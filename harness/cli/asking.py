@@ -15,7 +15,8 @@ import typer
 from ethos_hil.base.asking import Asking
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.field_option import FieldOption
-from ethos_hil.base.question import OPTIONS, Question
+from ethos_hil.base.options import OPTIONS
+from ethos_hil.base.question import Question
 from ethos_hil.harness.ask.place import npu_of
 
 Word = TypeVar("Word", bound=StrEnum)

@@ -15,8 +15,9 @@ import typer
 from ethos_hil.base.asking import LOWER
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import unwritable, writable, write_all, write_into
+from ethos_hil.base.options import GROUPS, OPTIONS
 from ethos_hil.base.plain_text import did_you_mean, escape
-from ethos_hil.base.question import GROUPS, OPTIONS, Question
+from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import DEBUG, asks, file_option, given_parameters
 from ethos_hil.harness.cli.destinations import (
     STDOUT,

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetError, ToolError, UsageError
-from ethos_hil.base.question import MOST_EXECUTIONS
+from ethos_hil.base.options import MOST_EXECUTIONS
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.formats import (

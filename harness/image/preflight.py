@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.options import JudgeOptions
 from ethos_hil.base.plain_text import percent
 from ethos_hil.base.program_info import PRODUCTS, ArtifactInfo
-from ethos_hil.base.question import JudgeOptions
 from ethos_hil.base.record import Check
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import Firmware

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.checked_toml import read_checked
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET
+from ethos_hil.base.options import DEFAULT_NPU, DEFAULT_TARGET
 from ethos_hil.harness.boards.family import locate
 from ethos_hil.results.places import DEFAULT_ROOT
 from ethos_hil.results.report.reproduce import NO_LINKS, Links

@@ -14,7 +14,8 @@ from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
-from ethos_hil.base.question import DEFAULTS, Question
+from ethos_hil.base.options import DEFAULTS
+from ethos_hil.base.question import Question
 from ethos_hil.base.suffix import HOST_SUFFIXES, NPU_SUFFIXES, SUFFIXES, parse_suffix
 from ethos_hil.harness.bench.bench import BenchPlan, PlannedPoint
 from ethos_hil.harness.bench.points import BenchCase, BenchPoint, PointSettings, part_of

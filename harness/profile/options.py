@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import ALL_EVENTS, PMU_EVENTS, Question
+from ethos_hil.base.options import ALL_EVENTS, PMU_EVENTS
+from ethos_hil.base.question import Question
 from ethos_hil.harness.targets.base import Capability, Target
 
 EVENTS = dict(zip(PMU_EVENTS, (35, 48, 64, 80, 130, 135, 386, 391), strict=True))

@@ -10,7 +10,8 @@ from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.environment import VELA
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.judge import Evidence
-from ethos_hil.base.question import DEFAULT_NPU, Question
+from ethos_hil.base.options import DEFAULT_NPU
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind, Verdict

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.question import OPTIONS
+from ethos_hil.base.options import OPTIONS
 
 if TYPE_CHECKING:
     from ethos_hil.base.npu.ethos_u import EthosU

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.base.question import Scheme as Scheme
+from ethos_hil.base.options import Scheme as Scheme
 from ethos_hil.harness.api import Inputs as Inputs
 from ethos_hil.harness.api import Model as Model
 from ethos_hil.harness.dry_run.survey import Survey as Survey

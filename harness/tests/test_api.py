@@ -103,6 +103,23 @@ def test_an_open_target_runs_many_models_on_one_boot(net: Net, x: torch.Tensor) 
         assert board._pool is not None
 
 
+def test_a_free_batch_runs_at_several_sizes_on_one_boot(net: Net, x: torch.Tensor) -> None:
+    batch = torch.export.Dim("batch", max=8)
+    program = torch.export.export(copy.deepcopy(net).eval(), (x.expand(2, -1, -1, -1),), dynamic_shapes=({0: batch},))
+    with ethos_hil.target(npu="ethos-u55-256") as board:
+        answers = {size: board.run(program, dim=(f"batch={size}",)) for size in (1, 2, 8)}
+        asked = board.run(program, x.repeat(4, 1, 1, 1), dim=("batch=4",))
+    for size, answer in {**answers, 4: asked}.items():
+        assert answer.verified
+        assert answer.outputs[0].shape == (size, 8, 6, 6)
+        assert answer.record.question is not None
+        assert answer.record.question.dim == (f"batch={size}",)
+        assert [note for note in answer.record.notes if "free dimension" in note] == [
+            f"free dimension x[0] (1 to 8) runs at {size}, as asked"
+        ]
+    assert np.array_equal(answers[8].outputs[0][0], answers[8].outputs[0][7]), "the example's picture, repeated"
+
+
 def test_lower_and_preflight_do_not_run(net: Net, x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ethos_hil.harness.targets.virtual.VirtualTarget._run", lambda *_, **__: pytest.fail("it ran"))
     artifact = ethos_hil.lower(net, x, npu="ethos-u85-256")

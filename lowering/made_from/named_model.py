@@ -15,7 +15,7 @@ from typing import Any
 from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import LoweringOptions
+from ethos_hil.base.options import LoweringOptions
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.process import Progress, silent, tell, telling

@@ -2,10 +2,10 @@
 
 torch.export.load looks operators up by attributes, hands size expressions to sympy, which evaluates them, imports what
 a tree of containers names, and makes Python source of the names in a graph. So what it reads is examined first, and is
-what torch.export.save writes of a model with plain tensors and constant shapes, or it is refused:
+what torch.export.save writes of a model with plain tensors, or it is refused:
 
 - each field of the JSON documents has the type that torch declares, since torch reads it without a look at its type;
-- each text has a grammar: a name, an operator, a tree of containers, or a text that torch quotes or only shows;
+- each text has a grammar: a name, an operator, a size, a tree of containers, or a text that torch quotes or shows;
 - pickles are loaded weights-only, by torch.
 
 torch gets an archive of what was examined and nothing else: a difference between two readers of zip archives is not a
@@ -14,6 +14,7 @@ way around it, and members that lowering does not need, such as other models, ne
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -189,11 +190,10 @@ def _write(checked: dict[str, bytes]) -> io.BytesIO:
 _FOREIGN = {
     "CustomObjArgument": "a custom object",
     "InputToCustomObjSpec": "a custom object",
-    "SymExpr": "a size that is not a number, as dynamic_shapes make it",
     "TokenArgument": "an effect token",
 }
 """What is refused by the name of its type."""
-_LEFT_OUT: dict[str, Any] = {"guards_code": [], "range_constraints": {}, "treespec_namedtuple_fields": {}}
+_LEFT_OUT: dict[str, Any] = {"guards_code": [], "treespec_namedtuple_fields": {}}
 """Fields that lowering does not need and torch may make source of. They are emptied, whatever is in them."""
 _SHOWN_METADATA = ("nn_module_stack", "stack_trace", "torch_fn")
 """What is kept of a node's metadata: texts that say where it comes from."""
@@ -279,6 +279,8 @@ def quote(value: object) -> str:
 # The grammar of each text.
 
 _NAME = (r"[A-Za-z_]\w{0,999}", "a name")
+SYMBOL = r"[su]\d{1,9}"
+"""A free size, as torch names it."""
 _ATTRIBUTE = (r"(?!__)\w{1,999}(?:\.(?!__)\w{1,999})*", "the name of a parameter or buffer")
 _ANY = (r"(?s:.*)", "a text")
 _GRAMMARS = {
@@ -287,6 +289,7 @@ _GRAMMARS = {
     "ConstantValue.as_string": _ANY,
     "BufferMutationSpec.buffer_name": _ATTRIBUTE,
     "Device.type": ("cpu|meta", "the processor"),
+    "ExportedProgram.range_constraints key": (SYMBOL, "the symbol of a size"),
     "ExportedProgram.torch_version": (r"[\w.+<= -]{0,64}", "a version"),
     "ExportedProgram.verifiers": ("ATEN|TRAINING", "a dialect of torch.export"),
     "GradientToParameterSpec.parameter_name": _ATTRIBUTE,
@@ -320,6 +323,8 @@ _HIGHER_ORDER = frozenset(
     f"torch.ops.higher_order.{name}"
     for name in ("cond", "map_impl", "scan", "while_loop", "wrap_with_autocast", "wrap_with_set_grad_enabled")
 )
+_OF_SIZES = r"_operator\.(?:add|sub|mul|floordiv|mod|neg|eq|ne|lt|le|gt|ge)|torch\.sym_(?:max|min|not)"
+"""What a program computes of its own free sizes."""
 _REFUSED = frozenset({"from_file", "resize", "resize_", "resize_as_", "set", "set_"})
 """Operators of ATen that read files, or that change the memory below a tensor."""
 _UNDERSCORED = frozenset(
@@ -339,7 +344,8 @@ _UNDERSCORED = frozenset(
 
 def _check_operator(name: str, where: str) -> None:
     match = _OVERLOAD.fullmatch(name)
-    if name not in _HIGHER_ORDER and (match is None or not _computes(*match.groups())):
+    plain = name in _HIGHER_ORDER or re.fullmatch(_OF_SIZES, name) is not None
+    if not plain and (match is None or not _computes(*match.groups())):
         raise RefusedPart(where, f"the operator {quote(name)}, which is not one that only computes with tensors")
 
 
@@ -386,9 +392,49 @@ def _are_keys(context: str, key: str) -> bool:
     )
 
 
+# Sizes that are not numbers, as dynamic_shapes make them. torch evaluates their texts as Python.
+
+_FUNCTIONS = frozenset(
+    {
+        "Add", "CleanDiv", "Equality", "FloorDiv", "GreaterThan", "Integer", "LessThan", "Max", "Min", "Mod", "Mul",
+        "PythonMod", "StrictGreaterThan", "StrictLessThan", "Symbol", "Unequality",
+    }
+)  # fmt: skip
+_ASSUMED = frozenset({"integer", "nonnegative", "positive"})
+_LONGEST_SIZE = 500
+"""Characters of an expression: no more calls are nested in so many than Python can follow."""
+
+
+def _check_size_expression(text: str, where: str) -> None:
+    try:
+        good = len(text) <= _LONGEST_SIZE and _is_size(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError):
+        good = False
+    if not good:
+        raise RefusedPart(where, f"not the expression of a size: {quote(text)}")
+
+
+def _is_size(node: ast.expr) -> bool:
+    """Whether an expression is made of sizes, whole numbers and functions: `Mul(Integer(2), Symbol('s0'))`."""
+    match node:
+        case ast.Constant(value=value):
+            return type(value) is int
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _is_size(operand)
+        case ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(name))], keywords=assumed):
+            return re.fullmatch(SYMBOL, name, re.ASCII) is not None and all(
+                word.arg in _ASSUMED and isinstance(word.value, ast.Constant) and word.value.value is True
+                for word in assumed
+            )
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            return name in _FUNCTIONS and name != "Symbol" and all(map(_is_size, args))
+    return False
+
+
 _CHECKS: dict[str, Callable[[str, str], None]] = {
     "Argument.as_operator": _check_operator,
     "ModuleCallSignature.in_spec": partial(_check_tree, key=_NAME[0]),  # torch makes source of keyword arguments' keys
     "ModuleCallSignature.out_spec": partial(_check_tree, key=_ANY[0]),
     "Node.target": _check_operator,
+    "SymExpr.expr_str": _check_size_expression,
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.options import Scheme
 from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.model.torch_model import TorchModel
 from ethos_hil.lowering.program.program_file import ProgramFile

@@ -24,6 +24,7 @@ import numpy as np
 from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
+from ethos_hil.lowering.model.free_dimensions import FIXED, FreeSizes
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
 from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
 from ethos_hil.lowering.user_code.module_changes import changes, copy_module, laid_out, same_tensor
@@ -73,7 +74,8 @@ class Method:
         text: the name of an integer output whose values are characters, by their numbers in Unicode: a run shows the
             text of all its executions. Empty where there is none.
         changed: the names of the module's buffers and attributes that a call of it changes ("stem.calls"), and
-        steady: whether two equal calls give equal answers; both are filled in when the model is loaded.
+        steady: whether two equal calls give equal answers, and
+        free: the sizes that an exported program leaves free; all three are filled in when the model is loaded.
     """
 
     module: torch.nn.Module
@@ -88,6 +90,7 @@ class Method:
     text: str = ""
     changed: tuple[str, ...] = ()
     steady: bool = True
+    free: FreeSizes = FIXED
 
     @property
     def stateful(self) -> bool:
@@ -123,6 +126,23 @@ class TorchModel:
     def default(self) -> Method:
         """The default method."""
         return self.methods[self.default_name]
+
+    def at_sizes(self, asked: Sequence[str]) -> TorchModel:
+        """Return the model with other sizes of dimensions that it leaves free.
+
+        Args:
+            asked: "NAME=SIZE" each (`FreeSizes.chosen`).
+
+        Raises:
+            UsageError: it leaves no such dimension free, or it cannot have that size.
+        """
+        method = self.default
+        sizes = method.free.chosen(asked, self.label)
+        sets = (method.free.resized(inputs, sizes) for inputs in (method.example_inputs, *method.calibration_inputs))
+        example, *calibration = map(tuple, sets)
+        notes = (*(note for note in method.notes if note not in method.free.notes({})), *method.free.notes(sizes))
+        sized = replace(method, example_inputs=example, calibration_inputs=tuple(calibration), notes=notes)
+        return replace(self, methods={**self.methods, self.default_name: sized})
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -180,12 +200,15 @@ def from_exported(exported: torch.export.ExportedProgram, *, label: str = "model
                 f"{label} takes keyword arguments {list(kwargs)}", hint="export with positional inputs only"
             )
         module = exported.module(check_guards=False)
+        free = FreeSizes.of(exported, args)
     except EthosHilError:
         raise
     except Exception as error:
         raise_if_interrupted(error)
         raise UsageError(f"{label} is a damaged program: {summary(error)}", hint="export it again") from error
-    return _check_result((module, args), label, label, Sources(), exported=True)
+    model = _check_result((module, args), label, label, Sources(), exported=True)
+    method = replace(model.default, free=free, notes=free.notes({}))
+    return replace(model, methods={model.default_name: method})
 
 
 def _load_exported(text: str, *, trust: bool) -> TorchModel:

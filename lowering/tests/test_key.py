@@ -23,7 +23,7 @@ import ethos_hil.lowering
 from ethos_hil.base.environment import SET
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import CompileOptions, LoweringOptions
+from ethos_hil.base.options import CompileOptions, LoweringOptions
 from ethos_hil.lowering.cache import key as module
 from ethos_hil.lowering.cache import versions as code
 from ethos_hil.lowering.cache.key import ModelIdentity, identity

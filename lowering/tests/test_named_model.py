@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.question import LoweringOptions
+from ethos_hil.base.options import LoweringOptions
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.made_from import model_fingerprint, named_model

@@ -19,7 +19,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from ethos_hil.base.errors import CompileError, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import CompileOptions
+from ethos_hil.base.options import CompileOptions
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.options import Scheme
 from ethos_hil.lowering.conditions.process import tell_within
 from ethos_hil.lowering.upstream.export import export, graphs
 from ethos_hil.lowering.upstream.patches.patch import apply

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import LoweringOptions, Scheme
+from ethos_hil.base.options import LoweringOptions, Scheme
 from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec

@@ -84,8 +84,16 @@ def _differences(before: torch.nn.Module, after: torch.nn.Module) -> Iterator[st
 
 
 def _values(module: torch.nn.Module) -> dict[str, Any]:
-    """Return a module's parameters, buffers and own attributes by name."""
+    """Return what a call of a module may change, by name: its parameters, buffers and own attributes.
+
+    Of the module of a graph (an exported program, a traced or a quantised model) these are the tensors: a graph assigns
+    nothing else, and what surrounds it (hooks, the graph itself, methods of torch's) differs in each copy.
+    """
+    import torch
+
     plain = {name: value for name, value in vars(module).items() if name not in _HELD}
+    if isinstance(module, torch.fx.GraphModule):
+        plain = {name: value for name, value in plain.items() if isinstance(value, torch.Tensor)}
     return {**plain, **dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
 
 

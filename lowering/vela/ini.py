@@ -20,7 +20,7 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import MOST_ARENA
+from ethos_hil.base.options import MOST_ARENA
 
 SHIPPED = "Arm/vela.ini"
 """The name by which Vela knows the file in its wheel."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import CompileOptions
+from ethos_hil.base.options import CompileOptions
 from ethos_hil.lowering.vela.ini import SHIPPED, SystemConfiguration, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 

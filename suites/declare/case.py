@@ -15,7 +15,7 @@ from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.u55 import U55
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.options import Scheme
 from ethos_hil.base.suffix import SUFFIXES
 from ethos_hil.base.verdict import Failure, FailureKind
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.options import Scheme
 from ethos_hil.base.suffix import SUFFIXES
 from ethos_hil.suites.declare.case import check_by_profile, check_profiles
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ethos_hil.base.question import NOWHERE, Question
+from ethos_hil.base.options import NOWHERE
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.suites.models import test_models

@@ -17,7 +17,8 @@ from ethos_hil.base.asking import TESTING
 from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.npu.family import Family
-from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, OPTIONS, Question
+from ethos_hil.base.options import DEFAULT_TARGET, NOWHERE, OPTIONS
+from ethos_hil.base.question import Question
 from ethos_hil.base.suffix import NPU_SUFFIXES, parse_suffix
 from ethos_hil.results.places import DEFAULT_ROOT
 from ethos_hil.results.store import is_name, new_name

@@ -16,7 +16,8 @@ import pytest
 
 from ethos_hil.base.asking import TESTING, again
 from ethos_hil.base.errors import TargetError, UsageError
-from ethos_hil.base.question import OPTIONS, Question
+from ethos_hil.base.options import OPTIONS
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record, SuiteTest
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Failure, FailureKind

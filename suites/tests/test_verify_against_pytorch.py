@@ -14,7 +14,8 @@ from tosa.TosaGraph import TosaGraph as Buffer
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Question, Scheme
+from ethos_hil.base.options import Scheme
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.run import run_artifact

@@ -13,7 +13,8 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import DEFAULT_NPU, LoweringOptions, Question, Scheme
+from ethos_hil.base.options import DEFAULT_NPU, LoweringOptions, Scheme
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Decision
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.declared import declared_digest, is_declared_unchanged

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.judge import Evidence, Findings, decide
-from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, Question
+from ethos_hil.base.options import DEFAULT_TARGET, NOWHERE
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check, Op, Record, RunFacts, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.targets.registry import check_npu, find_plugin

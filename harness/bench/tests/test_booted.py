@@ -16,7 +16,8 @@ from torch import nn
 from ethos_hil.base.inference_profile import OpCost
 from ethos_hil.base.judge import is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import CompileOptions, Question
+from ethos_hil.base.options import CompileOptions
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Verdict

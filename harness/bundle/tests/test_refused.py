@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import EthosHilError, UsageError
-from ethos_hil.base.question import GROUPS
+from ethos_hil.base.options import GROUPS
 from ethos_hil.base.testing.recorded import Recorded, plain
 from ethos_hil.harness.bundle.archive import KIND, MANIFEST, SCHEMA_VERSION, pack
 from ethos_hil.harness.bundle.run_bundle import RunBundle, replay

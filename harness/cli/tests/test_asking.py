@@ -16,7 +16,8 @@ import typer
 
 import ethos_hil
 from ethos_hil.base.asking import PROFILE, RUN, Asking, again
-from ethos_hil.base.question import OPTIONS, Question
+from ethos_hil.base.options import OPTIONS
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import Verdict
@@ -68,7 +69,7 @@ def test_a_new_option_is_one_edit(tmp_path: Path, recorded: Recorded) -> None:
     script = """
 import importlib.util, inspect, json, sys
 import ethos_hil
-spec = importlib.util.find_spec("ethos_hil.base.question")
+spec = importlib.util.find_spec("ethos_hil.base.options")
 source = open(spec.origin).read()
 mark = "    as_upstream: bool = option("
 assert source.count(mark) == 1

@@ -12,7 +12,7 @@ import torch
 
 import ethos_hil as api
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.harness.ask.lower_question import quantise_as_asked
+from ethos_hil.harness.ask.lower_question import as_asked
 from ethos_hil.harness.testing.command import Run, check_errors
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
@@ -111,7 +111,7 @@ def test_a_file_calibrates_with_all_its_sets_by_the_names_of_arguments() -> None
     first, second = (np.arange(start, start + 6, dtype=np.float32).reshape(3, 1, 2) for start in (0, 9))
     np.savez("swapped.npz", target=second, input=first)
     model = from_module(torch.nn.MSELoss(), (torch.zeros(1, 2),) * 2)
-    calibrated = quantise_as_asked(model, api.Question(model, calibrate="swapped.npz"))
+    calibrated = as_asked(model, api.Question(model, calibrate="swapped.npz"))
     assert isinstance(calibrated, TorchModel)
     np.testing.assert_array_equal(calibrated.default.calibration_inputs, np.stack([first, second], 1))
 

@@ -12,8 +12,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.field_option import parse_part
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.options import JudgeOptions
 from ethos_hil.base.program_info import OPERATORS, NpuShare
-from ethos_hil.base.question import JudgeOptions, Question
+from ethos_hil.base.question import Question
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.npu_share import npu_share
 from ethos_hil.harness.image.preflight import delegation_check

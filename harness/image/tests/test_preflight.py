@@ -18,7 +18,8 @@ from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import JudgeOptions, Question
+from ethos_hil.base.options import JudgeOptions
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware

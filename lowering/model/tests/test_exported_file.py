@@ -77,6 +77,22 @@ def shared() -> nn.Module:
     return nn.Sequential(embedding, out)
 
 
+class Halves(nn.Module):
+    """Computes with its sizes."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x.reshape(x.shape[0] * 2, -1) + y[:, : x.shape[1] // 2].sum(), x.mean(0) / x.shape[0]
+
+
+def free() -> torch.export.ExportedProgram:
+    """Export a program with three free dimensions."""
+    sizes = {
+        "x": {0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim.AUTO},
+        "y": {1: torch.export.Dim.AUTO},
+    }
+    return torch.export.export(Halves(), (torch.rand(2, 8), torch.rand(3, 8)), dynamic_shapes=sizes)
+
+
 def _exported(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.export.ExportedProgram:
     return torch.export.export(module_of(function).eval(), inputs)
 
@@ -92,6 +108,7 @@ PROGRAMS: dict[str, Callable[[], torch.export.ExportedProgram]] = {
     "convolutions": lambda: _exported(
         nn.Sequential(*CONVOLUTIONS, nn.Flatten(), nn.Linear(8 * 16, 5)), torch.randn(1, 3, 8, 8)
     ),
+    "free": free,
     "encoder": lambda: _exported(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), torch.randn(1, 5, 16)),
     "lstm": lambda: _exported(nn.LSTM(4, 8, batch_first=True), torch.randn(1, 3, 4)),
     "no_gradient": lambda: _exported(keeping(no_gradient, linear=nn.Linear(4, 4)), torch.randn(2, 4)),
@@ -332,13 +349,22 @@ def test_the_second_wall_stands_only_while_torch_loads(buffers: Path, monkeypatc
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
 
 
-def test_a_program_of_open_sizes_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "open.pt2"
-    open_sizes = ({0: torch.export.Dim.AUTO},)
-    torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.randn(2, 4),), dynamic_shapes=open_sizes), path)
-    with pytest.raises(UsageError, match="a size that is not a number, as dynamic_shapes make it"):
-        load_exported(path)
-    assert load_exported(path, trust=True).range_constraints
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Symbol('s0', integer=__import__('os'))", "Symbol(open('OWNED', 'w'))", "Symbol('s0').__class__",
+        "Pow(Integer(9), Integer(99999999))", "(lambda: 1)()", "Add(*[1])", "Add(Symbol('s0'), evaluate=False)",
+        "Integer('1')", "eval(1)",
+        f"Integer(1){' ' * 5000}, open('OWNED', 'w')", "Add(" * 400 + ")" * 400,
+    ],
+)  # fmt: skip
+def test_a_size_is_an_expression_of_sizes(text: str, tmp_path: Path) -> None:
+    def put(document: Any) -> None:
+        document["graph_module"]["graph"]["tensor_values"]["x"]["sizes"][0]["as_expr"]["expr_str"] = text
+
+    with pytest.raises(UsageError, match="not the expression of a size"):
+        load_exported(changed(save("free", tmp_path), PROGRAM, put))
+    assert not Path("OWNED").exists()
 
 
 # --- No value in any field executes anything, or raises anything but a clear error.
@@ -351,6 +377,7 @@ TEXTS = (
 )  # fmt: skip
 OTHERS: tuple[Any, ...] = (
     10**30, -1, 2**62, 1e308, None, True, [TOUCH], {"as_expr": {"expr_str": TOUCH, "hint": None}}, [], {},
+    {"as_expr": {"expr_str": "Symbol('s0')", "hint": None}},
 )  # fmt: skip
 STARTS = ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.remove", "socket.connect")
 Path_ = tuple[Any, ...]
@@ -423,7 +450,9 @@ def main() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "every"), [pytest.param("buffers", 53, marks=pytest.mark.proof), ("branch", 92)])
+@pytest.mark.parametrize(
+    ("name", "every"), [pytest.param("buffers", 53, marks=pytest.mark.proof), ("branch", 92), ("free", 92)]
+)
 def test_no_field_executes_anything(tmp_path: Path, name: str, every: int) -> None:
     path = save(name, tmp_path)
     command = [sys.executable, "-m", "ethos_hil.lowering.model.tests.test_exported_file", str(path), str(every)]

@@ -9,8 +9,9 @@ from typing import Any
 
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.field_option import FieldOption
+from ethos_hil.base.options import DEFAULT_NPU, DEFAULT_TARGET, DEFAULTS, GROUPS, NOWHERE, OPTIONS
 from ethos_hil.base.plain_text import portable
-from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET, DEFAULTS, GROUPS, NOWHERE, OPTIONS, Question
+from ethos_hil.base.question import Question
 
 _MODEL, _COMPILE = GROUPS["model"], GROUPS["compile"]
 _DELEGATION = ("allow_cpu_only", "require_delegated", "max_cpu_ops", "min_npu_share")

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.dataclasses import asdict, dataclass, field, replace
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
+from ethos_hil.base.options import DEFAULT_TARGET
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.program_info import ArtifactInfo
-from ethos_hil.base.question import DEFAULT_TARGET, Question
+from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 if TYPE_CHECKING:

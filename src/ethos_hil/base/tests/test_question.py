@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.asking import PROFILE, RUN, TESTING, again, words
+from ethos_hil.base.options import DEFAULTS, GROUPS, OPTIONS
 from ethos_hil.base.plain_text import portable
-from ethos_hil.base.question import DEFAULTS, GROUPS, OPTIONS, Question
+from ethos_hil.base.question import Question
 from ethos_hil.base.testing.recorded import Recorded
 
 OTHER = {name: how.example for name, how in OPTIONS.items() if name != "model"}

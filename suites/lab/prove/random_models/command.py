@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 from ethos_hil.base.console import table_of
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.options import Scheme
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.prove.random_models.trial import LIMIT_SECONDS, NetworkEnding, NetworkJob, NetworkTrial
 from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, npus_of, run_jobs, show, write_json

@@ -15,7 +15,8 @@ import numpy as np
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, TargetError, UndefinedAnswer, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Question, Scheme
+from ethos_hil.base.options import Scheme
+from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.npu import Fault, Npu
