@@ -19,7 +19,8 @@ from ethos_hil.harness.npu.isa.operations import INTERNAL, Dma, Op
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.npu.npu import NpuProgram
-from ethos_hil.harness.npu.tests.streams import changed, short
+from ethos_hil.harness.npu.tests.streams import U55, U85, changed, short
+from ethos_hil.harness.npu.tests.streams import compiled as compiled_program
 from ethos_hil.harness.npu.timing.hazards import Hazard, Touch, _shared_byte, find
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.formats.npu_network import read_tflite
@@ -201,6 +202,31 @@ def test_the_first_jobs_read_a_part_of_a_large_kernels_window(
     deeper = network.stream[:at] + short(BLOCKDEP, DEEPEST["u55"]) + network.stream[at + 4 :]
     hazards = NpuProgram(deeper, network.npu).hazards
     assert [(hazard.second, hazard.wait) for hazard in hazards] == [(reader, ("BLOCKDEP", deepest))] * (deepest < 3)
+
+
+@pytest.mark.parametrize("npu", [U55, U85])
+@pytest.mark.parametrize("program", ["max pool", "table"])
+def test_each_operation_of_a_long_stream_costs_the_same(
+    npu: str, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segmentation's ARGMAX is 65,793 pools on an Ethos-U55: the search compares with what is outstanding only."""
+    compared = 0
+
+    def counted(touch: Touch, other: Touch) -> int | None:
+        nonlocal compared
+        compared += 1
+        return _shared_byte(touch, other)
+
+    monkeypatch.setattr("ethos_hil.harness.npu.timing.hazards._shared_byte", counted)
+    graph, costs = compiled_program(program, npu), []
+    for times in (100, 200, 300):
+        compared = 0
+        stream = changed(graph, {"BLOCKDEP": DEEPEST[npu.split("-")[1]]}, repeat=times)
+        ops = NpuProgram(stream, EthosU.parse(npu)).ops
+        assert len(ops) >= times
+        find(ops, stream, EthosU.parse(npu))
+        costs.append(compared)
+    assert costs[2] - costs[1] == costs[1] - costs[0] > 0
 
 
 def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: CompiledGraph) -> None:
