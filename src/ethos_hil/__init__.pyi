@@ -6,36 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.base.options import Scheme as Scheme
-from ethos_hil.harness.api import Inputs as Inputs
-from ethos_hil.harness.api import Model as Model
-from ethos_hil.harness.dry_run.survey import Survey as Survey
-from ethos_hil.harness.evaluate.evaluation import Evaluation as Evaluation
-from ethos_hil.harness.terminal.progress import Reporter as Reporter
-from ethos_hil.lowering.artifact import Artifact as Artifact
-from ethos_hil.results.history import BadHistory as BadHistory
 from ethos_hil.base.errors import CompileError as CompileError
 from ethos_hil.base.errors import EthosHilError as EthosHilError
-from ethos_hil.base.verdict import FailureKind as FailureKind
-from ethos_hil.results.history import History as History
-from ethos_hil.results.comparison import Incomparable as Incomparable
-from ethos_hil.harness.verdict.result import NotVerified as NotVerified
-from ethos_hil.harness.api import OpenTarget as OpenTarget
 from ethos_hil.base.errors import OracleError as OracleError
-from ethos_hil.results.comparison import ProfileComparison as ProfileComparison
-from ethos_hil.base.question import Question as Question
-from ethos_hil.base.record import Record as Record
-from ethos_hil.harness.verdict.result import Result as Result
-from ethos_hil.results.gate.change import RunComparison as RunComparison
 from ethos_hil.base.errors import TargetError as TargetError
 from ethos_hil.base.errors import TargetNotAvailable as TargetNotAvailable
 from ethos_hil.base.errors import ToolError as ToolError
 from ethos_hil.base.errors import UsageError as UsageError
+from ethos_hil.base.options import Scheme as Scheme
+from ethos_hil.base.question import Question as Question
+from ethos_hil.base.record import Record as Record
+from ethos_hil.base.verdict import FailureKind as FailureKind
 from ethos_hil.base.verdict import Verdict as Verdict
-from ethos_hil.results.comparison import compare as compare
-from ethos_hil.lowering.made_from.file_watch import depends_on as depends_on
-from ethos_hil.results.gate.gate import gate as gate
+from ethos_hil.harness.api import Inputs as Inputs
+from ethos_hil.harness.api import Model as Model
+from ethos_hil.harness.api import OpenTarget as OpenTarget
 from ethos_hil.harness.api import target as target
+from ethos_hil.harness.dry_run.survey import Survey as Survey
+from ethos_hil.harness.evaluate.evaluation import Evaluation as Evaluation
+from ethos_hil.harness.terminal.progress import Reporter as Reporter
+from ethos_hil.harness.verdict.result import NotVerified as NotVerified
+from ethos_hil.harness.verdict.result import Result as Result
+from ethos_hil.lowering.artifact import Artifact as Artifact
+from ethos_hil.lowering.made_from.file_watch import depends_on as depends_on
+from ethos_hil.results.comparison import Incomparable as Incomparable
+from ethos_hil.results.comparison import ProfileComparison as ProfileComparison
+from ethos_hil.results.comparison import compare as compare
+from ethos_hil.results.gate.change import RunComparison as RunComparison
+from ethos_hil.results.gate.gate import gate as gate
+from ethos_hil.results.history import BadHistory as BadHistory
+from ethos_hil.results.history import History as History
 
 __all__: list[str]
 

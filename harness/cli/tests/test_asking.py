@@ -78,6 +78,7 @@ source = source.replace(mark, added + mark)
 module = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = module
 exec(compile(source, spec.origin, "exec"), vars(module))
+from ethos_hil.base.question import Question  # of the module with the new option
 
 import typer
 from ethos_hil.harness.cli.main import COMMANDS, command
@@ -86,10 +87,10 @@ commands = {name: command(name) for name in COMMANDS}
 there = [name for name, command in commands.items() if any("--pad-to" in each.opts for each in command.params)]
 asking = ("evaluate", "lower", "preflight", "profile", "run", "Question")
 functions = [name for name in asking if "pad_to" in inspect.signature(getattr(ethos_hil, name)).parameters]
-question = module.Question("net.py:net", pad_to=8)
-kept = module.Question.from_json(json.loads(json.dumps(question.to_json())))
+question = Question("net.py:net", pad_to=8)
+kept = Question.from_json(json.loads(json.dumps(question.to_json())))
 try:
-    module.Question("net.py:net", pad_to=0).check()
+    Question("net.py:net", pad_to=0).check()
 except Exception as error:
     wrong = str(error)
 from ethos_hil.base.npu.ethos_u import EthosU
