@@ -83,7 +83,9 @@ def annotation_of(name: str) -> str:
         return "Inputs | None"
     if how.kind is Path:
         return "str | os.PathLike[str] | None"
-    return {"npu": "str | None", "arena_cache_size": "int | str | None"}.get(name, written)
+    if how.parse is not None:
+        return f"{how.kind.__name__} | str | None"
+    return "str | None" if name == "npu" else written
 
 
 def _help(asking: Asking, names: Sequence[str]) -> Iterator[str]:

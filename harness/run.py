@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,12 +32,15 @@ from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import info, naming_program
 from ethos_hil.harness.verdict.findings import Answer, Report, report_of
+from ethos_hil.harness.verdict.loss import with_layer
 from ethos_hil.harness.verdict.metrics import Stopwatch
 from ethos_hil.harness.verdict.model_calls import call_model, require_float_answers
 from ethos_hil.harness.verdict.run_data import RunData, check_text, written_text
 from ethos_hil.harness.verdict.verify import references_of
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.made_from.named_model import LoweredModel
 from ethos_hil.lowering.model import Method
+from ethos_hil.lowering.model.torch_model import ProgramFile, TorchModel
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.vela.options import VelaSetup
@@ -130,12 +133,24 @@ def run(question: Question, *, reporter: Reporter | None = None, pool: BoardPool
     with naming_program(artifact):
         report = _run_artifact(artifact, board, firmware, question, data.of(lowering.source), reporter, watch, method)
     facts = report.facts
+    loss = facts.loss
+    # Layers are compared in this process, in calls that know nothing of one another.
+    if loss is not None and not artifact.keeps_state and not question.subject:
+        watch.begin("explaining")
+        load = _loader(question, lowering)
+        loss = with_layer(loss, question, artifact.method, report.answer.input_sets, load, reporter.stage)
     return report.with_facts(
         notes=(*lowering.notes_for(artifact.method), *facts.notes),
         metrics=(*facts.metrics, *watch.metrics()),
         text=written_text(report.outcome, artifact.outputs, text),
         question=asked.for_record(),
+        loss=loss,
     )
+
+
+def _loader(question: Question, lowering: LoweredModel) -> Callable[[], TorchModel | ProgramFile | None]:
+    """Return what loads the model, if that has not been done."""
+    return lambda: lowering.source or lower_question(question, needed=lambda *_: True).source
 
 
 def run_artifact(

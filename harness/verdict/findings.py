@@ -19,7 +19,7 @@ from ethos_hil.base.errors import OracleError, raise_if_interrupted
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import list_of
-from ethos_hil.base.record import Divergence, RunFacts, RunnerInfo, TargetInfo
+from ethos_hil.base.record import FAR_DB, AccuracyLoss, Divergence, RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.image.inputs import InputSet, digest_of
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
@@ -37,6 +37,7 @@ from ethos_hil.harness.verdict.against_pytorch import (
     integers_that_do_not_fit,
 )
 from ethos_hil.harness.verdict.artifact_info import info, name_defects, versions_of
+from ethos_hil.harness.verdict.loss_signs import loss_signs
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.model_calls import ModelCalls, is_example, state_of, steps_of
 from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, replay
@@ -356,6 +357,10 @@ def report_of(answer: Answer, label: str, *, reporter: Reporter | None = None) -
     if differs:
         reporter.stage("Looking for the first operation that differs")
         divergence = localise(artifact, board, answer.references, outcome)
+    # An answer that is not the quantised model's has lost nothing by being quantised.
+    loss = _loss(answer) if difference is None and finding.failure is None else None
+    if difference is None:
+        finding = finding.then(_against_limit(answer))
     first = next((run for run in outcome.runs if run.input_set == 0), None)
     ops = rows(artifact, board, outcome, answer.profile)
     profile = None if answer.profile is None else inference_profile(artifact, board, outcome, ops, answer.profile.mode)
@@ -387,6 +392,7 @@ def report_of(answer: Answer, label: str, *, reporter: Reporter | None = None) -
         inputs_sha256=digest_of(answer.input_sets),
         board=outcome.board,
         clock_hz=system.core_clock if (system := artifact.system) is not None else 0.0,
+        loss=loss,
     )
     evidence = Evidence(
         difference=difference, unlike=finding.failure, compared=comparison.compared, lacking=answer.lacking
@@ -411,15 +417,34 @@ def _against_pytorch(answer: Answer) -> PyTorchFinding:
         if calls is not None:
             wanted = calls.of(run.input_set, run.repeat)
             finding = finding.then(against_float(wanted, run.outputs, artifact.outputs))
-        else:
-            wanted = artifact.floating
-        if answer.min_sqnr is not None:
-            where = f", input set {run.input_set}" if len(answer.input_sets) > 1 else ""
-            finding = finding.then(against_limit(wanted, run.outputs, answer.min_sqnr, where, artifact.outputs))
     if calls is not None and calls.repeat * len(answer.input_sets) == len(outcome.runs):
         in_turn = [answer.input_sets[run.input_set] for run in outcome.runs]
         finding = finding.then(steps_of(artifact, in_turn, calls, outcome))
     return finding
+
+
+def _against_limit(answer: Answer) -> PyTorchFinding:
+    """Compare each execution with the user's limit, if there is one; then the float model's answers are known."""
+    finding, limit, calls = PyTorchFinding(), answer.min_sqnr, answer.calls
+    for run in answer.outcome.runs if limit is not None else ():
+        assert limit is not None
+        wanted = answer.artifact.floating if calls is None else calls.of(run.input_set, run.repeat)
+        where = f", input set {run.input_set}" if len(answer.input_sets) > 1 else ""
+        finding = finding.then(against_limit(wanted, run.outputs, limit, where, answer.artifact.outputs))
+    return finding
+
+
+def _loss(answer: Answer) -> AccuracyLoss | None:
+    """Return what shows that a right answer is of little use, where the float model's is known."""
+    artifact, calls, runs = answer.artifact, answer.calls, answer.outcome.runs
+    if calls is not None:
+        wanted = [calls.of(run.input_set, run.repeat) for run in runs]
+    elif artifact.floating and all(is_example(artifact, inputs) for inputs in answer.input_sets):
+        wanted = [artifact.floating] * len(runs)
+    else:
+        return None
+    least = max(FAR_DB, answer.min_sqnr or FAR_DB)
+    return loss_signs(artifact, answer.input_sets, wanted, [run.outputs for run in runs], least)
 
 
 def describe(board: Target, *, foreign: bool = False) -> TargetInfo:

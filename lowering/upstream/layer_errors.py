@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,23 @@ class LayerError:
     so_far_db: float
 
 
+@dataclass(frozen=True)
+class LostLayer:
+    """The layer at which a quantised answer is lost.
+
+    Attributes:
+        error: its errors.
+        node: its node in the float graph.
+        values: the float values of that node and of those around it, by name.
+        step: the difference between neighbouring values of its output; 0 where that is not known.
+    """
+
+    error: LayerError
+    node: torch.fx.Node
+    values: Mapping[str, torch.Tensor]
+    step: float
+
+
 @dataclass
 class _Sums:
     signal: float = 0.0
@@ -65,12 +82,13 @@ class LayerErrors:
             if node.op == "call_function" and (key := identifier(node)) in self._calls and (last_of := last.get(key))
         }
         self._sums = {key: _Sums() for key, _ in self._pairs.values()}
+        self._last: list[torch.Tensor] = []
 
     def add(self, inputs: Sequence[np.ndarray]) -> None:
         """Count the errors for one input set."""
         import torch
 
-        tensors = [torch.from_numpy(np.array(array)) for array in inputs]
+        self._last = tensors = [torch.from_numpy(np.array(array)) for array in inputs]
         with torch.no_grad():
             wanted = _values(self._floating, tensors, {name for _, name in self._pairs.values()})
             for alone in (True, False):
@@ -92,18 +110,36 @@ class LayerErrors:
 
     def worst_first(self) -> list[LayerError]:
         """Return the layers that lose anything, the one that loses most first."""
-        rows = [
-            LayerError(
-                call.aten,
-                call.module,
-                call.source,
-                decibels(sums.signal, sums.alone),
-                decibels(sums.signal, sums.so_far),
-            )
-            for key, sums in self._sums.items()
-            if (call := self._calls[key]) and sums.signal and (sums.alone or sums.so_far)
-        ]
+        rows = [self._error(key) for key, sums in self._sums.items() if sums.signal and (sums.alone or sums.so_far)]
         return sorted(rows, key=lambda row: row.alone_db)
+
+    def _error(self, key: str) -> LayerError:
+        call, sums = self._calls[key], self._sums[key]
+        alone, so_far = decibels(sums.signal, sums.alone), decibels(sums.signal, sums.so_far)
+        return LayerError(call.aten, call.module, call.source, alone, so_far)
+
+    def lost_at(self, limit: float) -> LostLayer | None:
+        """Return the layer at which the answer is lost: back from the outputs by way of layers whose output is below a
+        limit, always to the worst one before, it is the last on this way. The largest error of a layer alone need not
+        be there: a difference of large numbers loses what each of them has kept.
+
+        Args:
+            limit: SQNR in dB, of a layer's output with all layers before it quantised.
+
+        Returns:
+            The layer, with the values around it for the inputs that were added last; None if no layer is below it.
+        """
+        by_name = {other: (self._error(key), name) for name, (key, other) in self._pairs.items()}
+        bad = {name: error for name, (error, _) in by_name.items() if error.so_far_db < limit}
+        at, before = None, _worst_before(next(iter(self._floating.graph.find_nodes(op="output"))), bad, by_name)
+        while before is not None:
+            at, before = before, _worst_before(before, bad, by_name)
+        if at is None:
+            return None
+        near = _around(at)
+        values = _values(self._floating, self._last, {node.name for node in near})
+        error, name = by_name[at.name]
+        return LostLayer(error, at, values, _step(next(n for n in self._quantised.graph.nodes if n.name == name)))
 
 
 def _counterpart(node: torch.fx.Node, surviving: dict[str, Any]) -> torch.fx.Node:
@@ -112,6 +148,46 @@ def _counterpart(node: torch.fx.Node, surviving: dict[str, Any]) -> torch.fx.Nod
     if len(users) == 1 and "batch_norm" in str(users[0].target) and identifier(users[0]) not in surviving:
         return users[0]
     return node
+
+
+def _worst_before(node: torch.fx.Node, bad: Mapping[str, LayerError], layers: Collection[str]) -> torch.fx.Node | None:
+    """Return the worst of the layers that a node's arguments come from, if it is a bad one."""
+    found: list[torch.fx.Node] = []
+    seen: set[torch.fx.Node] = set()
+    waiting = list(node.all_input_nodes)
+    while waiting:
+        other = waiting.pop()
+        if other.name in layers:
+            found += [other] if other.name in bad else []
+        elif other not in seen:
+            seen.add(other)
+            waiting += other.all_input_nodes
+    return min(found, key=lambda other: bad[other.name].so_far_db, default=None)
+
+
+_AROUND = 3
+
+
+def _around(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """Return a node, those that it is computed from, and its users: over a few steps each way."""
+    near, edge = [node], [node]
+    for step in (lambda other: other.all_input_nodes, lambda other: list(other.users)):
+        edge = [node]
+        for _ in range(_AROUND):
+            edge = [other for inner in edge for other in step(inner) if other not in near and other.op != "output"]
+            near += dict.fromkeys(edge)
+    return near
+
+
+def _step(node: torch.fx.Node) -> float:
+    """Return the step that a node's output is quantised with."""
+    waiting = list(node.users)
+    for user in waiting:
+        if "quantize_per_tensor" in str(user.target) and "dequantize" not in str(user.target):
+            return float(str(user.args[1]))
+        if len(user.users) == 1 and len(waiting) < _AROUND:
+            waiting += user.users
+    return 0.0
 
 
 def _values(

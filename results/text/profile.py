@@ -15,7 +15,7 @@ from ethos_hil.base.plain_text import share
 from ethos_hil.base.record import Op, Record
 from ethos_hil.results.profile_view import By, Group, MemoryUse, Rules, Sort, bounds, confidence, groups, memory_use
 from ethos_hil.results.table import Fit, ResultTable, TableColumn
-from ethos_hil.results.text.record import head, latency_rows
+from ethos_hil.results.text.record import head, latency_rows, loss_rows
 
 _BAR = 20
 _TOP_OPS = 10
@@ -35,6 +35,8 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int, advice:
     facts = Table.grid(padding=(0, 2))
     if record.failure is not None:
         add_row(facts, "failure", record.why)
+    for name, text in loss_rows(record):
+        add_row(facts, name, text)
     total = sum(op.cycles or 0 for op in record.ops)
     first = next(iter(record.ops), None)
     if first is not None:

@@ -152,6 +152,9 @@ def compared_text(output: Output) -> str:
     return f"{output.dtype}{list(output.shape)}: {elements}{difference}"
 
 
+_FAR = ", but far from the float model"
+
+
 def head(record: Record) -> Text:
     """Return the first line about a run: its verdict, the model and the place."""
     target = record.target
@@ -159,8 +162,17 @@ def head(record: Record) -> Text:
     kind = "" if target.kind == target.name else f"{target.kind} "
     return Text.assemble(
         (record.verdict, f"bold {_COLOURS.get(record.verdict, 'yellow')}"),
+        (_FAR if record.loss is not None and record.verdict == Verdict.VERIFIED else "", "bold red"),
         plain(f"  {record.model} for {record.npu} on {kind}{place}"),
     )
+
+
+def loss_rows(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield what makes a right answer one of little use, and the first thing to try; nothing for another."""
+    if record.loss is not None:
+        yield "loss", record.loss.text
+        if record.loss.remedy:
+            yield "try first", record.loss.remedy
 
 
 def _board(board: BoardRun) -> str:
@@ -192,6 +204,8 @@ def summary(record: Record) -> RenderableType:
         add_row(facts, "reason" if record.verdict == Verdict.UNVERIFIED else "failure", record.why)
         if record.failure.hint:
             add_row(facts, "", record.failure.hint)
+    for name, text in loss_rows(record):
+        add_row(facts, name, text)
     if record.divergence is not None:
         add_row(facts, "divergence", record.divergence.message)
     for note in record.notes:

@@ -117,7 +117,7 @@ def preflight(
     allow_cpu_only: bool = False,
     require_delegated: bool = False,
     max_cpu_ops: int | None = None,
-    min_npu_share: float | None = None,
+    min_npu_share: float | str | None = None,
 ) -> Survey: ...
 def profile(
     model: Model,
@@ -155,7 +155,7 @@ def profile(
     allow_cpu_only: bool = False,
     require_delegated: bool = False,
     max_cpu_ops: int | None = None,
-    min_npu_share: float | None = None,
+    min_npu_share: float | str | None = None,
     timeout: float = 600.0,
     found_by: str | None = None,
     events: str | Sequence[str] = ("npu_active", "mac_active", "output_active", "weight_decoder_active"),
@@ -197,7 +197,7 @@ def run(
     allow_cpu_only: bool = False,
     require_delegated: bool = False,
     max_cpu_ops: int | None = None,
-    min_npu_share: float | None = None,
+    min_npu_share: float | str | None = None,
     timeout: float = 120.0,
     profile: bool = False,
     found_by: str | None = None,

@@ -125,6 +125,40 @@ class Accuracy:
     found: float
 
 
+FAR_DB = 15.0
+"""An output whose SQNR is below this has little to do with the float model's: an error of more than a sixth."""
+
+
+@dataclass(frozen=True)
+class AccuracyLoss:
+    """Why an answer that is computed as it was compiled is of little use: it is far from the float model's.
+
+    Attributes:
+        outputs: what shows it of outputs, "output 0: SQNR 4.9 dB".
+        inputs: what shows it of inputs: many of their elements are beyond the range that they are quantised for.
+        aten, module, source: the layer where it is lost, named as in `Op`; "" where none was found or looked for.
+        sqnr_db: SQNR of that layer's output in PyTorch, with all layers before it quantised; None without a layer.
+        remedy: the first thing to try, with what it gains where PyTorch has computed it; "" where nothing is known.
+    """
+
+    outputs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    aten: str = ""
+    module: str = ""
+    source: str = ""
+    sqnr_db: float | None = None
+    remedy: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it but the remedy, in a line."""
+        signs = "; ".join((*self.outputs, *self.inputs))
+        if not self.aten:
+            return signs
+        where = f"{f' in {self.module}' if self.module else ''}{f' at {self.source}' if self.source else ''}"
+        return f"{signs}; lost in {self.aten}{where} ({self.sqnr_db:.1f} dB behind it)"
+
+
 @dataclass(frozen=True)
 class Metric:
     """A number with its unit and provenance (measured, fvp, modelled, vela, instructions; `host` for wall time).
@@ -371,7 +405,8 @@ class RunFacts:
     no one sets them, "" where there are none or a user's runner may. `run` is the run folder's: it writes it beside the
     record. `bench` is set where a benchmark made it. `question` is what was
     asked, whole; None in records of schema 1. `clock` is set where the user states one to make times with, or a
-    board's file does. `board` is set where it ran on a board.
+    board's file does. `board` is set where it ran on a board. `loss` is set where the answer is far from the float
+    model's.
     """
 
     model: str
@@ -406,6 +441,7 @@ class RunFacts:
     clock: StatedClock | None = None
     board: BoardRun | None = None
     question: Question | None = None
+    loss: AccuracyLoss | None = None
 
     @property
     def label(self) -> str:
@@ -435,7 +471,7 @@ class Record(RunFacts, Decision):
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
         data: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(replace(self, question=None))}
         data["question"] = None if self.question is None else self.question.to_json()
-        for item in (*data["outputs"], *data["accuracy"]):
+        for item in (*data["outputs"], *data["accuracy"], *([data["loss"]] if self.loss is not None else ())):
             item.update({name: json_number(value) for name, value in item.items()})
         return data
 
