@@ -15,7 +15,7 @@ from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import FAR_DB, AccuracyLoss
-from ethos_hil.harness.ask.lower_question import quantise_as_asked
+from ethos_hil.harness.ask.lower_question import as_asked
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.verdict.against_pytorch import accuracy
 from ethos_hil.lowering.model.torch_model import HostModules, ProgramFile, TorchModel
@@ -112,7 +112,7 @@ class _Search:
         """Return the modules of the model, quantised as a question says. Raises UsageError where that fails."""
         from ethos_hil.lowering.lower import host_modules
 
-        model = quantise_as_asked(self.model, question)
+        model = as_asked(self.model, question)
         assert isinstance(model, TorchModel)
         return host_modules(model, self.method, question)
 

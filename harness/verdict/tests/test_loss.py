@@ -20,7 +20,7 @@ from ethos_hil.base.record import FAR_DB, AccuracyLoss, Record
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.api import OpenTarget
-from ethos_hil.harness.ask.lower_question import quantise_as_asked
+from ethos_hil.harness.ask.lower_question import as_asked
 from ethos_hil.harness.verdict.against_pytorch import accuracy
 from ethos_hil.harness.verdict.loss import with_layer
 from ethos_hil.harness.verdict.loss_signs import loss_signs
@@ -133,7 +133,7 @@ def images() -> Sets:
 
 
 def modules(module: nn.Module, sets: Sets, **changes: object) -> HostModules:
-    model = quantise_as_asked(from_module(module.eval(), sets[0], sets), ASKED.but(**changes))
+    model = as_asked(from_module(module.eval(), sets[0], sets), ASKED.but(**changes))
     assert isinstance(model, TorchModel)
     return host_modules(model, "forward", ASKED.but(**changes))
 
