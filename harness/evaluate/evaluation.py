@@ -356,6 +356,7 @@ def document(result: Evaluation) -> dict[str, Any]:
         "scores": {source: tally.mean(source) for source in SOURCES},
         "agreement": {"-".join(pair): tally.agreement(*pair) for pair in combinations(SOURCES, 2)},
         "sqnr_db": {source: json_number(tally.sqnr(source)) for source in SOURCES if source != FLOAT},
+        "integers": {"elements": tally.integers, "agree": dict(tally.equal_integers)},
         "layers": [{name: json_number(value) for name, value in vars(layer).items()} for layer in result.layers],
         "confusion": [[label, chosen, count] for (label, chosen), count in sorted(tally.confusion.items())],
         "npu_cycles": {
@@ -404,7 +405,8 @@ def text(result: Evaluation) -> RenderableType:
 def _scores(result: Evaluation) -> Table:
     tally = result.tally
     classes = ("same class as float",) if tally.metric.classifies else ()
-    table = table_of(tally.metric.name, *right("score", *classes, "SQNR against float", no_wrap=False))
+    integers = ("integers as in float",) if tally.integers else ()
+    table = table_of(tally.metric.name, *right("score", *classes, "SQNR against float", *integers, no_wrap=False))
     for source, name in zip(SOURCES, ("float, PyTorch", "quantised, PyTorch", "device"), strict=True):
         mean = tally.mean(source)
         if mean is None:
@@ -415,6 +417,9 @@ def _scores(result: Evaluation) -> Table:
             cells.append("" if share is None else f"{share:.2%}")
         sqnr = tally.sqnr(source)
         cells.append("" if sqnr is None else f"{sqnr:.1f} dB")
+        if integers:
+            alike = "" if source == FLOAT else f"{tally.equal_integers[source]:,} of {tally.integers:,}"
+            cells.append(alike)
         table.add_row(*cells)
     return table
 

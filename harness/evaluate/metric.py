@@ -189,6 +189,8 @@ class ItemScores:
         classes: how many classes there are.
         signal: the sum of squares of the float model's outputs, and
         noise: that of the differences from them, by source; empty where there is no float model.
+        integers: elements of the float model's outputs that are integers or truth values: they count in no sum, but in
+        equal_integers: how many of them each other source has.
     """
 
     scores: Mapping[str, float]
@@ -198,6 +200,8 @@ class ItemScores:
     classes: int = 0
     signal: float = 0.0
     noise: Mapping[str, float] = field(default_factory=dict)
+    integers: int = 0
+    equal_integers: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -223,7 +227,9 @@ class ItemScores:
             chosen[source] = rank(of_source)[0]
             classes = max(classes, of_source.size)
         signal, noise = _distance(answers) if FLOAT in answers else (0.0, {})
-        return cls(scores, equal, chosen, class_of(item.label) if chosen else None, classes, signal, noise)
+        integers, alike = _agreement(answers) if FLOAT in answers else (0, {})
+        label = class_of(item.label) if chosen else None
+        return cls(scores, equal, chosen, label, classes, signal, noise, integers, alike)
 
     def to_json(self) -> dict[str, Any]:
         """Return it ready for JSON."""
@@ -243,6 +249,7 @@ class ScoreTally:
         agreeing: how many items two sources put into the same class, by pair of sources.
         signal: the sum of squares of the float model's outputs, and
         noise: that of the differences from them, by source.
+        integers, equal_integers: sums of those of the items.
         confusion: how many items of a class the device put into a class.
     """
 
@@ -253,6 +260,8 @@ class ScoreTally:
     agreeing: Counter[tuple[str, str]] = field(default_factory=Counter)
     signal: float = 0.0
     noise: Counter[str] = field(default_factory=Counter)
+    integers: int = 0
+    equal_integers: Counter[str] = field(default_factory=Counter)
     confusion: Counter[tuple[int, int]] = field(default_factory=Counter)
     classes: int = 0
 
@@ -283,6 +292,8 @@ class ScoreTally:
         self.signal += item.signal
         for source, noise in item.noise.items():
             self.noise[source] += noise  # type: ignore[assignment]
+        self.integers += item.integers
+        self.equal_integers.update(item.equal_integers)
 
     def mean(self, source: str) -> float | None:
         """Return the mean score of a source, or None."""
@@ -303,8 +314,21 @@ class ScoreTally:
         return decibels(self.signal, noise)
 
 
+def _agreement(answers: Mapping[str, Outputs]) -> tuple[int, dict[str, int]]:
+    """Return how many integers and truth values the float model answers, and how many of them each other source."""
+    wanted = [(index, array) for index, array in enumerate(answers[FLOAT]) if array.dtype.kind != "f"]
+    alike = {
+        source: sum(int(np.count_nonzero(array == outputs[index])) for index, array in wanted)
+        for source, outputs in answers.items()
+        if source != FLOAT
+    }
+    return sum(array.size for _, array in wanted), alike
+
+
 def _distance(answers: Mapping[str, Outputs]) -> tuple[float, dict[str, float]]:
-    """Return the sum of squares of the float model's outputs, and that of each other source's differences from them."""
+    """Return the sum of squares of the float model's floats, and that of each other source's differences from them."""
+    floats = [index for index, array in enumerate(answers[FLOAT]) if array.dtype.kind == "f"]
+    answers = {source: [outputs[index] for index in floats] for source, outputs in answers.items()}
     wanted = _flat(answers[FLOAT])
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite answer: then there is no SQNR
         noise = {source: float(np.sum((_flat(outputs) - wanted) ** 2)) for source, outputs in answers.items()
@@ -313,4 +337,4 @@ def _distance(answers: Mapping[str, Outputs]) -> tuple[float, dict[str, float]]:
 
 
 def _flat(outputs: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.asarray(output, np.float64).ravel() for output in outputs])
+    return np.concatenate([np.zeros(0), *(np.asarray(output, np.float64).ravel() for output in outputs)])

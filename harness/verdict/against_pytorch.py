@@ -259,15 +259,18 @@ def accuracy(name: str, expected: np.ndarray, output: np.ndarray) -> Accuracy:
         error = np.where(same, 0.0, np.abs(wanted - answer))
     error = np.where(np.isnan(error), np.inf, error)
     worst = np.unravel_index(int(np.argmax(error)), error.shape)
+    numbers = expected.dtype.kind == "f" or output.dtype.kind == "f"
     return Accuracy(
         name,
         reference_name(expected),
-        _sqnr(wanted, error),
-        _cosine(wanted, answer),
+        _sqnr(wanted, error) if numbers else None,
+        _cosine(wanted, answer) if numbers else None,
         float(error[worst]),
         tuple(int(axis) for axis in worst),
         float(wanted[worst]),
         float(answer[worst]),
+        None if numbers else int(np.count_nonzero(same)),
+        output.size,
     )
 
 

@@ -47,9 +47,10 @@ def loss_signs(
         if any(a.shape != b.shape or not a.size for a, b in pairs):
             continue
         expected, output = (np.concatenate([side.ravel() for side in sides]) for sides in zip(*pairs, strict=True))
-        level = accuracy(name, expected, output).sqnr_db if expected.dtype.kind == "f" else None
+        of_output = accuracy(name, expected, output)
+        level = of_output.sqnr_db
         step = step_of(artifact.plan, artifact.plan.outputs[index])
-        told = list(_of_output(expected, output))
+        told = list(_of_output(expected, output, of_output.agreeing))
         told += _of_maxima([(a, b) for a, b in pairs if a.dtype.kind == "f"], step)
         if level is not None and level < least:
             told.insert(0, f"SQNR {level:.1f} dB")
@@ -59,10 +60,9 @@ def loss_signs(
     return AccuracyLoss(tuple(texts), inputs) if texts or inputs else None
 
 
-def _of_output(expected: np.ndarray, output: np.ndarray) -> Iterator[str]:
-    """Yield what is wrong with all values of an output."""
-    if expected.dtype.kind != "f":
-        agreeing = int(np.count_nonzero(expected == output))
+def _of_output(expected: np.ndarray, output: np.ndarray, agreeing: int | None) -> Iterator[str]:
+    """Yield what is wrong with all values of an output, of which so many agree if they are integers."""
+    if agreeing is not None:
         if agreeing < _AGREEING * expected.size and expected.size >= _SEVERAL:
             yield f"{agreeing:,} of {expected.size:,} agree with PyTorch"
         return

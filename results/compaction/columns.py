@@ -154,12 +154,15 @@ def upstream_of(record: Record) -> str:
 def metrics_of(record: Record) -> list[Metric]:
     """Return the numbers of a record that are followed: without those that follow from others, with the CPU's part of
     the multiplications, and with the smallest SQNR of its outputs, which is rounded so that the last digits of a float
-    are not an event.
+    are not an event; of outputs of integers it is the part that agrees with PyTorch.
     """
     metrics = [metric for metric in record.metrics if metric.name not in DERIVED]
     sqnr = [output.sqnr_db for output in record.accuracy if output.sqnr_db is not None]
     if sqnr:
         metrics.append(Metric("sqnr_db", round(min(sqnr), 2), "dB", COMPUTED))
+    parts = [output.agreeing / output.elements for output in record.accuracy if output.agreeing is not None]
+    if parts:
+        metrics.append(Metric("agreement", round(min(parts), 6), "", COMPUTED))
     share = record.artifact.npu_share if record.artifact is not None else None
     if share is not None and share.unit == PRODUCTS:
         metrics.append(Metric("cpu_multiplications", share.cpu, "", COMPUTED))

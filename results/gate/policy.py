@@ -112,15 +112,17 @@ RULES = (
     PolicyRule(metric="delegated", better="higher"),
     PolicyRule(metric="npu_ops", better="neither"),
     PolicyRule(metric="stack_size", better="neither"),
-    # Runs of earlier versions do not have it.
-    PolicyRule(metric="cpu_multiplications", effects={Word.MISSING: Effect.WARN, Word.NEW: Effect.IGNORE}),
-    # It is not a verdict, and its last digit depends on how a machine adds in floating point. Runs of earlier versions
-    # do not have it.
-    PolicyRule(
-        metric="sqnr_db",
-        better="higher",
-        effects={Word.REGRESSED: Effect.WARN, Word.MISSING: Effect.WARN, Word.NEW: Effect.IGNORE},
+    # Those are not verdicts, and the last digit of an SQNR depends on how a machine adds in floating point. Runs of
+    # earlier versions do not have these numbers.
+    *(
+        PolicyRule(
+            metric=name,
+            better="higher",
+            effects={Word.REGRESSED: Effect.WARN, Word.MISSING: Effect.WARN, Word.NEW: Effect.IGNORE},
+        )
+        for name in ("sqnr_db", "agreement")
     ),
+    PolicyRule(metric="cpu_multiplications", effects={Word.MISSING: Effect.WARN, Word.NEW: Effect.IGNORE}),
 )
 """What is allowed of each number where no policy says otherwise."""
 

@@ -61,6 +61,13 @@ MOVED = replace(ONE, memory_mode="Sram_Only", metrics=FIRST)
 SCHEMES = [record for record in NIGHT if record.label == KEYWORDS]
 EARLY_ONE = replace(SCHEMES[0], **EARLY)
 NAMED = replace(ONE, test=replace(ONE.test, id="another"))
+
+
+def agreeing(of: Record, count: int) -> Record:
+    entries = tuple(replace(entry, sqnr_db=None, agreeing=count, elements=20) for entry in of.accuracy)
+    return replace(of, accuracy=entries)
+
+
 NONE = replace(SCHEMES[0], accuracy=())
 MORE = Metric("more", 1.0, "", "modelled")
 SIDES: dict[str, tuple[list[Record], list[Record]]] = {
@@ -84,6 +91,8 @@ SIDES: dict[str, tuple[list[Record], list[Record]]] = {
     "one that failed early after two schemes": (SCHEMES, [EARLY_ONE]),
     "the last digits of an accuracy": (SCHEMES[:1], [accurate(SCHEMES[0], 29.996 + 1e-9)]),
     "a lower accuracy": (SCHEMES[:1], [accurate(SCHEMES[0], 12.0)]),
+    "fewer indices agree": ([agreeing(SCHEMES[0], 20)], [agreeing(SCHEMES[0], 14)]),
+    "more indices agree": ([agreeing(SCHEMES[0], 14)], [agreeing(SCHEMES[0], 20)]),
     "a higher accuracy": ([accurate(SCHEMES[0], 12.0)], SCHEMES[:1]),
     "an accuracy that was not there": ([NONE], SCHEMES[:1]),
     "an edit with an accuracy that was not there": ([edited(NONE)], SCHEMES[:1]),

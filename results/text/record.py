@@ -245,11 +245,14 @@ def placement_text(artifact: ArtifactInfo) -> str:
 
 
 def accuracy_text(accuracy: Accuracy) -> str:
-    """Return one line about the quantisation error."""
+    """Return one line about the quantisation error; of integers, how many are right."""
+    worst = f"worst element {accuracy.found:.6g} for {accuracy.expected:.6g} at {list(accuracy.index)}"
+    if accuracy.agreeing is not None:
+        others = f", {worst}" if accuracy.agreeing < accuracy.elements else ""
+        return f"{accuracy.agreeing:,} of {accuracy.elements:,} agree with {accuracy.reference}{others}"
     sqnr = "no signal" if accuracy.sqnr_db is None else f"SQNR {accuracy.sqnr_db:.1f} dB"
     cosine = "" if accuracy.cosine is None else f", cosine {accuracy.cosine:.6f}"
-    worst = f"{accuracy.found:.6g} for {accuracy.expected:.6g} at {list(accuracy.index)}"
-    return f"{sqnr}{cosine}, worst element {worst} ({accuracy.reference})"
+    return f"{sqnr}{cosine}, {worst} ({accuracy.reference})"
 
 
 def checks_table(checks: tuple[Check, ...]) -> Table:

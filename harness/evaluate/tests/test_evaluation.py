@@ -402,6 +402,25 @@ def generated() -> Iterator[tuple[np.ndarray, int]]:
         yield np.full((1, 3, 4, 4), index, np.float32), index
 
 
+def test_integers_are_counted_and_have_no_sqnr() -> None:
+    """Indices of maxima and truth values beside floats, which have the SQNR that they have alone."""
+    tally, alone = ScoreTally(METRIC), ScoreTally(METRIC)
+    scores, found, index, other = np.array([1.0, 2.0]), np.array([1.0, 2.5]), np.array([7, 3]), np.array([7, 900])
+    truth = np.array([True])
+    answers = {FLOAT: (scores, index, truth), DEVICE: (found, other, truth), QUANTISED: (scores, index, ~truth)}
+    tally.add(Item(0, (), None), answers, equal=True, what="item 0")
+    alone.add(Item(0, (), None), {name: arrays[:1] for name, arrays in answers.items()}, equal=True, what="item 0")
+    assert (tally.integers, dict(tally.equal_integers)) == (3, {DEVICE: 2, QUANTISED: 2})
+    assert tally.sqnr(DEVICE) == alone.sqnr(DEVICE)
+    assert alone.sqnr(DEVICE) == pytest.approx(10 * np.log10(5 / 0.25))
+    only = ScoreTally(METRIC)
+    only.add(Item(0, (), None), {FLOAT: (index,), DEVICE: (other,)}, equal=True, what="item 0")
+    assert only.sqnr(DEVICE) is None
+
+
+METRIC = ItemMetric("mine", lambda outputs, label: 1.0)
+
+
 def test_every_form() -> None:
     for data in (
         Endless(),

@@ -284,6 +284,8 @@ CASES: dict[str, tuple[np.ndarray, np.ndarray]] = {
     "nothing can be said of zeros": (ZEROS, ZEROS),
     "zeros with an error": (ZEROS, np.ones(3)),
     "a scalar": (np.array(2.0), np.array(1.5, np.float32)),
+    "indices": (np.arange(20), np.where(np.arange(20) < 14, np.arange(20), 0)),
+    "equal indices": (np.arange(20), np.arange(20)),
     "truth values": (np.array([True, True]), np.array([True, False])),
     "an error that points away has a negative cosine": (np.array([1.0, 2.0]), np.array([-1.0, -2.0])),
 }

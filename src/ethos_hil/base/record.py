@@ -108,11 +108,13 @@ class Accuracy:
         name: name of the output, as in `Output`.
         reference: what computed the float answer: "PyTorch, float64", or float32 where some operator lacks float64.
         sqnr_db: signal to quantisation noise, 10 log10 of the ratio of their energies: inf when they are equal, -inf
-            when there is no signal or an infinite error; None when both are zero.
-        cosine: cosine of the angle between both, taken as vectors; None when one is zero.
+            when there is no signal or an infinite error; None when both are zero, and of integers and truth values.
+        cosine: cosine of the angle between both, taken as vectors; None when one is zero, and as above.
         max_abs_error: the largest difference between two elements.
         index: index of this difference.
         expected, found: the two values there.
+        agreeing: of integers and truth values, such as indices: how many equal the float model's; None of floats.
+        elements: how many there are; 0 in records that do not have it.
     """
 
     name: str
@@ -123,6 +125,8 @@ class Accuracy:
     index: tuple[int, ...]
     expected: float
     found: float
+    agreeing: int | None = None
+    elements: int = 0
 
 
 FAR_DB = 15.0
