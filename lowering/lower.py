@@ -496,7 +496,13 @@ def _prepare(
         if method.on_cpu:
             return _Ready(exported, floats, (), ())
         quantised = toolchain.scheme is not None
-        notes = prepare(floating, quantised=quantised, as_upstream=toolchain.as_upstream)
+        notes = prepare(
+            floating,
+            quantised=quantised,
+            as_upstream=toolchain.as_upstream,
+            calibration=method.calibration_inputs,
+            locate=lambda node: sources.locate(node.meta.get("stack_trace")),
+        )
         toolchain.observe(name, floating, sources)
         program = export(floating, method.example_inputs) if notes else exported
     if toolchain.scheme is None:

@@ -122,6 +122,8 @@ WRITTEN: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     "max_pool1d": (lambda: nn.MaxPool1d(2, 2, dilation=2, ceil_mode=True), [(2, 4, 9)]),
     "avg_pool3d": (lambda: nn.AvgPool3d((2, 3, 2), (2, 1, 2), (1, 1, 0)), [(2, 3, 4, 5, 6)]),
     "avg_pool3d unbatched": (lambda: nn.AvgPool3d(2), [(3, 4, 5, 6)]),
+    "sigmoid_": (function(lambda x: (2 * x).sigmoid_()), [MAPS]),
+    "elu_": (function(lambda x: functional.elu(2 * x, 0.5, inplace=True)), [MAPS]),
     "channel_shuffle": (function(lambda x: functional.channel_shuffle(x, 3)), [MAPS]),
 }  # fmt: skip
 
@@ -145,6 +147,22 @@ def test_what_is_written_out_computes_the_same(name: str) -> None:
 )
 def test_what_they_cannot_express_stays(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> None:
     assert is_the_same(make(), drawn(*shape)) == ()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(lambda net, x: x.sigmoid_() + x, id="input"),
+        pytest.param(lambda net, x: (y := 2 * x)[0].sigmoid_() + y, id="view"),
+        pytest.param(lambda net, x: net.kept.sigmoid_() + x, id="state"),
+    ],
+)
+def test_what_is_overwritten_and_belongs_to_others_stays(step: Callable[..., Tensor]) -> None:
+    x = drawn(3, 4)
+    floating, notes = prepared(keeping(step, kept=torch.zeros(4)), x.clone())
+    assert "aten.sigmoid_.default" in targets(floating)
+    assert notes == ()
+    torch.testing.assert_close(floating(x.clone()), keeping(step, kept=torch.zeros(4))(x.clone()))
 
 
 def test_products_of_constants_are_linear_layers_and_beta_0_reads_no_addend() -> None:

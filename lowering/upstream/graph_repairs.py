@@ -6,13 +6,14 @@ A model without such operators is not changed, so its program is byte for byte w
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, fold_constants
-from ethos_hil.lowering.upstream.rewritten.operators import write_operators, written_note
+from ethos_hil.lowering.upstream.rewritten.masks import apply_masks
+from ethos_hil.lowering.upstream.rewritten.operators import write_operators, write_out_of_place, written_note
 
 if TYPE_CHECKING:
     import torch
@@ -44,13 +45,22 @@ _INPUT, _SCALE, _OFFSET, _MEAN, _VARIANCE, _TRAINING, _EPSILON = 0, 1, 2, 3, 4, 
 """Numbers of the arguments in the signature of aten.batch_norm."""
 
 
-def prepare(floating: torch.fx.GraphModule, *, quantised: bool, as_upstream: bool) -> tuple[str, ...]:
+def prepare(
+    floating: torch.fx.GraphModule,
+    *,
+    quantised: bool,
+    as_upstream: bool,
+    calibration: Sequence[tuple[torch.Tensor, ...]] = (),
+    locate: Callable[[torch.fx.Node], str | None] = lambda node: None,
+) -> tuple[str, ...]:
     """Rewrite a module in place, so that upstream can lower it and it computes the same.
 
     Args:
         floating: the module of a float exported program, in eval mode.
         quantised: whether it is quantised next; else what only upstream's quantisers miss stays as it is.
         as_upstream: rewrite only what upstream fails on, or gives another size or type.
+        calibration: sets of inputs that decide the ranges of what is masked.
+        locate: names the line of a node.
 
     Returns:
         A sentence for each kind of change that was made.
@@ -62,15 +72,20 @@ def prepare(floating: torch.fx.GraphModule, *, quantised: bool, as_upstream: boo
     if not quantised or as_upstream:
         return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
     repairs += [(fold_constants, FOLDED), (write_relu6, RELU6), (write_as_convolutions, LONE_NORMS)]
-    names: dict[str, None] = {}
+    names: list[str] = []
+    masks: list[str] = []
+    rewrite_graphs(floating, lambda part: _extend(names, (*write_out_of_place(part), *write_operators(part))))
+    if calibration:
+        rewrite_graphs(
+            floating, lambda part: _extend(masks, apply_masks(part, calibration, locate) if part is floating else ())
+        )
+    written = (written_note(dict.fromkeys(names)),) if names else ()
+    return (*written, *masks, *(note for repair, note in repairs if rewrite_graphs(floating, repair)))
 
-    def write(part: torch.fx.GraphModule) -> int:
-        written = write_operators(part)
-        names.update(dict.fromkeys(written))
-        return len(written)
 
-    written = (written_note(names),) if rewrite_graphs(floating, write) else ()
-    return (*written, *(note for repair, note in repairs if rewrite_graphs(floating, repair)))
+def _extend(known: list[str], found: Sequence[str]) -> int:
+    known.extend(found)
+    return len(found)
 
 
 def rewrite_graphs(module: torch.nn.Module, repair: Callable[[torch.fx.GraphModule], int]) -> int:

@@ -80,7 +80,7 @@ def fold_constants(module: torch.fx.GraphModule) -> int:
     """Compute what depends on no input, and put constants in its place; integers that meet floats become floats."""
     known = constant_nodes(module)
     folded = _folded(module, known)
-    values = _values(module, known, folded)
+    values = values_of(module, known, folded)
     for node in folded:
         for mixed in (True, False):
             users = [user for user in node.users if user not in known and _mixes(user, node) is mixed]
@@ -130,7 +130,7 @@ def _mixes(user: torch.fx.Node, node: torch.fx.Node) -> bool:
     return not value.is_floating_point() and not value.is_complex() and user.meta["val"].dtype is torch.float32
 
 
-def _values(
+def values_of(
     module: torch.fx.GraphModule, known: set[torch.fx.Node], wanted: list[torch.fx.Node]
 ) -> dict[torch.fx.Node, torch.Tensor]:
     """The values of constant nodes, by node."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.lowering.upstream.names.operators import is_overload
 from ethos_hil.lowering.upstream.rewritten.constants import constant_nodes
 from ethos_hil.lowering.upstream.rewritten.splice import write_out
 
@@ -32,6 +33,39 @@ def written_note(names: Iterable[str]) -> str:
         f"{', '.join(names)} {verb} written with other operators, which compute the same: ExecuTorch's Arm quantiser "
         "fails on the former, or leaves it in float, on the CPU"
     )
+
+
+_IN_PLACE = (
+    "abs", "celu", "clamp", "clamp_max", "clamp_min", "elu", "exp", "hardsigmoid", "log", "masked_fill", "mish", "neg",
+    "pow", "reciprocal", "rsqrt", "selu", "sigmoid", "sqrt", "square", "tanh", "threshold",
+)  # fmt: skip
+"""Operators that upstream's quantiser knows, or that are written out, whose forms in place it does not know."""
+
+
+def write_out_of_place(module: torch.fx.GraphModule) -> tuple[str, ...]:
+    """Make calls that overwrite what nothing else reads calls that do not (`x.sigmoid_()`, nn.Mish(inplace=True)).
+
+    Returns:
+        As for `write_operators`.
+    """
+    import torch
+
+    names: dict[str, None] = {}
+    for node in module.graph.nodes:
+        name = str(node.target).removeprefix("aten.")
+        plain, _, overload = name.partition("_.")
+        if plain not in _IN_PLACE or not overload or not _is_fresh(node.args[0]):
+            continue
+        names[f"aten.{name}"] = None
+        node.target = getattr(getattr(torch.ops.aten, plain), overload)
+    return tuple(names)
+
+
+def _is_fresh(node: Any) -> bool:
+    """Whether an operator made a node's numbers, and one other reads them."""
+    if node.op != "call_function" or not is_overload(node.target) or len(node.users) != 1:
+        return False
+    return all(result.alias_info is None for result in node.target._schema.returns)
 
 
 def write_operators(module: torch.fx.GraphModule) -> tuple[str, ...]:
@@ -234,7 +268,8 @@ def _choose_instance_norm(node: torch.fx.Node, constants: Constants) -> Callable
 
 def _choose_avg_pool3d(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
     """An average over three axes is one over two of them, and one over the third, where each divides by its kernel."""
-    kernel, *rest = node.args[1:]
+    given: list[Any] = [*node.args[1:]]
+    kernel, *rest = given
     defaults: list[Any] = [None, 0, False, True, None]
     stride, padding, ceil, counts, divisor = [*rest, *defaults[len(rest) :]]
     plain = counts or not any(_three(padding))
