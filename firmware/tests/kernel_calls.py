@@ -131,11 +131,21 @@ def mixed(types: str, operand: str) -> str:
     return ";".join(f"{left} {operand} | {right} {operand}" for left, right in pairs)
 
 
+TIES = ((1, True), (-1, False))
+
+
 def sort(x: Any, dimension: int, descending: bool) -> Any:
     """The firmware's is stable; the operator leaves the order of equal elements open."""
     if torch.compiler.is_exporting():
         return torch.ops.aten.sort.default(x, dimension, descending)
     return torch.sort(x, dim=dimension, descending=descending, stable=True)
+
+
+def topk(x: Any, k: int, dimension: int, largest: bool) -> Any:
+    """The first of `sort`."""
+    if torch.compiler.is_exporting():
+        return torch.ops.aten.topk.default(x, k, dimension, largest)
+    return [part.narrow(dimension, 0, k) for part in sort(x, dimension, largest)]
 
 
 def converted(source: str, target: str) -> Row:
@@ -478,6 +488,7 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         *(row(sort, "sort.values", SORTED, "4,70 few", 0, descending, by=TORCH) for descending in (False, True)),
         *(row(sort, "sort.values", SORTED, "4,70 few", -1, descending, by=TORCH) for descending in (False, True)),
         *(row(sort, "sort.values", "float32", "300", -1, descending, by=TORCH) for descending in (False, True)),
+        *(row(topk, "topk.values", f"int8 {FLOATS}", "4,70 few", 9, at, largest, by=TORCH) for at, largest in TIES),
         *(
             row("convolution.default", "out", "float32", operands, X, Y, None, *numbers, by=TORCH, bound=any_order(48))
             for operands, *numbers in (

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
 
 import ethos_hil
 from ethos_hil.harness.image.preflight import PreflightFailed
@@ -93,3 +96,41 @@ def test_what_a_delegate_cannot_give_in_its_type_stays_on_the_cpu(net: Path) -> 
     result = ethos_hil.run(f"{net}:codes", npu="ethos-u55-128")
     result.assert_verified()
     assert [note for note in result.record.notes if note.startswith("operators whose result is used as float or int64")]
+
+
+class InOrder(nn.Module):
+    """The heads of detectors and classifiers: after quantisation many scores are equal."""
+
+    def forward(self, scores: Tensor, boxes: Tensor) -> tuple[Tensor, ...]:
+        scores = torch.sigmoid(scores)
+        values, at = torch.topk(scores, 20, 1)
+        picked = torch.gather(boxes, 1, at[..., None].expand(-1, -1, 4))
+        lowest, last = torch.topk(scores, 5, 1, largest=False, sorted=False)
+        ordered, order = torch.sort(scores, 1, descending=True)
+        best = torch.stack([scores.argmax(1), scores.argmin(1), scores.max(1).indices, scores.min(1).indices])
+        return values, at, picked, lowest, last, ordered, order, torch.argsort(scores, 1), best
+
+
+@pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u85-256"])
+def test_equal_scores_have_one_order_on_the_device_and_in_the_reference(npu: str) -> None:
+    torch.manual_seed(0)
+    inputs = torch.randint(0, 8, (2, 336)).float(), torch.rand(2, 336, 4)
+    result = ethos_hil.run(InOrder(), inputs, npu=npu, repeat=2)
+    assert result.verified, result.record.failure
+    values, at = result.outputs[:2]
+    assert len(np.unique(values)) < values.size, "there are ties"
+    assert all(np.array_equal(np.lexsort((places, -row)), range(20)) for row, places in zip(values, at, strict=True))
+
+
+class Scalars(nn.Module):
+    """Results without dimensions, of which upstream makes tensors of one element where a number meets them."""
+
+    def forward(self, x: Tensor, factor: Tensor) -> tuple[Tensor, ...]:
+        return x.sum() * 2, x.mean() + 1, x.amax(), factor * 2, x * factor
+
+
+def test_a_result_without_dimensions_keeps_its_shape() -> None:
+    torch.manual_seed(0)
+    result = ethos_hil.run(Scalars(), (torch.rand(2, 3), torch.tensor(0.5)), npu="ethos-u55-128")
+    assert result.verified, result.record.failure
+    assert [output.shape for output in result.outputs] == [(), (), (), (), (2, 3)]

@@ -10,7 +10,7 @@ operation, `cortex_m_kernels` those of ExecuTorch's Cortex-M backend; all others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -220,13 +220,27 @@ def _max_pool(call: KernelCall, store: Store) -> None:
 
 
 def _sort(call: KernelCall, store: Store) -> None:
-    """Compute aten::sort.values: equal elements stay in their order, as in the firmware; torch leaves that open."""
+    source, dimension, descending = (store.get(index) for index in call.args[:3])
+    _write_in_order(source, int(dimension), bool(descending), None, store, call.args[3:5])
+
+
+def _topk(call: KernelCall, store: Store) -> None:
+    source, k, dimension, largest = (store.get(index) for index in call.args[:4])
+    _write_in_order(source, int(dimension), bool(largest), int(k), store, call.args[5:7])
+
+
+def _write_in_order(
+    source: np.ndarray, dimension: int, descending: bool, k: int | None, store: Store, outputs: Sequence[int]
+) -> None:
+    """Write the first values in order, and their indices: equal ones stay in their order, as in the firmware.
+
+    torch leaves open which of equal elements comes first, and its topk takes another one than its sort.
+    """
     import torch
 
-    source, dimension, descending = (store.get(index) for index in call.args[:3])
-    result = torch.sort(torch.from_numpy(source), dim=int(dimension), descending=bool(descending), stable=True)
-    for index, tensor in zip(call.args[3:5], result, strict=True):
-        store.set(index, tensor.numpy())
+    in_order = torch.sort(torch.from_numpy(source), dim=dimension, descending=descending, stable=True)
+    for index, tensor in zip(outputs, in_order, strict=True):
+        store.set(index, (tensor if k is None else tensor.narrow(dimension, 0, k)).numpy())
 
 
 def _mean(call: KernelCall, store: Store) -> None:
@@ -328,6 +342,7 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "aten::mean.out": _mean,
     "aten::max_pool2d_with_indices.out": _max_pool,
     "aten::sort.values": _sort,
+    "aten::topk.values": _topk,
     "aten::_native_batch_norm_legit_no_training.out": _batch_norm,
     "aten::upsample_bilinear2d.vec_out": _bilinear,
     PAD: _pad_cortex_m,
