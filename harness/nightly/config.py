@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "nightly.schema.json"
 SEE = "docs/nightly.md has an example"
+_LIMITS = ("min_sqnr", "min_npu_share")
+"""Keys of `[run]` that a `[[model]]` may have itself."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class SuiteEntry:
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """A `[[model]]`, with all places where it runs."""
+    """A `[[model]]`, with all places where it runs. The limits are those of `[run]` where it has none of its own."""
 
     model: str
     targets: tuple[str, ...]
@@ -48,6 +50,8 @@ class ModelEntry:
     memory_modes: tuple[str, ...] = ()
     profile: bool = False
     inputs: str = ""
+    min_sqnr: float | None = None
+    min_npu_share: float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,8 @@ def read_config(path: Path) -> NightlyConfig:
     data = read_checked(path, resources.files(__package__).joinpath(SCHEMA), SEE).data
     run: Mapping[str, Any] = data.get("run", {})
     suites = tuple(SuiteEntry(**entry) for entry in _entries(data, "suite", path.parent))
-    models = tuple(ModelEntry(**entry) for entry in _entries(data, "model", path.parent))
+    limits = {name: run[name] for name in _LIMITS if name in run}
+    models = tuple(ModelEntry(**{**limits, **entry}) for entry in _entries(data, "model", path.parent))
     timeout = run.get("timeout", 120.0)
     sweeps = tuple(_sweep(entry, path.parent, timeout) for entry in _entries(data, "sweep", path.parent))
     if not suites and not models and not sweeps:

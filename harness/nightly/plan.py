@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base.dataclasses import asdict, dataclass, replace
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.field_option import parse_part
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.options import DEFAULTS
@@ -265,7 +266,15 @@ def _groups(npus: Sequence[str]) -> list[tuple[str, ...]]:
 
 def _runs(number: int, entry: ModelEntry) -> Iterator[ModelPart]:
     modes = tuple(MemoryMode.parse(text).name for text in entry.memory_modes) or (None,)
-    base = Question(entry.model, inputs=Path(entry.inputs) if entry.inputs else None, profile=entry.profile)
+    share = entry.min_npu_share
+    base = Question(
+        entry.model,
+        inputs=Path(entry.inputs) if entry.inputs else None,
+        profile=entry.profile,
+        min_npu_share=parse_part(share, f"model {number}: min_npu_share") if isinstance(share, str) else share,
+    )
+    if not base.is_program:  # of a program PyTorch's answers are not known
+        base = base.but(min_sqnr=entry.min_sqnr)
     for target, mode, npu in product(entry.targets, modes, entry.npus):
         check_name(target)
         question = base.but(npu=EthosU.parse(npu).name, target=target, memory_mode=mode)

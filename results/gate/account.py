@@ -13,7 +13,7 @@ from functools import cached_property
 from ethos_hil.base.dataclasses import dataclass, field, fields, replace
 from ethos_hil.base.judge import Ending, Evidence, Findings, Quarantined, ending_of, standing_of
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.record import Record, RunFacts, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.record import FAR_DB, Record, RunFacts, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import NOT_ATTEMPTED, WORST, Failure, FailureKind, Standing, Verdict
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.observation import Observation, of_record
@@ -71,6 +71,10 @@ class Accounted(Ending):
         )
 
 
+FAR = f"with less than {FAR_DB:g} dB, constant or saturated"
+"""What is said of verified answers that are far from the float model's."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """Something red that is not a test's verdict.
@@ -114,6 +118,16 @@ class Account:
         return Counter(test.standing for test in self.tests)
 
     @property
+    def far(self) -> tuple[Accounted, ...]:
+        """What is verified, and has little to do with the float model's answer."""
+        return tuple(test for test in self.tests if test.standing is Standing.VERIFIED and test.record.far)
+
+    def told(self, standing: Standing) -> str:
+        """Return how many stand so, and of what is verified how many are of little use."""
+        far = f" ({len(self.far):,} of them {FAR})" if standing is Standing.VERIFIED and self.far else ""
+        return f"{self.counts[standing]:,} {standing}{far}"
+
+    @property
     def whole(self) -> bool:
         """Whether everything that was asked for has an answer, good or bad."""
         missing = any(test.standing is Standing.MISSING for test in self.tests)
@@ -142,7 +156,7 @@ class Account:
     @property
     def sentence(self) -> str:
         """How the run went: how many tests stand how, the gate, and the colour."""
-        stands = ", ".join(f"{count:,} {standing}" for standing, count in self.counts.most_common())
+        stands = ", ".join(self.told(standing) for standing, _ in self.counts.most_common())
         if not stands:
             stands = f"test functions without a record: {self.functions:,}" if self.functions else "nothing ran"
         if self.down:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.plain_text import amount, count_of, list_of
 from ethos_hil.base.verdict import Standing
-from ethos_hil.results.gate.account import Account, Accounted
+from ethos_hil.results.gate.account import FAR, Account, Accounted
 from ethos_hil.results.gate.change import VERDICT, Change, RunComparison, Word
 from ethos_hil.results.report.chart import element, picture
 from ethos_hil.results.run_results import RunResults
@@ -24,6 +24,8 @@ SMALL = 0.001
 """The part by which a number has to move to be more than small print: a thousandth of a model's cycles is less than
 another board, clock or input makes, and no user notices it. The gate counts it all the same.
 """
+_MOST_FAR = 10
+"""How many tests a warning names."""
 SPOKEN: Mapping[Word, str] = {
     Word.REGRESSED: "got worse",
     Word.INCOMPARABLE: "not comparable",
@@ -80,7 +82,7 @@ def summary(results: RunResults, account: Account, new: int | None, names: Names
         problems=account.beside,
         moved=comparison.notes if comparison is not None else (),
         never_ran=tuple(_never_ran(account.tests, comparison, names)),
-        warnings=tuple(_warnings(results, account)),
+        warnings=tuple(_warnings(results, account, names)),
     )  # fmt: skip
 
 
@@ -145,7 +147,7 @@ def _sentence(account: Account) -> str:
     """Return how many are right, how many someone has to look at, and what became of them since the other side."""
     tally, comparison = account.counts, account.comparison
     red = [f"{tally[standing]:,} {standing}" for standing in Standing if standing.red and tally[standing]]
-    stands = [f"{tally[Standing.VERIFIED]:,} {Standing.VERIFIED}", *red]
+    stands = [account.told(Standing.VERIFIED), *red]
     if comparison is None:
         return f"{', '.join(stands)}."
     words = [f"{count:,} {SPOKEN.get(word, word)}" for word, count in _words(account, comparison.changes)]
@@ -185,8 +187,10 @@ def _never_ran(
         yield reason, tuple(labels)
 
 
-def _warnings(results: RunResults, account: Account) -> Iterator[str]:
+def _warnings(results: RunResults, account: Account, names: Names) -> Iterator[str]:
     yield from account.notes
+    if account.far:
+        yield f"verified {FAR}: {list_of([names.full(test.subject) for test in account.far], _MOST_FAR)}"
     versions: dict[str, set[str]] = {}
     for manifest in results.manifests:
         tools = manifest.get("versions")

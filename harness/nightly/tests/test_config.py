@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.record import BenchInfo, Record
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.record import Accuracy, AccuracyLoss, BenchInfo, Record
 from ethos_hil.base.testing.recorded import Recorded
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.campaign.merging import Conducted
 from ethos_hil.harness.cli.main import root
 from ethos_hil.harness.nightly.config import NightlyConfig, read_config
@@ -21,6 +22,8 @@ from ethos_hil.harness.nightly.tests.plans import QUARANTINE, night, night_in_li
 from ethos_hil.harness.testing.command import check_session, run_command
 from ethos_hil.harness.testing.refusals import refusal
 from ethos_hil.harness.testing.small_grid import RELU, RESIZE, grid
+from ethos_hil.results.gate.account import take_account
+from ethos_hil.results.run_results import RunResults
 
 SUITE = '[[suite]]\npaths = ["test_plus.py"]\n'
 MODEL = '[[model]]\nmodel = "net.py:net"\n'
@@ -53,6 +56,37 @@ def test_paths_start_from_the_files_own_folder_and_links_are_templates(tmp_path:
     assert settings.links.to_commit("c0ffee") == "https://git.example/c/c0ffee"
     assert settings.links.to_job("17") == ""
     assert config(tmp_path, SUITE).links.to_commit("c0ffee") == ""
+
+
+def test_limits_are_those_of_all_models_unless_one_has_its_own(tmp_path: Path) -> None:
+    limits = '[run]\nmin_sqnr = 15\nmin_npu_share = "90%"\n'
+    models = f'{MODEL}[[model]]\nmodel = "b.py:b"\nmin_sqnr = 30.5\nmin_npu_share = 0\n[[model]]\nmodel = "c.pte"\n'
+    asked = [part.question for part in plan(tmp_path, f"{limits}{models}").models]
+    assert [(each.min_sqnr, each.min_npu_share) for each in asked] == [(15, 0.9), (30.5, 0), (None, 0.9)]
+    (free,) = plan(tmp_path, MODEL).models
+    assert (free.question.min_sqnr, free.question.min_npu_share) == (None, None)
+    for wrong in ('min_npu_share = "90"\n', 'min_npu_share = "150%"\n', "min_npu_share = 90\n", 'min_sqnr = "15"\n'):
+        with pytest.raises(UsageError, match=wrong.partition(" ")[0]):
+            plan(tmp_path, f"{MODEL}{wrong}")
+
+
+def test_verified_answers_that_are_far_from_the_float_models_are_counted_and_named() -> None:
+    far = Accuracy("output 0", "PyTorch, float64", 9.6, 0.9, 1.0, (0,), 1.0, 0.0)
+    near, indices = replace(far, sqnr_db=15.0), replace(far, sqnr_db=None, agreeing=0, elements=20)
+    constant = AccuracyLoss(("output 0: it is 0.3 everywhere, and is not in PyTorch",))
+    records = [
+        replace(record(name), **facts)  # type: ignore[arg-type]
+        for name, facts in {
+            "far": {"accuracy": (near, far)}, "constant": {"loss": constant}, "near": {"accuracy": (near,)},
+            "indices": {"accuracy": (indices,)},
+            "failed": {"accuracy": (far,), "verdict": Verdict.FAILED, "failure": Failure(FailureKind.MISMATCH, "no")},
+        }.items()
+    ]  # fmt: skip
+    account = take_account(RunResults("run", "", tuple(records)))
+    assert [test.label for test in account.far] == ["far", "constant"]
+    assert account.sentence.startswith(
+        "4 verified (2 of them with less than 15 dB, constant or saturated), 1 failed; red: 1"
+    )
 
 
 PLANS = {

@@ -13,7 +13,7 @@ from ethos_hil.base.plain_text import count_of, cut, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.results.export.runs.run_exporter import RunExporter
-from ethos_hil.results.gate.account import Account, Accounted, account_of
+from ethos_hil.results.gate.account import FAR, Account, Accounted, account_of
 from ethos_hil.results.gate.change import Change, RunComparison, Word
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import Names
@@ -92,7 +92,8 @@ def _sentences(results: RunResults, account: Account) -> Iterator[str]:
         if count := account.counts[standing]:
             failed = standing is Standing.FAILED
             why = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.most_common())})" if failed else ""
-            parts.append(f"**{count:,} {standing}**{why}")
+            far = f" ({len(account.far):,} of them {FAR})" if standing is Standing.VERIFIED and account.far else ""
+            parts.append(f"**{count:,} {standing}**{why}{far}")
     yield f"{code(results.name)}, started at {code(results.created)}: {', '.join(parts) or 'nothing ran'}."
     again = sum(len(test.spoilt) for test in account.tests)
     if again:

@@ -458,6 +458,13 @@ class RunFacts:
         return self.bench.case if self.bench is not None else self.label
 
     @property
+    def far(self) -> bool:
+        """Whether the answer is known to be far from the float model's, whatever the verdict."""
+        return self.loss is not None or any(
+            accuracy.sqnr_db is not None and accuracy.sqnr_db < FAR_DB for accuracy in self.accuracy
+        )
+
+    @property
     def within(self) -> RunInfo:
         """The run that it belongs to, or one without a name."""
         return self.run or RunInfo("")
