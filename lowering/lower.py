@@ -36,13 +36,21 @@ from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
 from ethos_hil.lowering.model.torch_model import HostModules, Method, ProgramFile, TorchModel, load_model
-from ethos_hil.lowering.upstream.cpu_calls import Leavable, Locate, delegated_operators, placement, require_known
+from ethos_hil.lowering.upstream.cpu_calls import (
+    Leavable,
+    Locate,
+    delegated_operators,
+    lines_of,
+    placement,
+    require_known,
+)
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export, output_names
 from ethos_hil.lowering.upstream.patches.patch import UpstreamUnfit, apply, bare, go_bare, require_fitting
 from ethos_hil.lowering.upstream.patches.table import OF_LOWERING, SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
+from ethos_hil.lowering.upstream.refusals import refuse_complex
 from ethos_hil.lowering.upstream.state import find_lost, find_other_starts, keep_first_values, written_buffers
 from ethos_hil.lowering.upstream.toolchain import (
     EthosUToolchain,
@@ -363,6 +371,7 @@ def _compile(
         _check_left(model, toolchain.options.leave, {name: edge.exported_program(name) for name in given}, locate)
         for name in programs:
             toolchain.finish(name, edge.exported_program(name))
+            refuse_complex(edge.exported_program(name).graph_module, lines_of(locate[name]))
             if not toolchain.as_upstream:
                 keep_first_values(edge.exported_program(name))
         states = {
@@ -473,9 +482,11 @@ def _prepare(
 ) -> _Ready:
     """Quantise a method if the target needs it and the user has not done it."""
     from ethos_hil.lowering.upstream.dropped_roundings import unrounded_answers
+    from ethos_hil.lowering.upstream.ethosu import identifier
     from ethos_hil.lowering.upstream.graph_repairs import SEPARATED, prepare, rewrite_graphs, separate
     from ethos_hil.lowering.upstream.names.operators import is_quantised
-    from ethos_hil.lowering.upstream.quantizers import grouped_notes, quantise
+    from ethos_hil.lowering.upstream.quantizers import function_name, grouped_notes, quantise
+    from ethos_hil.lowering.upstream.reasons.quantised_by import QuantisedBy, examine
 
     floating = exported.module(check_guards=False)
     if is_quantised(exported.graph_module):
@@ -485,6 +496,7 @@ def _prepare(
                 hint="give the float model, or ask for TOSA-1.0+INT",
             )
         require_unquantised_options(name, method, toolchain.scheme)
+        toolchain.quantised_by[name] = QuantisedBy("given", "the model's quantiser")
         toolchain.observe(name, floating, sources)
         notes: tuple[str, ...] = ()
         if not toolchain.as_upstream and rewrite_graphs(floating, separate):
@@ -510,7 +522,12 @@ def _prepare(
     tell("quantising")
     with _stage("quantising the model", sources):
         quantiser = quantizer_of(name, method, toolchain.scheme, toolchain.compile_spec, floating)
-        notes = (*notes, *(grouped_notes(floating, sources) if method.quantizer is None else ()))
+        if method.quantizer is None:
+            notes = (*notes, *grouped_notes(floating, sources))
+        else:
+            toolchain.quantised_by[name] = examine(
+                quantiser, function_name(method.quantizer), floating, toolchain.compile_spec, identifier
+            )
         module, program = quantise(floating, method.calibration_inputs, quantiser)
         if not toolchain.as_upstream and rewrite_graphs(module, separate):
             program, notes = export(module, method.calibration_inputs[0]), (*notes, SEPARATED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import kernel_table
+import on_the_cpu
 import pytest
 import tiers_table
 from blocks import ROOT
@@ -125,3 +126,9 @@ def test_guards_of_the_product_stay_in_make_test() -> None:
         if tiers_table.GUARD.search(name) and where in ("proof", "lab")
     ]
     assert places == [("proof", "test_a_compiler_that_returns_zeros_is_red")]
+
+
+def test_what_to_write_instead_is_kept_in_its_page() -> None:
+    page = on_the_cpu.PAGE.read_text("utf-8")
+    assert page == on_the_cpu.renewed(page), "python docs/on_the_cpu.py renews it"
+    assert "`x[:, None] * y`" in page

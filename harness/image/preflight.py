@@ -213,7 +213,7 @@ def _kernels(artifact: Artifact, firmware: Firmware) -> Check:
         return Check("kernels", f"{len(needed)} operators", available, OK)
     names = {name.partition(" ")[0] for name in missing}
     calls = [call for call in artifact.placement.calls if call.operator in names]
-    places = "; ".join(f"{call.operator} at {call.place}" for call, _ in group_calls(calls) if call.place)
+    places = "; ".join(f"{call.operator} {call.place}" for call, _ in group_calls(calls) if call.place)
     help_of_calls = list(dict.fromkeys(call.remedy for call in calls if call.remedy))
     fix = "; ".join(
         (
@@ -376,7 +376,7 @@ def name_of(calls: Sequence[CpuCall]) -> str:
     texts = []
     for call, count in groups[:_SHOWN]:
         many = f"{count} x " if count > 1 else ""
-        texts.append(f"{many}{call.operator}{f' at {call.place}' if call.place else ''} ({call.reason})")
+        texts.append(f"{many}{call.operator}{f' {call.place}' if call.place else ''} ({call.reason})")
     rest = sum(count for _, count in groups[_SHOWN:])
     return ", ".join(texts) + (f" and {rest} more" if rest else "")
 

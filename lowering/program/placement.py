@@ -40,8 +40,8 @@ class CpuCall:
 
     @property
     def place(self) -> str:
-        """The line of the model, with its module where it is known; "" when neither is."""
-        return " ".join(filter(None, (self.source, f"in {self.module}" if self.module else "")))
+        """The line of the model, and its module, as far as they are known: "at net.py:12 in stem.0"."""
+        return place_of(self.source, self.module) or ("in the model itself" if self.aten else "")
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,13 @@ class Placement:
     def of_plan(cls, plan: ExecutionPlan) -> Placement:
         """Return the placement of a program that was not lowered here: no line and no reason is known."""
         return cls(0, tuple(cpu_call(at, call.operator, reason=_UNKNOWN) for at, call in kernel_calls(plan)))
+
+
+def place_of(line: str, module: str) -> str:
+    """Return where a call is, in words: "at net.py:12 in stem.0", "in module 0"; "" where nothing is known."""
+    if not line:
+        return f"in module {module}" if module else ""
+    return f"at {line} in {module}" if module else f"at {line}"
 
 
 def kernel_calls(plan: ExecutionPlan) -> list[tuple[int, KernelCall]]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from executorch.backends.arm.ethosu import EthosUPartitioner
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -26,7 +22,8 @@ from ethos_hil.lowering.program.placement import CpuCall, group_calls, kind_of
 from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.tests.conftest import DATA, U55, refusals
 from ethos_hil.lowering.upstream.cpu_calls import Leavable, keep_reasons, require_known
-from ethos_hil.lowering.upstream.explain import plain
+from ethos_hil.lowering.upstream.reasons.quantised_by import QuantisedBy
+from ethos_hil.lowering.upstream.reasons.reason import Circumstances, Origin
 
 NET = """\
 import torch
@@ -91,7 +88,8 @@ def test_a_running_sum_of_booleans_is_left_to_the_cpu(cache: Cache) -> None:
     artifact = lower(model, EthosU.parse("ethos-u85-256"), cache=cache)
     (call,) = [call for call in artifact.placement.on_cpu if call.operator == "aten::cumsum.out"]
     assert (call.reason, call.remedy) == (
-        "the NPU makes running sums of quantised numbers only, not of integers or booleans", "cast its input to float"
+        "the NPU makes running sums of quantised numbers only, and here they are bool",
+        "give it float32: a mask becomes one with torch.where(mask, torch.ones_like(x), torch.zeros_like(x))",
     )  # fmt: skip
 
 
@@ -109,7 +107,10 @@ def test_integers_are_left_to_the_cpu_where_the_float_profile_has_none(cache: Ca
     assert {call[0] for call in calls} >= {"aten::abs.out", "aten::neg.out", "aten::maximum.out", "aten::clamp.out",
                                            "aten::sum.IntList_out", "aten::amax.out", "aten::mul.out",
                                            "aten::constant_pad_nd.out"}  # fmt: skip
-    assert {call[1:] for call in calls} == {("TOSA's float profile has it for floats only", "cast its input to float")}
+    assert {call[1:] for call in calls} == {
+        (f"TOSA's float profile has it for floats only, and here it is {kind}", "cast its input to float")
+        for kind in ("int32", "int8")
+    }
     assert artifact.delegates, "int32 is added and multiplied there"
 
 
@@ -158,7 +159,12 @@ def test_partitions_are_handed_over_by_their_numbers() -> None:
     tosa = SimpleNamespace(support_float=bool)
     upstreams = SimpleNamespace(partition=lambda _: answer, _create_operator_support=None, tosa_spec=tosa)
     program = torch.export.export(module_of(torch.relu), (torch.ones(1),))
-    assert list(keep_reasons(upstreams, set()).partition(program).partition_tags) == ["tag0", "tag2", "tag10"]
+    circumstances = Circumstances("an NPU", QuantisedBy(), lambda _: Origin("", ""))
+    assert list(keep_reasons(upstreams, set(), circumstances).partition(program).partition_tags) == [
+        "tag0",
+        "tag2",
+        "tag10",
+    ]
 
 
 def test_of_a_foreign_program_the_operators_are_known_and_no_reason() -> None:
@@ -179,39 +185,3 @@ def test_equal_calls_are_one_group_and_conversions_and_state_are_no_operators() 
     conversions = "quantized_decomposed::dequantize_per_channel.out", "cortex_m::quantize_per_tensor.out"
     kinds = [kind_of(name) for name in ("aten::copy_", "aten::copy.out", *conversions)]
     assert kinds == ["state", "operator", "conversion", "conversion"]
-
-
-# --- The reasons. ---
-
-REASONS = (
-    ("Not included in BaseTOSASupportList or a registered tosa_support_check",
-     "aten._native_batch_norm_legit_no_training.default"),
-    ("Node was not marked as quantized in the Arm", "aten.addmm.default aten.gru_cell.default"),
-    ("Unsupported stride of [1, 2] for Ethos-U55. You can", "aten.convolution.default"),
-    ("Rejected by NotLeft", "aten.add.Tensor"),
-    ("something new <EdgeOpOverload: aten.x.y>: schema = x(a) -> a", "aten.x.y"),
-    (None, "aten.x.y"),
-)  # fmt: skip
-
-
-def test_reasons_are_plain_words(recorded: Recorded) -> None:
-    reasons = [plain(reason, operator) for reason, operator in REASONS]
-    recorded.check("\n".join(f"{reason.why}\n    {reason.remedy}".rstrip() for reason in reasons))
-
-
-def said_by_upstream() -> Iterator[str]:
-    """All texts that upstream's checks report, with a 7 for what is filled in."""
-    arm = Path(inspect.getfile(EthosUPartitioner)).parents[1]
-    for file in (*sorted(arm.glob("operator_support/*.py")), arm / "tosa/partitioner.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            match node:
-                case ast.Call(ast.Attribute(attr="report_reject" | "wrap_check"), [_, ast.Constant(str(text)), *_]):
-                    yield text
-                case ast.Call(ast.Attribute(attr="report_reject" | "wrap_check"), [_, ast.JoinedStr(parts), *_]):
-                    kinds = ((part, "torch.t7" if "type" in ast.dump(part) else "7") for part in parts)
-                    yield "".join(str(part.value) if isinstance(part, ast.Constant) else kind for part, kind in kinds)
-
-
-def test_every_reason_of_upstream_is_known(recorded: Recorded) -> None:
-    """What no ordinary model meets, or what is plain enough, is shown as upstream says it."""
-    recorded.check("\n".join(f"{text}\n    {plain(text, 'aten.add.Tensor').why}" for text in said_by_upstream()))

@@ -14,10 +14,11 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import did_you_mean, list_of
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa import module_path
-from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls
-from ethos_hil.lowering.upstream.explain import BY_METHOD, MISPLACED, plain
+from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls, place_of
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrap
+from ethos_hil.lowering.upstream.reasons.reason import Circumstances, Origin, find_reasons
+from ethos_hil.lowering.upstream.reasons.rules import BY_METHOD, MISPLACED, UNNAMED
 from ethos_hil.lowering.upstream.state import state_inputs
 from ethos_hil.lowering.user_code.user_function import Sources
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _TAG = "delegation_tag"
 """In the metadata of a node: the partition that upstream put it into."""
 _KEY = "ethos_hil_left"
-"""In the metadata of a node that is not delegated: the operator's name before memory was planned, and the reason."""
+"""In the metadata of a node that is not delegated: the operator's name before memory was planned, why, and a remedy."""
 
 
 class Site(NamedTuple):
@@ -46,7 +47,7 @@ class Site(NamedTuple):
 Locate = Callable[["torch.fx.Node"], Site]
 
 
-def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
+def keep_reasons(partitioner: Any, misplaced: set[str], circumstances: Circumstances) -> Any:
     """Return the partitioner, which from now on writes its reasons into the nodes that it leaves to the CPU.
 
     It also partitions again where upstream's choice cannot work: a partition gives a float (in a profile of integers)
@@ -61,6 +62,7 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
             and hands it to `_create_operator_support`.
         misplaced: receives the names of the nodes that make such outputs, or read such state. The further checks
             (`ethos_hil.lowering.upstream.cpu_calls.checks`) refuse them.
+        circumstances: what the reasons depend on beside the nodes.
     """
     create, partition = partitioner._create_operator_support, partitioner.partition
     floats = partitioner.tosa_spec.support_float()
@@ -86,11 +88,11 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
                 node.meta.pop(_TAG, None)
         tags = sorted(result.partition_tags.items(), key=lambda tag: int(tag[0].removeprefix("tag")))
         result.partition_tags = dict(tags)
-        reasons = {node: text for reporter in reporters for node, text in reporter._rejected_nodes.items()}
-        for node in nodes:
-            if node.op == "call_function" and _TAG not in node.meta:
-                why = MISPLACED if node.name in misplaced else reasons.get(node)
-                node.meta[_KEY] = (str(unwrap(node.target)), why)
+        reported = {node: text for reporter in reporters for node, text in reporter._rejected_nodes.items()}
+        left = [node for node in nodes if node.op == "call_function" and _TAG not in node.meta]
+        said = {node: MISPLACED if node.name in misplaced else reported.get(node) for node in left}
+        for node, reason in find_reasons(said, circumstances).items():
+            node.meta[_KEY] = (str(unwrap(node.target)), *reason)
         return result
 
     partitioner._create_operator_support = create_and_keep
@@ -135,13 +137,21 @@ def placement(plan: ExecutionPlan, written: Any, lowered: Any, locate: Locate, *
         locate: names the line and module of a node.
         on_cpu: whether the model keeps the method on the CPU, so that no partitioner saw it.
     """
-    nodes = {
-        (node.meta.get("debug_handle"), full_name(node.target)): node
-        for node in operator_calls(written.exported_program(plan.name).graph_module)
-        if is_overload(node.target)
-    }
+    graph = written.exported_program(plan.name).graph_module
+    calls = [node for node in operator_calls(graph) if is_overload(node.target)]
+    nodes = {(node.meta.get("debug_handle"), full_name(node.target)): node for node in calls}
+    # Those of branches have no number. They are written in the order of their graphs.
+    inner: dict[str, list[torch.fx.Node]] = {}
+    for node in calls:
+        if node.graph is not graph.graph:
+            inner.setdefault(full_name(node.target), []).append(node)
+
+    def node_of(at: int, name: str) -> torch.fx.Node | None:
+        known = nodes.get((at, name))
+        return inner[name].pop(0) if known is None and inner.get(name) else known
+
     on_the_cpu = [
-        _call(at, call.operator, nodes.get((at, call.operator)), locate, on_cpu) for at, call in kernel_calls(plan)
+        _call(at, call.operator, node_of(at, call.operator), locate, on_cpu) for at, call in kernel_calls(plan)
     ]
     targets = map(str, _targets(lowered.exported_program(plan.name)))
     computed = [target for target in targets if not target.startswith("quantized_decomposed.")]
@@ -152,8 +162,8 @@ def _call(at: int, kernel: str, node: torch.fx.Node | None, locate: Locate, on_c
     if node is None:
         return cpu_call(at, kernel, reason="not known: ExecuTorch added this call")
     site = locate(node)
-    aten, reason = node.meta.get(_KEY, (str(node.target), None))
-    why, remedy = BY_METHOD if on_cpu else plain(reason, f"{aten} {site.origin}")
+    aten, *reason = node.meta.get(_KEY, (str(node.target), *UNNAMED))
+    why, remedy = BY_METHOD if on_cpu else reason
     return cpu_call(at, kernel, reason=why, remedy=remedy, aten=aten, source=site.line, module=site.module)
 
 
@@ -191,6 +201,26 @@ def sites(calls: Mapping[str, AtenCall], identify: Callable[[Any], str], sources
     return locate
 
 
+def lines_of(locate: Locate) -> Callable[[torch.fx.Node], str]:
+    """A function that names the line of a node, "" where it is not known."""
+    return lambda node: locate(node).line
+
+
+def origins(locate: Locate, identify: Callable[[Any], str]) -> Callable[[torch.fx.Node], Origin]:
+    """A function that tells where a node is from, in words.
+
+    Args:
+        locate: names the line and module of a node.
+        identify: gives a node's identifier.
+    """
+
+    def origin(node: torch.fx.Node) -> Origin:
+        site = locate(node)
+        return Origin(site.origin, place_of(site.line, site.module), identify(node))
+
+    return origin
+
+
 # Operators that are left to the CPU because the user asked for it, though the NPU could take them; and those that
 # upstream's partitioner takes, and then cannot lower.
 #
@@ -201,6 +231,7 @@ def sites(calls: Mapping[str, AtenCall], identify: Callable[[Any], str], sources
 _LINE = re.compile(r".+:\d+$")
 _MOST_LISTED = 40
 _PAD = "aten.pad.default"
+_WHOLE = (_PAD, "aten.linear.default")
 _FLOATS_ONLY = frozenset({
     "aten.abs.default", "aten.neg.default", "aten.sign.default", "aten.relu.default", "aten.hardtanh.default",
     "aten.clamp.default", "aten.clamp.Tensor", "aten.maximum.default", "aten.minimum.default", "aten.amax.default",
@@ -260,15 +291,15 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
     return [NotLeft(), NotIntegerSum(), FloatsOnly()]
 
 
-def let_pads_go(partitioner: Any, further: Sequence[Any]) -> Any:
-    """Return the partitioner, which from now on keeps no pad whole that is not delegated.
+def let_wholes_go(partitioner: Any, further: Sequence[Any]) -> Any:
+    """Return the partitioner, which from now on keeps no pad and no linear layer whole that is not delegated.
 
-    Upstream (executorch 1.5.1) keeps `aten.pad` for the NPU, and fails where a check leaves one to the CPU: there is no
-    kernel of that name. Otherwise it becomes a `constant_pad_nd`, which has one.
+    Upstream (executorch 1.5.1) keeps `aten.pad` and a quantised `aten.linear` for the NPU, and fails where a check
+    leaves one to the CPU: there is no kernel of these names. Otherwise they become operators that have one.
 
     Args:
         partitioner: upstream's.
-        further: what `checks` returned.
+        further: our checks.
     """
     ask = partitioner.ops_to_not_decompose
 
@@ -278,7 +309,7 @@ def let_pads_go(partitioner: Any, further: Sequence[Any]) -> Any:
         def is_whole(node: torch.fx.Node) -> bool:
             if is_kept is not None and not is_kept(node):
                 return False
-            return _name(node) != _PAD or all(check.is_node_supported({}, node) for check in further)
+            return _name(node) not in _WHOLE or all(check.is_node_supported({}, node) for check in further)
 
         return kept, is_whole
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import CompileError, raise_if_interrupted
-from ethos_hil.lowering.upstream.explain import without_schemas
 from ethos_hil.lowering.upstream.export import graphs, operator_calls
 from ethos_hil.lowering.upstream.names.operators import unwrap
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import PARTS
+from ethos_hil.lowering.upstream.reasons.reason import without_schemas
 from ethos_hil.lowering.user_code.user_function import Sources
 
 if TYPE_CHECKING:

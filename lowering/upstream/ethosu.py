@@ -31,11 +31,11 @@ from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_loca
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, origins_of
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
 from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash, treat_program, vela
-from ethos_hil.lowering.upstream.explain import refuse_empty
 from ethos_hil.lowering.upstream.export import operator_calls
 from ethos_hil.lowering.upstream.names.operators import is_conversion
 from ethos_hil.lowering.upstream.patches.patch import apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
+from ethos_hil.lowering.upstream.refusals import refuse_empty
 from ethos_hil.lowering.upstream.rewritten.splice import WRITTEN_OUT
 from ethos_hil.lowering.user_code.user_function import Sources
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, VelaOutput, VelaRefusal, with_ini

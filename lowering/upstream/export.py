@@ -25,6 +25,10 @@ def export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.exp
     Raises:
         Exception: whatever torch raises.
     """
+    return _with_plain_outputs(_export(module, inputs))
+
+
+def _export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.export.ExportedProgram:
     import torch
 
     try:
@@ -41,6 +45,31 @@ def export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.exp
             raise_if_interrupted(second)
             raise error from None
     return torch.export.export(module, tuple(inputs), strict=True)
+
+
+def _with_plain_outputs(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Makes tuples of what torch.topk, max and the like return as they are: ExecuTorch cannot write these types.
+
+    It fails with NotImplementedError, "No registered serialization name" (executorch 1.5.1, torch 2.13).
+    """
+    signature = exported.module_call_graph[0].signature
+    if signature is not None:
+        signature.out_spec = _plain(signature.out_spec)
+    return exported
+
+
+def _plain(structure: Any) -> Any:
+    """A structure (torch.utils._pytree.TreeSpec) with tuples in place of torch.return_types."""
+    from torch.utils._pytree import TreeSpec
+
+    if structure.is_leaf():
+        return structure
+    children = structure.children()
+    plain = list(map(_plain, children))
+    if structure.type.__module__ == "torch.return_types":
+        return TreeSpec(tuple, None, plain)
+    same = all(new is old for new, old in zip(plain, children, strict=True))
+    return structure if same else TreeSpec(structure.type, structure.context, plain)
 
 
 def graphs(module: torch.nn.Module) -> list[torch.fx.GraphModule]:

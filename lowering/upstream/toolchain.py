@@ -19,11 +19,14 @@ from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.native.worker import VELA
-from ethos_hil.lowering.upstream.cpu_calls import Locate, checks, keep_reasons, let_pads_go, sites
-from ethos_hil.lowering.upstream.explain import refuse_empty
+from ethos_hil.lowering.upstream.computed_weights import leave_computed
+from ethos_hil.lowering.upstream.cpu_calls import Locate, checks, keep_reasons, let_wholes_go, origins, sites
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts
 from ethos_hil.lowering.upstream.patches.in_executorch import without_origin
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, patches_on
+from ethos_hil.lowering.upstream.reasons.quantised_by import QuantisedBy
+from ethos_hil.lowering.upstream.reasons.reason import Circumstances
+from ethos_hil.lowering.upstream.refusals import refuse_empty
 from ethos_hil.lowering.user_code.user_function import Sources
 from ethos_hil.lowering.vela.options import VelaSetup
 
@@ -75,18 +78,22 @@ class Toolchain(abc.ABC):
     Attributes:
         scheme: how the model is quantised first, or None if it stays in float.
         product: a name of the result, for people.
+        device: a name of what computes the delegates, for people.
         as_upstream: whether nothing is repaired.
         options: what was asked.
     """
 
     scheme: Scheme | None
     product: str
+    device: str
     as_upstream: bool = False
 
     def __init__(self, options: LoweringOptions) -> None:
         self.options = options
         self._calls: dict[str, Mapping[str, AtenCall]] = {}
         self._misplaced: list[set[str]] = []
+        self.quantised_by: dict[str, QuantisedBy] = {}
+        """By method, where it is not quantised as by default."""
 
     @property
     @abc.abstractmethod
@@ -149,15 +156,22 @@ class Toolchain(abc.ABC):
         """
         from executorch.backends.arm.util._factory import create_partitioner
 
-        yield {name: self._partitioner(create_partitioner, leave[name], locate[name]) for name in programs}
+        yield {name: self._partitioner(create_partitioner, name, leave[name], locate[name]) for name in programs}
 
-    def _partitioner(self, make: Callable[[Any, list[Any]], Any], leave: Sequence[str], locate: Locate) -> Any:
+    def _partitioner(
+        self, make: Callable[[Any, list[Any]], Any], method: str, leave: Sequence[str], locate: Locate
+    ) -> Any:
         """A partitioner that `make` makes with our checks; it notes why it leaves what it leaves."""
+        from ethos_hil.lowering.upstream import ethosu
+
         misplaced: set[str] = set()
         self._misplaced.append(misplaced)
         spec = self.compile_spec
         further = checks(leave, locate, misplaced, integers=spec.tosa_spec.support_integer())
-        return keep_reasons(let_pads_go(make(spec, further), further), misplaced)
+        chosen = leave_computed(make, spec, further)
+        quantised = self.quantised_by.get(method, QuantisedBy())
+        circumstances = Circumstances(self.device, quantised, origins(locate, ethosu.identifier))
+        return keep_reasons(let_wholes_go(chosen, further), misplaced, circumstances)
 
     @abc.abstractmethod
     def finish(self, method: str, program: torch.export.ExportedProgram) -> None:
@@ -196,6 +210,7 @@ class TosaToolchain(Toolchain):
         super().__init__(options)
         wide = spec.quantised and (int16 or options.scheme == "a16w8") and "int16" not in spec.extensions
         self.spec = TosaSpec(spec.version, spec.profile, (*spec.extensions, "int16")) if wide else spec
+        self.device = str(self.spec)
         self.scheme = options.scheme if spec.quantised else None
         self._sources: dict[str, Sources] = {}
 
@@ -245,6 +260,7 @@ class EthosUToolchain(Toolchain):
         super().__init__(options)
         self.as_upstream = options.as_upstream
         self.vela = vela
+        self.device = f"an {vela.npu.family.title}"
         self.scheme: Scheme = options.scheme
         self._capture: Capture | None = None
         self._blobs: dict[str, list[bytes]] = {}
@@ -296,7 +312,7 @@ class EthosUToolchain(Toolchain):
         surviving = {method: ethosu.surviving(program.graph_module) for method, program in programs.items()}
         self._capture = ethosu.Capture(self._calls, surviving, self.vela.ini, as_upstream=self.as_upstream)
         with ethosu.capturing(self._capture):
-            yield {name: self._partitioner(ethosu.partitioner, leave[name], locate[name]) for name in programs}
+            yield {name: self._partitioner(ethosu.partitioner, name, leave[name], locate[name]) for name in programs}
 
     def finish(self, method: str, program: torch.export.ExportedProgram) -> None:
         from ethos_hil.lowering.upstream import ethosu

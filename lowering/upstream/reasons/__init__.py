@@ -1,0 +1,1 @@
+"""Why an operator is on the CPU, and what would help."""

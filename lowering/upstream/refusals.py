@@ -1,0 +1,98 @@
+"""What no program can have, and is refused by name before ExecuTorch writes it: empty tensors, and complex numbers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ethos_hil.base.errors import CompileError
+from ethos_hil.lowering.upstream.export import graphs, operator_calls
+from ethos_hil.lowering.upstream.names.operators import unwrap
+
+if TYPE_CHECKING:
+    import torch
+
+_CONVERSIONS = "quantize_per"
+"""Part of the names of the operators that convert between floats and integers."""
+Locate = Callable[["torch.fx.Node"], str | None]
+"""Gives the user's line that a node comes from."""
+
+
+def refuse_empty(module: torch.fx.GraphModule, locate: Locate) -> None:
+    """Check that no tensor of a partition's graph has a dimension of 0.
+
+    Args:
+        module: the graph.
+        locate: names the user's lines.
+
+    Raises:
+        CompileError: one has. The message names the operation and the line.
+    """
+    for part in graphs(module):
+        for node in part.graph.nodes:
+            if node.op in ("placeholder", "call_function"):
+                shape = empty_shape(node)
+                if shape is not None:
+                    raise _refusal(node, shape, locate)
+
+
+def empty_shape(node: torch.fx.Node) -> tuple[int, ...] | None:
+    """The shape of the tensor that a node gives if it has no elements, else None.
+
+    A node with several tensors has none: those that are used have a node of their own behind it. A batch norm gives two
+    statistics of shape [0] that nothing uses.
+    """
+    shape = getattr(node.meta.get("val"), "shape", None)
+    return tuple(shape) if shape is not None and 0 in shape else None
+
+
+def _refusal(node: torch.fx.Node, shape: tuple[int, ...], locate: Locate) -> CompileError:
+    node = node.all_input_nodes[0] if node.target is operator.getitem else node
+    reader = _computing(node)
+    what = "an input" if reader is not node else "the result"
+    lines = (locate(near) for near in (reader, *reader.all_input_nodes, *reader.users))
+    line = next(filter(None, lines), None)
+    place = f" at {line}" if line else ""
+    return CompileError(
+        f"{what} of {unwrap(reader.target)}{place} has no elements: its shape is [{', '.join(map(str, shape))}], "
+        "and TOSA has no dimension of 0",
+        hint="give it at least one element, or leave the operation to the CPU (Method.leave)",
+    )
+
+
+def _computing(node: torch.fx.Node) -> torch.fx.Node:
+    """The node, or the first behind it that computes: inputs and conversions have no operation of the model."""
+    while (node.op == "placeholder" or _CONVERSIONS in str(node.target)) and node.users:
+        node = next(iter(node.users))
+    return node
+
+
+_DFT = (
+    "write a Fourier transform as a convolution or a matrix product with cosines and sines, and keep real and "
+    "imaginary parts as channels (docs/on-the-cpu.md)"
+)
+
+
+def refuse_complex(module: torch.fx.GraphModule, locate: Locate) -> None:
+    """Check that no operator of a program that is ready to be written gives complex numbers.
+
+    Args:
+        module: the program's graph.
+        locate: names the user's lines.
+
+    Raises:
+        CompileError: one does. The message names the operation and the line that make them of real ones.
+    """
+    for node in operator_calls(module):
+        if _is_complex(node) and not any(map(_is_complex, node.all_input_nodes)):
+            line = locate(node)
+            place = f" at {line}" if line else ""
+            raise CompileError(
+                f"{unwrap(node.target)}{place} makes complex numbers, which a program cannot have", hint=_DFT
+            )
+
+
+def _is_complex(node: torch.fx.Node) -> bool:
+    value = node.meta.get("val")
+    return bool(getattr(getattr(value, "dtype", None), "is_complex", False))
