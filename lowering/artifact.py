@@ -23,6 +23,7 @@ from ethos_hil.base.files import DIGESTS, read_bytes, read_text
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.typed_json import from_json, new_converter, require
 from ethos_hil.lowering.formats.array_archive import read_arrays
+from ethos_hil.lowering.formats.io_scale import IoScales, io_scales
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method, fitting
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
@@ -237,6 +238,11 @@ class Artifact(_OfMethod):
     def plan(self) -> ExecutionPlan:
         """The method's execution plan."""
         return self.program.plan(self.method)
+
+    @cached_property
+    def io_scales(self) -> tuple[IoScales, IoScales]:
+        """What the program says of the real numbers that the method's integer inputs and outputs stand for."""
+        return io_scales(self.program.plans, self.plan)
 
     @cached_property
     def sha256(self) -> str:

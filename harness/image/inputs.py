@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ethos_hil.base.dataclasses import dataclass
+from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import opened
 from ethos_hil.lowering.formats.array_archive import ArrayHeader, BadArchive, array_archive
@@ -118,6 +118,18 @@ def describe(array: np.ndarray | ArrayHeader) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
+def fits(array: np.ndarray | ArrayHeader, tensor: ArrayForm, *, real: bool) -> bool:
+    """Return whether an array is one for a tensor; `real`: or the real numbers that its integers stand for."""
+    return array.shape == tensor.sizes and (array.dtype == tensor.dtype or (real and array.dtype.kind == "f"))
+
+
+def unscaled(array: np.ndarray | ArrayHeader, tensor: ArrayForm) -> str | None:
+    """Return what to do about floats for integers of an unknown scale; None where that is not the fault."""
+    if array.dtype.kind != "f" or tensor.dtype.kind not in "iu":
+        return None
+    return "the program does not say what its integers stand for (input0_scale, input0_zp, ...): give integers"
+
+
 @dataclass(frozen=True)
 class InputFile:
     """An .npz file that is not yet matched with a program.
@@ -147,7 +159,9 @@ class InputFile:
         except (OSError, BadArchive) as error:
             raise _unreadable(path, error) from error
 
-    def input_sets(self, tensors: Sequence[ArrayForm], names: Sequence[str] = ()) -> tuple[InputSet, ...]:
+    def input_sets(
+        self, tensors: Sequence[ArrayForm], names: Sequence[str] = (), real: Sequence[bool] = ()
+    ) -> tuple[InputSet, ...]:
         """Return the file's arrays as input sets for `tensors`, or as sets of outputs.
 
         The file has one array per tensor. Each array has either the shape of its tensor, for one set, or one more
@@ -156,6 +170,7 @@ class InputFile:
         Args:
             tensors: the inputs or outputs of a program.
             names: their names, by which the arrays are matched (`ethos_hil.harness.image.inputs`).
+            real: whether the array of each may have floats in place of its integers; by default none may.
 
         Raises:
             UsageError: the number of arrays, a name, a shape or a dtype is wrong; the error names expected and found.
@@ -168,7 +183,10 @@ class InputFile:
             )
         by_name = {header.name: header for header in self.headers}
         ordered = [by_name[name] for name in in_order(self.path, tuple(by_name), names)]
-        counts = {header.name: self._count(header, tensor) for header, tensor in zip(ordered, tensors, strict=True)}
+        counts = {
+            header.name: self._count(header, tensor, real=floats)
+            for header, tensor, floats in zip(ordered, tensors, real or [False] * len(tensors), strict=True)
+        }
         if len(set(counts.values())) > 1 or 0 in counts.values():
             listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
             raise UsageError(f"{self.path}: the arrays hold different numbers of sets, or none ({listed})")
@@ -178,14 +196,15 @@ class InputFile:
         ]
         return tuple(zip(*batches, strict=True)) or ((),)
 
-    def _count(self, header: ArrayHeader, tensor: ArrayForm) -> int:
-        if header.dtype == tensor.dtype and header.shape == tensor.sizes:
+    def _count(self, header: ArrayHeader, tensor: ArrayForm, *, real: bool) -> int:
+        if fits(header, tensor, real=real):
             return 1
-        if header.dtype == tensor.dtype and header.shape[1:] == tensor.sizes and header.ndim == len(tensor.sizes) + 1:
+        if header.ndim and fits(replace(header, shape=header.shape[1:]), tensor, real=real):
             return header.shape[0]
         raise UsageError(
-            f"{self.path}: array {header.name!r}: expected {tensor}, or one more leading axis for several sets; "
-            f"found {describe(header)}"
+            f"{self.path}: array {header.name!r}: expected {tensor}{' or floats' * real}, or one more leading axis for "
+            f"several sets; found {describe(header)}",
+            hint=None if real else unscaled(header, tensor),
         )
 
     def _arrays(self, headers: Sequence[ArrayHeader]) -> list[np.ndarray]:

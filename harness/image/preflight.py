@@ -22,6 +22,7 @@ from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, round_up
 from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, EventSet, InputRef, PackageHeader
 from ethos_hil.harness.image.npu_share import npu_share
+from ethos_hil.harness.image.quantised_io import quantised_io
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall, Tensor, ValueList
@@ -110,6 +111,7 @@ def examine(
         _npu(artifact, place),
         _stream(artifact, place),
         _mode(artifact, place, asked),
+        *_scales(artifact),
     ]
     if place.firmware is None:
         return (*rows, _runner(artifact, footprint))
@@ -181,6 +183,13 @@ def _mode(artifact: Artifact, place: Destination, asked: MemoryMode | None) -> C
     if asked is not None and asked != mode:
         return Check("memory mode", str(mode), str(asked), FAIL, f"--memory-mode {mode}, or lower the model again")
     return Check("memory mode", str(mode), usable, OK)
+
+
+def _scales(artifact: Artifact) -> Iterator[Check]:
+    """Yield what the integers of inputs and outputs stand for, where the program says it."""
+    for tensor in quantised_io(artifact):
+        given = "; floats may be given" if tensor.name.startswith("input") else ""
+        yield Check(tensor.name, tensor.tensor, f"stands for {tensor.text}{given}", OK)
 
 
 def _runner(artifact: Artifact, footprint: Footprint) -> Check:

@@ -18,6 +18,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.image.npu_share import npu_share
+from ethos_hil.harness.image.quantised_io import quantised_io
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.pte_model import KernelCall
@@ -46,6 +47,7 @@ def info(artifact: Artifact) -> ArtifactInfo:
         key=artifact.key,
         depth=depth_of(artifact),
         npu_share=npu_share(artifact),
+        quantised_io=quantised_io(artifact),
     )
 
 

@@ -49,6 +49,7 @@ from ethos_hil.harness.verdict.verify import (
     not_compared,
     same_bits,
     verify,
+    with_real_numbers,
 )
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall, Tensor
@@ -369,7 +370,7 @@ def report_of(answer: Answer, label: str, *, reporter: Reporter | None = None) -
         npu=str(artifact.npu or board.npu),
         target=describe(board, foreign=runner is not None),
         divergence=divergence,
-        outputs=comparison.outputs,
+        outputs=with_real_numbers(comparison.outputs, outcome, names, artifact.io_scales[1]),
         accuracy=accuracies(artifact, answer.input_sets[0], first.outputs) if first is not None else (),
         metrics=metrics(artifact, board, outcome, ops),
         ops=ops,

@@ -10,10 +10,11 @@ import numpy as np
 
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.image.inputs import InputFile, InputSet, describe
+from ethos_hil.harness.image.inputs import InputFile, InputSet, describe, fits, unscaled
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.verdict.verify import ExpectedOutputs, FloatTolerance
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.io_scale import IoScales
 from ethos_hil.lowering.formats.pte_model import Tensor, archive_names
 from ethos_hil.lowering.formats.pte_reader import BundledCase
 from ethos_hil.lowering.program.program_file import ProgramFile
@@ -71,15 +72,18 @@ class RunData:
         Raises:
             UsageError: they do not fit the program.
         """
-        tensors = artifact.plan.input_tensors
-        if isinstance(self.inputs, InputFile):
-            return self.inputs.input_sets(tensors, artifact.input_names), ()
-        if self.inputs is not None:
-            return self.inputs, ()
+        tensors, (scales, _) = artifact.plan.input_tensors, artifact.io_scales
         cases = self._cases(artifact)
+        if isinstance(self.inputs, InputFile):
+            real = [scale is not None for scale in scales]
+            return _in_integers(self.inputs.input_sets(tensors, artifact.input_names, real), artifact)
+        if self.inputs is not None:
+            for index, given in enumerate(self.inputs if artifact.foreign else ()):
+                _check_fit(f"inputs[{index}]", "input", given, tensors, scales)
+            return _in_integers(self.inputs, artifact)
         if cases:
             _check_cases(cases, tensors, artifact)
-            return tuple(case.inputs for case in cases), ()
+            return _in_integers(tuple(case.inputs for case in cases), artifact)
         if artifact.foreign and tensors:
             return (tuple(np.ones(tensor.sizes, tensor.dtype) for tensor in tensors),), (ONES,)
         return (artifact.example_inputs,), ()
@@ -103,42 +107,75 @@ class RunData:
                     hint="give --expected Y.npz too, or leave both out; the reference is compared for equality",
                 )
             return None
+        _, scales = artifact.io_scales
         if self.expected is None:
-            return ExpectedOutputs(_BUNDLE, tuple(case.outputs for case in cases), tolerance=self.tolerance)
+            right = tuple(case.outputs for case in cases)
+            return ExpectedOutputs(_BUNDLE, right, tolerance=self.tolerance, scales=scales)
         tensors = artifact.plan.output_tensors
         if isinstance(self.expected, InputFile):
-            source = str(self.expected.path)
-            answers = self.expected.input_sets(tensors, archive_names(artifact.outputs))
+            source, real = str(self.expected.path), [scale is not None for scale in scales]
+            answers = self.expected.input_sets(tensors, archive_names(artifact.outputs), real)
         else:
             source, answers = "the outputs expected", self.expected
             for index, answer in enumerate(answers):
-                _check_fit(f"expected[{index}]", "output", answer, tensors)
+                _check_fit(f"expected[{index}]", "output", answer, tensors, scales)
         if len(answers) not in (input_sets, input_sets * repeat):
             executions = f" ({input_sets * repeat} executions)" if repeat > 1 else ""
             raise UsageError(
                 f"{source} has outputs for {len(answers)} input sets, the program runs {input_sets}{executions}",
                 hint="give outputs for each input set, in the same order",
             )
-        return ExpectedOutputs(source, answers, repeat if len(answers) > input_sets else 1, self.tolerance)
+        return ExpectedOutputs(source, answers, repeat if len(answers) > input_sets else 1, self.tolerance, scales)
 
     def _cases(self, artifact: Artifact) -> tuple[BundledCase, ...]:
         return self.cases.get(artifact.method, ())
 
 
+def _in_integers(sets: tuple[InputSet, ...], artifact: Artifact) -> tuple[tuple[InputSet, ...], tuple[str, ...]]:
+    """Return input sets in the program's integers, and a sentence for each input that was given in real numbers.
+
+    Raises:
+        UsageError: one of these is not a number.
+    """
+    notes = []
+    columns: list[tuple[np.ndarray, ...]] = list(zip(*sets, strict=True))
+    scales, _ = artifact.io_scales
+    for number, (column, scale) in enumerate(zip(columns, scales, strict=bool(columns))):
+        floats = [array for array in column if scale is not None and array.dtype.kind == "f"]
+        if scale is None or not floats:
+            continue
+        if any(np.isnan(array).any() for array in floats):
+            raise UsageError(f"input {number} has NaN, which no {artifact.plan.input_tensors[number].dtype} stands for")
+        dtype = artifact.plan.input_tensors[number].dtype
+        columns[number] = tuple(scale.quantised(array, dtype) if array.dtype.kind == "f" else array for array in column)
+        beyond, size = sum(map(scale.beyond, floats)), sum(array.size for array in floats)
+        clipped = f"; {beyond:,} of {size:,} are beyond its ends and were clipped" if beyond else ""
+        notes.append(
+            f"input {number} is given in real numbers, which were quantised as the program says: {scale}{clipped}"
+        )
+    return (tuple(zip(*columns, strict=True)) if notes else sets), tuple(notes)
+
+
 def _check_cases(cases: Sequence[BundledCase], tensors: Sequence[Tensor], artifact: Artifact) -> None:
+    inputs, outputs = artifact.io_scales
     for index, case in enumerate(cases):
         where = f"{artifact.model}, test case {index} of method {artifact.method!r}"
-        _check_fit(where, "input", case.inputs, tensors)
-        _check_fit(where, "expected output", case.outputs, artifact.plan.output_tensors)
+        _check_fit(where, "input", case.inputs, tensors, inputs)
+        _check_fit(where, "expected output", case.outputs, artifact.plan.output_tensors, outputs)
 
 
-def _check_fit(where: str, what: str, arrays: Sequence[np.ndarray], tensors: Sequence[Tensor]) -> None:
+def _check_fit(
+    where: str, what: str, arrays: Sequence[np.ndarray], tensors: Sequence[Tensor], scales: IoScales
+) -> None:
     wanted = ", ".join(map(str, tensors)) or "none"
     if len(arrays) != len(tensors):
         raise UsageError(f"{where} has {len(arrays)} {what}s, the program has {len(tensors)} ({wanted})")
-    for index, (array, tensor) in enumerate(zip(arrays, tensors, strict=True)):
-        if array.shape != tensor.sizes or array.dtype != tensor.dtype:
-            raise UsageError(f"{where}: {what} {index} is {describe(array)}, the program has {tensor}")
+    for index, (array, tensor, scale) in enumerate(zip(arrays, tensors, scales, strict=True)):
+        if not fits(array, tensor, real=scale is not None):
+            raise UsageError(
+                f"{where}: {what} {index} is {describe(array)}, the program has {tensor}",
+                hint=unscaled(array, tensor) if scale is None else None,
+            )
 
 
 def check_text(artifact: Artifact, output: str) -> None:

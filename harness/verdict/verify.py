@@ -23,6 +23,7 @@ from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.io_scale import IoScale, IoScales
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 
 REFERENCE = "tosa_reference_model"
@@ -216,12 +217,14 @@ class ExpectedOutputs:
         answers: one for each input set; or one for each execution, in order.
         repeat: executions of each input set, if there is an answer for each; else 1.
         tolerance: how far floats may be away.
+        scales: of the program's outputs. An answer to one with a scale may be in real numbers.
     """
 
     source: str
     answers: tuple[Answers, ...]
     repeat: int = 1
     tolerance: FloatTolerance = field(default_factory=FloatTolerance)
+    scales: IoScales = ()
 
     def of(self, run: Run) -> Answers:
         """Return the outputs expected of one execution."""
@@ -229,10 +232,20 @@ class ExpectedOutputs:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence about the tolerance, if there is one."""
-        if not self.tolerance:
-            return ()
-        return (f"floats may differ from {self.source} as far as the command says: {self.tolerance}",)
+        """Sentences about how far answers may be away, other than not at all."""
+        steps = {
+            f"output {number}": scale.scale
+            for number, (answer, scale) in enumerate(zip(self.answers[0], self.scales, strict=bool(self.scales)))
+            if scale is not None and answer.dtype.kind == "f"
+        }
+        notes = [
+            f"{name} is compared in real numbers, within a step of {step:.6g}: half of one for the program's rounding, "
+            f"half for that of what is expected"
+            for name, step in steps.items()
+        ]
+        if self.tolerance:
+            notes.append(f"floats may differ from {self.source} as far as the command says: {self.tolerance}")
+        return tuple(notes)
 
 
 def compare(outcome: Outcome, expected: ExpectedOutputs, names: Sequence[str]) -> Comparison:
@@ -246,13 +259,17 @@ def compare(outcome: Outcome, expected: ExpectedOutputs, names: Sequence[str]) -
     outputs: dict[str, Output] = {}
     problem = _other_sets(outcome, len(expected.answers) // expected.repeat)
     for run in outcome.runs if problem is None else ():
-        for name, wanted, actual in zip(names, expected.of(run), run.outputs, strict=True):
-            output, difference = _compare_within(name, wanted, actual, run, expected)
+        scales = expected.scales or (None,) * len(names)
+        for name, wanted, actual, scale in zip(names, expected.of(run), run.outputs, scales, strict=True):
+            output, difference = _compare_within(name, wanted, actual, run, expected, scale)
             outputs[name] = merge(outputs.get(name), output)
             problem = problem or difference
     if problem is None:
         return Comparison(tuple(outputs.values()))
-    floats = any(np.dtype(output.dtype).kind == "f" and output.mismatches for output in outputs.values())
+    floats = any(
+        answer.dtype.kind == "f" and name in outputs and outputs[name].mismatches
+        for name, answer in zip(names, expected.answers[0], strict=True)
+    )
     return Comparison(
         tuple(outputs.values()), Failure(FailureKind.MISMATCH, problem, _TOLERANCE_HINT if floats else None)
     )
@@ -268,14 +285,32 @@ def not_compared(outcome: Outcome, names: Sequence[str]) -> Comparison:
     )
 
 
+def with_real_numbers(
+    outputs: Sequence[Output], outcome: Outcome, names: Sequence[str], scales: IoScales
+) -> tuple[Output, ...]:
+    """Return outputs with the real numbers that their integers stand for, where the program says it."""
+    ends: dict[str, tuple[float, float]] = {}
+    for number, (name, scale) in enumerate(zip(names, scales, strict=True)):
+        values = [scale.real(run.outputs[number]) for run in outcome.runs] if scale is not None else []
+        if values and values[0].size:
+            ends[name] = min(float(value.min()) for value in values), max(float(value.max()) for value in values)
+    return tuple(replace(output, real=ends.get(output.name)) for output in outputs)
+
+
 def _compare_within(
-    name: str, wanted: np.ndarray, actual: np.ndarray, run: Run, expected: ExpectedOutputs
+    name: str, wanted: np.ndarray, actual: np.ndarray, run: Run, expected: ExpectedOutputs, scale: IoScale | None
 ) -> tuple[Output, str | None]:
     facts = (name, actual.shape, str(actual.dtype), expected.source, actual.size)
+    step: float | np.ndarray = 0.0
+    if scale is not None and wanted.dtype.kind == "f":
+        # Rounding to the nearest element moves an answer by half a step at most, and so it did what is expected, if
+        # that was integers once. Both may be products in float32, which are off by a part of 2^-24 each.
+        actual, wanted = scale.real(actual), wanted.astype(np.float64)
+        step = scale.scale + np.abs(wanted) * 2.0**-23
     if wanted.shape != actual.shape or wanted.dtype != actual.dtype:
         text = f"{name}: expected {wanted.dtype}{list(wanted.shape)}, found {actual.dtype}{list(actual.shape)}"
         return Output(*facts, actual.size, math.inf, text), text
-    allowed = expected.tolerance.of(wanted)
+    allowed = expected.tolerance.of(wanted) + step
     same = (wanted == actual) | ((wanted != wanted) & (actual != actual))
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, which is not within any tolerance
         error = np.where(same, 0.0, np.abs(wanted.astype(np.float64) - actual.astype(np.float64)))

@@ -210,8 +210,16 @@ def summary(record: Record) -> RenderableType:
         add_row(facts, "divergence", record.divergence.message)
     for note in record.notes:
         add_row(facts, "note", note)
+    scales = {} if record.artifact is None else {each.name: each for each in record.artifact.quantised_io}
+    for name, tensor in scales.items():
+        if name.startswith("input"):
+            add_row(facts, name, f"{tensor.tensor} stands for {tensor.text}")
     for output in record.outputs:
         add_row(facts, output.name, compared_text(output))
+        if output.real is not None and output.name in scales:
+            least, greatest = output.real
+            text = f"{scales[output.name].text}, from {least:.6g} to {greatest:.6g}"
+            add_row(facts, f"{output.name} in real numbers", text)
     for accuracy in record.accuracy:
         add_row(facts, f"{accuracy.name} in float", accuracy_text(accuracy))
     for name, text in (*metric_rows(record), *latency_rows(record)):

@@ -68,6 +68,65 @@ def test_a_bundled_program_says_what_is_right(ethos_hil: Run, here: Path, record
     assert "--atol" in failed
 
 
+def test_integers_stand_for_the_real_numbers_that_the_program_states(
+    ethos_hil: Run, here: Path, recorded: Recorded
+) -> None:
+    """Upstream takes conversions away and leaves their scales as methods. PyTorch's quantised module is the judge."""
+    rows = "| verified failed failure note input output"
+    check_session(recorded, ethos_hil, [
+        f"run int8.pte --inputs real.npz --expected real_y.npz --outputs a.npz --json r.json {rows}",
+        "json r.json artifact.quantised_io.name artifact.quantised_io.zero_point outputs.dtype outputs.mismatches",
+        f"run int8.pte --inputs int8.npz --expected real_y.npz --outputs b.npz {rows}",
+        f"run int8.bpte {rows}", "preflight int8.pte | input output",
+        f"run scaleless.pte --inputs int8.npz --allow-unverified {rows}",
+    ])  # fmt: skip
+    ours, theirs = (dict(np.load(here / name)) for name in ("a.npz", "b.npz"))
+    for name, array in theirs.items():
+        assert array.dtype == np.int8
+        assert np.array_equal(ours[name], array)
+    scales = json.loads((here / "r.json").read_text())
+    real = [output["real"] for output in scales["outputs"]]
+    expected = [(array.min(), array.max()) for array in np.load(here / "real_y.npz").values()]
+    assert np.allclose(real, expected, atol=1e-6)
+
+
+def test_an_answer_in_integers_may_be_a_step_from_real_numbers(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
+    step = json.loads(ethos_hil("run", "int8.bpte", "--json", "-").out)["artifact"]["quantised_io"][1]["scale"]
+    right = dict(np.load(here / "real_y.npz"))
+    for name, steps in {"near": 0.999, "far": 1.001}.items():
+        off = right["real_y_0"].copy()
+        off[1, 0, 2, 3] += np.float32(steps * step)
+        np.savez(here / f"{name}.npz", real_y_0=off, real_y_1=right["real_y_1"])
+    run = "run int8.pte --inputs real.npz --expected"
+    check_session(recorded, ethos_hil, [
+        f"{run} near.npz | verified", f"{run} far.npz | failed failure", f"{run} far.npz --atol 0.001 | verified",
+    ])  # fmt: skip
+
+
+def test_real_numbers_that_have_no_integer(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
+    real = dict(np.load(here / "real.npz"))
+    for name, value in {"nan": np.nan, "beyond": 1e9}.items():
+        changed = real["real_0"].copy()
+        changed[0, 0, :2, 0] = value
+        np.savez(here / f"{name}.npz", real_0=changed, real_1=real["real_1"])
+    np.savez(here / "shape.npz", real_0=real["real_0"][:, :, :5], real_1=real["real_1"])
+    np.savez(here / "wide.npz", real_0=real["real_0"].astype(np.int16), real_1=real["real_1"])
+    check_session(recorded, ethos_hil, ["run int8.pte --inputs beyond.npz --allow-unverified | note"])
+    check_errors(recorded, ethos_hil, "run", [
+        "int8.pte --inputs nan.npz", "int8.pte --inputs shape.npz", "int8.pte --inputs wide.npz",
+        "scaleless.pte --inputs real.npz", "scaleless.pte --inputs int8.npz --expected real_y.npz",
+    ], lowers=True)  # fmt: skip
+
+
+def test_the_api_takes_real_numbers(here: Path) -> None:
+    inputs, answers = (
+        [tuple(np.load(here / f"{name}.npz")[f"{name}_{at}"][0] for at in range(2))] for name in ("real", "real_y")
+    )
+    assert api.run(here / "int8.pte", inputs, expected=answers).verified
+    with pytest.raises(UsageError, match=r"inputs\[0\]: input 0 is float32\[1, 6, 5\], the program has int8"):
+        api.run(here / "scaleless.pte", inputs)
+
+
 def test_the_api_says_the_same(here: Path) -> None:
     result = api.run(here / "up.pte")
     assert (result.verdict, result.verified, result.references) == (Verdict.UNVERIFIED, False, ())

@@ -46,6 +46,8 @@ from ethos_hil.lowering.program.placement import CpuCall, Placement
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
+EMPTY_PTD = struct.pack("<I4s4sI4QHHi", 52, b"FT01", b"FH01", 40, 0, 56, 56, 0, 4, 4, 4)
+"""A .ptd with nothing in it: its header, and a table without fields."""
 KIB = 1 << 10
 ROOMY = Firmware(0x10000000, 2 << 20, 256 << 20, 256 << 20, 32 * KIB, frozenset(ADD.plan.operators))
 HERE = Destination("ethos-u55-128", "corstone-300", ROOMY)
@@ -118,7 +120,7 @@ CASES: dict[str, dict[str, Any]] = {
     | at(operators=frozenset(ADD.plan.operators[1:]), doubt="it is old"),
     "an ELF that tells nothing": on(firmware=Firmware(0x10000000, None, None, None, None, None)),
     "a runner": on(firmware=None),
-    "a runner and a .ptd": on(firmware=None) | {"artifact": dataclasses.replace(ADD, ptd={"dram.ptd": b""})},
+    "a runner and a .ptd": on(firmware=None) | {"artifact": dataclasses.replace(ADD, ptd={"dram.ptd": EMPTY_PTD})},
     "a runner in Dedicated_Sram": in_mode("Dedicated_Sram") | on(firmware=None),
     "SRAM for both": at(sram=50 * KIB),
     "SRAM for the scratch": at(sram=50 * KIB - 1),

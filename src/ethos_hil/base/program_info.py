@@ -101,6 +101,34 @@ class DelegateInfo:
 
 
 @dataclass(frozen=True)
+class QuantisedIo:
+    """An integer input or output whose real numbers the program states: `scale` times (element - `zero_point`).
+
+    Attributes:
+        name: "input 0", "output 1".
+        tensor: its type and shape, "int8[1, 10]".
+        scale: the real value of a step.
+        zero_point: the element that means 0.
+    """
+
+    name: str
+    tensor: str
+    scale: float
+    zero_point: int
+
+    @property
+    def text(self) -> str:
+        """What it stands for, in words: "0.00784 x (element + 128)"."""
+        return element_text(self.scale, self.zero_point)
+
+
+def element_text(scale: float, zero_point: int) -> str:
+    """Return the real number that an element stands for, in words."""
+    sign = "-" if zero_point > 0 else "+"
+    return f"{scale:.6g} x " + (f"(element {sign} {abs(zero_point)})" if zero_point else "element")
+
+
+@dataclass(frozen=True)
 class ArtifactInfo:
     """The artifact that ran.
 
@@ -119,6 +147,7 @@ class ArtifactInfo:
         key: its key in the cache, where copies of one program have the lines of their own source; "" where it was not
             lowered here, and in records that do not have it.
         npu_share: how its work is divided; None where that is not known, and in records that do not have it.
+        quantised_io: the inputs and outputs whose scales the program states.
         depth: how ExecuTorch was used: "full", "unpatched", or "bare", with public functions alone; "" as for `key`.
     """
 
@@ -136,3 +165,4 @@ class ArtifactInfo:
     key: str = ""
     depth: str = ""
     npu_share: NpuShare | None = None
+    quantised_io: tuple[QuantisedIo, ...] = ()

@@ -86,6 +86,8 @@ class Output:
         max_abs_error: largest difference, 0 when equal; inf where a value is NaN or inf on one side only.
         first_mismatch: index of the first mismatch, or None.
         tolerance: the largest difference allowed for any of its elements; 0 where they must be equal.
+        real: the least and the greatest real number that its integers stand for, over all executions; None where the
+            program does not say it. What is expected may be in them, and differences then are.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Output:
     max_abs_error: float
     first_mismatch: str | None = None
     tolerance: float = 0.0
+    real: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
