@@ -229,7 +229,7 @@ def _from_program(model: ProgramFile, npu: EthosU, memory_mode: MemoryMode | Non
             hint=f"use --npu {artifact.npu}, or lower the model again for {npu}",
         )
     known = cache.find_by_pte(artifact.sha256)
-    return known.rename(model.label) if known is not None else artifact
+    return known.rename(model.label) if known is not None else replace(artifact, notes=model.notes)
 
 
 @contextmanager

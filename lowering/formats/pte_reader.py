@@ -92,9 +92,23 @@ class _Missing(Exception):
     """Data that is in another file was not given. The message says which, and `hint` what to give."""
 
     def __init__(self, what: str, key: str, ptd: Mapping[str, bytes], tag: str) -> None:
+        self.key = key
         given = f"not in {', '.join(ptd)}" if ptd else "no .ptd was given"
         super().__init__(f"the data of {what} is in another file, under the name {key!r}, and {given}")
         self.hint = f"give the file that was written with the program: --ptd {tag or 'FILE'}.ptd"
+
+
+def missing_data(data: bytes, ptd: Mapping[str, bytes]) -> str | None:
+    """Return the name of some data of a .pte that is outside of it and in none of the .ptd files; None where nothing is
+    missing, or the program cannot be read at all.
+    """
+    try:
+        _Parser(data, ptd).plans()
+    except _Missing as missing:
+        return missing.key
+    except (_Malformed, FlatbufferError, UsageError):
+        return None
+    return None
 
 
 @cache

@@ -10,12 +10,14 @@ from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import read_bytes
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.lowering.formats.named_data import read_ptd
 from ethos_hil.lowering.formats.pte_model import FORWARD
-from ethos_hil.lowering.formats.pte_reader import BundledCase, BundledProgram, Program, is_bundle
+from ethos_hil.lowering.formats.pte_reader import BundledCase, BundledProgram, Program, is_bundle, missing_data
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 PROGRAM_SUFFIXES = (".pte", ".bpte")
+_PTD = ".ptd"
 FORMS = "give file.py:function, package.module:function, a .pt2, a .pte or a .bpte"
 _MOST_PROGRAM = 2 << 30
 """Bytes of a .pte: the offsets in a FlatBuffer have 31 bits."""
@@ -30,22 +32,61 @@ class ProgramFile:
         data: the .pte's bytes.
         cases: test cases by method, of a .bpte.
         ptd: the bytes of the .ptd files beside it, by name.
+        notes: a sentence where one of them was found, and not given.
     """
 
     label: str
     data: bytes
     cases: Mapping[str, tuple[BundledCase, ...]] = field(default_factory=dict)
     ptd: Mapping[str, bytes] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, text: str, ptd: Sequence[str] = ()) -> ProgramFile:
-        """Read the file called `text`, and the .ptd files. Raises UsageError, which says what is wrong with one."""
-        data = _read(text)
-        beside = {name: _read(name, "give a .ptd") for name in ptd}
-        if not is_bundle(data) and not text.lower().endswith(".bpte"):
-            return cls(text, data, ptd=beside)
-        bundle = BundledProgram.parse(data, text)
-        return cls(text, bundle.program, bundle.cases, beside)
+        """Read the file called `text`, and the .ptd files: where none are given and one is needed, that of the same name
+        beside it. Raises UsageError, which says what is wrong with one, or which others beside it are to be given.
+        """
+        data, cases = _read(text), {}
+        if is_bundle(data) or text.lower().endswith(".bpte"):
+            bundle = BundledProgram.parse(data, text)
+            data, cases = bundle.program, dict(bundle.cases)
+        if ptd:
+            return cls(text, data, cases, {name: _read(name, "give a .ptd") for name in ptd})
+        found = _beside(text, data)
+        note = f"{', '.join(found)} lies beside the program and has data of it, so it was taken"
+        return cls(text, data, cases, found, (note,) if found else ())
+
+
+def _beside(text: str, data: bytes) -> dict[str, bytes]:
+    """Return the .ptd of the program's own name, where the program needs one and there is such a file.
+
+    Raises UsageError where other files beside it have what it needs: the hint names them.
+    """
+    path = Path(text).expanduser()
+    own, files = path.with_suffix(_PTD), sorted(path.parent.glob(f"*{_PTD}"))
+    if not files or missing_data(data, {}) is None:
+        return {}
+    if own in files:
+        return {str(own): _read(str(own))}
+    taken: dict[str, bytes] = {}
+    while (key := missing_data(data, taken)) is not None:
+        holder = next((str(file) for file in files if str(file) not in taken and _has(file, key)), None)
+        if holder is None:
+            return {}
+        taken[holder] = _read(holder)
+    try:
+        Program.parse(data, text)
+    except UsageError as error:
+        raise error.replace(hint=f"give what lies beside it: {' '.join(f'--ptd {name}' for name in taken)}") from None
+    return {}
+
+
+def _has(file: Path, key: str) -> bool:
+    """Return whether a .ptd has data of that name; one that cannot be read has none."""
+    try:
+        return key in read_ptd(_read(str(file)), str(file))
+    except UsageError:
+        return False
 
 
 def _read(text: str, forms: str = FORMS) -> bytes:

@@ -68,6 +68,28 @@ def test_what_has_its_data_runs_and_answers_right(ethos_hil: Run, here: Path, re
     ])  # fmt: skip
 
 
+def test_the_ptd_of_the_programs_own_name_is_found(ethos_hil: Run, here: Path, recorded: Recorded) -> None:
+    """Where it is needed, and nothing else is given; it is not mixed with what lies there for another program."""
+    for name, file in {
+        "weights": "dram",
+        "constants": "_default_external_constant",
+        "whole": "../weights/dram",
+    }.items():
+        shutil.copy(here / name / f"{file}.ptd", here / name / "net.ptd")
+    (here / "variable/net.ptd").write_bytes((here / CONSTANTS).read_bytes())
+    (here / "both/other.ptd").write_bytes(b"no data")
+    shown = "| verified failed unverified failure note output"
+    check_session(recorded, ethos_hil, [
+        "run whole/net.pte --outputs right.npz --allow-unverified --json w.json | note",
+        f"run weights/net.pte --expected right.npz --json r.json {shown}",
+        f"run constants/net.pte --allow-cpu-only {shown}", "bundle r.json -o x.zip", "run x.zip | verified",
+    ])  # fmt: skip
+    assert "net.ptd" not in (here / "w.json").read_text()
+    check_errors(recorded, ethos_hil, "run", [
+        "variable/net.pte --allow-cpu-only", "weights/net.pte --ptd both/flash.ptd",
+    ], lowers=True)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["initial", "variable"])
 def test_state_starts_with_its_initial_value_and_goes_on(name: str, here: Path) -> None:
     files = tuple(map(str, (here / name).glob("*.ptd")))
