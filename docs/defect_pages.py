@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from ethos_hil.base.plain_text import sentence
 from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.mend import DEFECTS
 
@@ -69,6 +70,6 @@ def _page(defect: VelaDefect) -> str:
         npus=", ".join(family.title for family in defect.families),
         id=defect.id,
         effect=effect.strip(),
-        remedy=defect.remedy[0].upper() + defect.remedy[1:],
+        remedy=sentence(defect.remedy),
         more=f"\n{more.strip()}" if more else "",
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.inference_profile import KERNEL, InferenceProfile, OpCost
-from ethos_hil.base.plain_text import count_of, list_of, one_line
+from ethos_hil.base.plain_text import count_of, list_of, one_line, sentence
 from ethos_hil.base.program_info import CpuOp
 from ethos_hil.base.record import Op, Record
 
@@ -63,8 +63,7 @@ def sentences(record: Record) -> tuple[str, ...]:
     """Return the advice with the largest savings, each in a line."""
     texts = []
     for entry in advice(record)[:_TOP]:
-        what, remedy = (text[:1].upper() + text[1:] for text in (entry.what, entry.remedy))
-        texts.append(one_line(f"{what}. {remedy} (saves up to {entry.saving:,})."))
+        texts.append(one_line(f"{sentence(entry.what)}. {sentence(entry.remedy)} (saves up to {entry.saving:,})."))
     return tuple(texts)
 
 

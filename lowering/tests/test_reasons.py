@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ethos_hil.harness.verdict.against_pytorch import against_example
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.upstream.reasons import by_operator, rules
 from ethos_hil.lowering.upstream.reasons.reason import rule_of, without_schemas
@@ -161,3 +162,76 @@ def test_a_schema_is_cut_out_of_a_report_and_nothing_else() -> None:
     ):
         text = f"<EdgeOpOverload: aten.gather.default>: schema = {schema}: got\n   dim=0, rank 2."
         assert without_schemas(text) == "aten.gather.default: got dim=0, rank 2."
+
+
+# --- Who quantised, and what is beside an operator.
+
+
+class TwoLayers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 6, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.relu(self.first(x)))
+
+
+def arms(spec: Any, module: str, **options: Any) -> Any:
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+
+    return EthosUQuantizer(spec, **options).set_module_name(module, get_symmetric_quantization_config())
+
+
+def only_second(spec: Any) -> Any:
+    return arms(spec, "second")
+
+
+def misspelt(spec: Any) -> Any:
+    return arms(spec, "secnd")
+
+
+def misspelt_of_old(spec: Any) -> Any:
+    return arms(spec, "secnd", use_composable_quantizer=False)
+
+
+def of_xnnpack(spec: Any) -> Any:
+    from executorch.backends.xnnpack.quantizer import xnnpack_quantizer
+
+    del spec
+    return xnnpack_quantizer.XNNPACKQuantizer().set_global(xnnpack_quantizer.get_symmetric_quantization_config())
+
+
+def left(model: TorchModel, npu: str, cache: Cache) -> list[tuple[str, str, str, str]]:
+    calls = lower(model, EthosU.parse(npu), cache=cache).placement.on_cpu
+    return [(call.aten.removesuffix(".default"), call.module, call.reason, call.remedy) for call in calls]
+
+
+@pytest.mark.parametrize(
+    ("quantizer", "why", "remedy"),
+    [
+        (only_second, "the quantizer only_second leaves it in float, and ExecuTorch's own would quantise it",
+         "let only_second quantise it (set_global, or a filter that finds it)"),
+        *((function, f"the quantizer {function.__name__} leaves it in float: its filter for module names: secnd "
+           "finds nothing in the model", "name what the model has: first, second")
+          for function in (misspelt, misspelt_of_old)),
+        (of_xnnpack, "of_xnnpack (XNNPACKQuantizer) quantised it, and ExecuTorch's partitioner takes what its Arm "
+         "quantiser marked only", "let the quantizer be an EthosUQuantizer"),
+    ],
+)  # fmt: skip
+def test_what_a_quantizer_of_the_users_decided_is_told(quantizer: Any, why: str, remedy: str, cache: Cache) -> None:
+    model = from_module(TwoLayers(), (torch.rand(1, 3, 8, 8),))
+    chosen = replace(model, methods={"forward": replace(model.default, quantizer=quantizer)})
+    calls = left(chosen, U55, cache)
+    modules = {module for _, module, *_ in calls}
+    assert modules == ({"first"} if quantizer is only_second else {"first", "second", ""})
+    assert {call[2:] for call in calls} == {(why, remedy)}
+
+
+def test_the_npu_of_the_run_is_named_and_an_operator_beside_another_names_it(cache: Cache) -> None:
+    """A convolution of a bare Sequential has no line. Sees red: "an Ethos-U55", "see that operator", "at in 0"."""
+    model = from_module(nn.Sequential(nn.Conv2d(3, 3, 3, stride=4, padding=1), nn.ReLU()), (torch.rand(1, 3, 9, 9),))
+    first, second = lower(model, EthosU.parse("ethos-u65-256"), cache=cache).placement.on_cpu
+    assert first.reason == "its stride is 4 with a padding of 1, and an Ethos-U65 takes at most 3 there"
+    assert second.reason == "its input is in float: it is made by aten.conv2d in module 0, which is on the CPU"
+    assert second.remedy == "mend aten.conv2d in module 0 first"
+    assert [call.place for call in (first, second)] == ["in module 0", "in module 1"]

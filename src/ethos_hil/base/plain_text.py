@@ -8,6 +8,7 @@ So they are shown as Python writes them (`\x1b`, `\u202e`). Records keep the tex
 from __future__ import annotations
 
 import difflib
+import re
 import signal
 import unicodedata
 from collections.abc import Iterable
@@ -164,6 +165,15 @@ def list_of(items: Iterable[str], most: int = 3) -> str:
     words = list(items)
     rest = len(words) - most
     return ", ".join(words[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+_IDENTIFIER = re.compile(r"\S*[\w)][._:/=(\[]\S|-|\W|\d")
+"""How a word begins that is from a program: "aten.add", "a::b", "net.py:12", "f(x)", "--leave"."""
+
+
+def sentence(text: str) -> str:
+    """Return a text as a sentence begins: with a capital, but for an identifier, which keeps its case."""
+    return text if _IDENTIFIER.match(text) else text[:1].upper() + text[1:]
 
 
 def short_operator(name: str) -> str:

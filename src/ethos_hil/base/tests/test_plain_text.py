@@ -38,3 +38,12 @@ def test_a_number_is_said_in_one_way(recorded: Recorded) -> None:
     lines += [f"memory_size {size}: {plain_text.memory_size(size)}" for size in (1536, 1 << 21, 16)]
     lines += [f"change {ratio}: {plain_text.change(ratio)}" for ratio in (1.0, 1.025)]
     recorded.check("\n".join(lines))
+
+
+def test_a_sentence_begins_with_a_capital_and_an_identifier_keeps_its_case() -> None:
+    """Sees red: "Aten.upsample_nearest2d.vec runs on the CPU" is the name of no operator."""
+    for words in ("use a smaller kernel", "a memory mode (--memory-mode X)", "activations in Sram: net.py:7"):
+        assert plain_text.sentence(words) == words[0].upper() + words[1:]
+    names = "aten.add.Tensor", "aten::add.out", "net.py:12", "torch.where(x)", "x[0] is", "--leave it", "nn.ReLU()", ""
+    for name in names:
+        assert plain_text.sentence(f"{name} runs") == f"{name} runs"

@@ -1,0 +1,139 @@
+"""What ExecuTorch fails on is refused by name, with its line and what helps; or it works."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ethos_hil.base.errors import CompileError
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.verdict.against_pytorch import against_example
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.testing.function_module import keeping, module_of
+from ethos_hil.lowering.tests.conftest import U55
+from ethos_hil.lowering.upstream.reasons import rules
+
+U85 = EthosU.parse("ethos-u85-256")
+
+
+def spectrum(x: Tensor) -> Tensor:
+    window = torch.hann_window(16)
+    return torch.stft(x, 16, 8, return_complex=True, window=window).abs()
+
+
+COMPLEX: dict[str, Callable[[Tensor], Tensor]] = {
+    "aten._fft_r2c.default": spectrum,
+    "aten.complex.default": lambda x: torch.complex(x, x * 2).abs() + 1,
+    "aten.polar.default": lambda x: torch.view_as_real(torch.polar(x, x)) * 2,
+}
+
+
+@pytest.mark.parametrize("operator", COMPLEX)
+def test_complex_numbers_are_refused_where_they_are_made(operator: str, cache: Cache) -> None:
+    """Sees red: "not a usable ExecuTorch program: tensor 37 has elements of type 9 (give a complete .pte)"."""
+    with pytest.raises(CompileError) as caught:
+        lower(from_module(module_of(COMPLEX[operator]), (torch.rand(1, 64),)), U55, cache=cache)
+    first = COMPLEX[operator].__code__.co_firstlineno
+    line = first + (2 if operator.startswith("aten._fft") else 0)
+    assert (
+        caught.value.message
+        == f"{operator} at test_messages.py:{line} makes complex numbers, which a program cannot have"
+    )
+    assert "cosines and sines" in (caught.value.hint or "")
+
+
+def test_what_topk_and_max_return_is_written_as_a_tuple(cache: Cache) -> None:
+    """Sees red: "No registered serialization name for <class 'torch.return_types.topk'>"."""
+
+    def found(x: Tensor) -> Any:
+        return {"top": torch.topk(x * 2, 3), "most": [torch.max(x + 1, 1), x]}
+
+    artifact = lower(from_module(module_of(found), (torch.randn(1, 20),)), U55, cache=cache)
+    assert len(artifact.floating) == 5
+    values = torch.topk(torch.from_numpy(artifact.example_inputs[0]) * 2, 3)[0].numpy()
+    assert any(value.shape == values.shape and np.allclose(value, values) for value in artifact.floating)
+
+
+def is_as_pytorch(artifact: Artifact) -> bool:
+    return against_example(artifact, Reference(artifact).run(artifact.example_inputs).outputs).failure is None
+
+
+@pytest.mark.parametrize("npu", [U55, U85], ids=str)
+def test_weights_that_the_model_computes_are_left_to_the_cpu(npu: EthosU, cache: Cache) -> None:
+    """Sees red: "unsupported param type, call_function", with a hint about a torch.cond that there is not."""
+
+    def dynamic(net: Any, x: Tensor, flat: Tensor) -> tuple[Tensor, ...]:
+        scaled = functional.conv2d(x, net.weights * x.mean(), padding=1)
+        return net.layer(scaled), functional.linear(flat, net.square * flat.mean()), functional.linear(flat, net.square)
+
+    layer = nn.Conv2d(4, 4, 1)
+    net = keeping(dynamic, weights=torch.randn(4, 3, 3, 3), square=torch.randn(4, 8), layer=layer)
+    artifact = lower(from_module(net, (torch.rand(1, 3, 8, 8), torch.rand(1, 8))), npu, cache=cache)
+    reasons = {(call.aten, call.reason, call.remedy) for call in artifact.placement.on_cpu}
+    why = rules.ASKED[1]
+    assert {"aten.convolution.default", "aten.mm.default"} <= {aten for aten, *_ in reasons}
+    assert {reason[1:] for reason in reasons} == {(why.why, why.remedy)}
+    assert {"aten.convolution.default", "aten.linear.default"} <= set(artifact.delegated), "constant ones stay"
+    assert is_as_pytorch(artifact)
+
+
+def test_layers_of_a_branch_are_left_to_the_cpu_where_branches_are_delegated_alone(cache: Cache) -> None:
+    """Sees red: "unsupported param type, placeholder"."""
+
+    def chosen(net: Any, x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: torch.relu(net.one(x)), net.other, (x * 2,)) + 1
+
+    net = keeping(chosen, one=nn.Conv2d(3, 3, 3, padding=1), other=nn.Conv2d(3, 3, 1))
+    x = torch.rand(1, 3, 8, 8)
+    artifact = lower(from_module(net, (x,), [(x,), (-x,)]), U55, cache=cache)
+    calls = [call for call in artifact.placement.on_cpu if call.aten == "aten.convolution.default"]
+    assert {call.module for call in calls} == {"one", "other"}
+    assert {call.reason for call in calls} == {
+        "it is in a branch, which is delegated by itself on an Ethos-U55, and its weights are outside"
+    }
+    assert is_as_pytorch(artifact)
+
+
+# --- Quantizers of the user's that upstream fails on.
+
+
+def affine_16_bits(spec: Any) -> Any:
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+
+    base = get_symmetric_quantization_config()
+    wide: dict[str, Any] = {"dtype": torch.int16, "quant_min": -32768, "quant_max": 32767}
+    sides = {
+        name: dataclasses.replace(getattr(base, name), **wide) for name in ("input_activation", "output_activation")
+    }
+    return EthosUQuantizer(spec).set_global(dataclasses.replace(base, **sides))
+
+
+def dynamic_ranges(spec: Any) -> Any:
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+
+    return EthosUQuantizer(spec).set_global(get_symmetric_quantization_config(is_dynamic=True))
+
+
+@pytest.mark.parametrize(
+    ("quantizer", "hint"),
+    [(affine_16_bits, "get_symmetric_a16w8_quantization_config()"), (dynamic_ranges, "is_dynamic=False")],
+)
+def test_a_quantizer_that_upstream_fails_on_is_told_what_to_change(
+    quantizer: Callable[[Any], Any], hint: str, cache: Cache
+) -> None:
+    model = from_module(nn.Sequential(nn.Conv2d(3, 8, 3)), (torch.rand(1, 3, 8, 8) * 3 - 1,))
+    with pytest.raises(CompileError) as caught:
+        lower(replace(model, methods={"forward": replace(model.default, quantizer=quantizer)}), U55, cache=cache)
+    assert hint in (caught.value.hint or "")
