@@ -15,7 +15,7 @@ from ethos_hil.base.clock import frequency
 from ethos_hil.base.console import add_row, plain
 from ethos_hil.base.plain_text import duration, escape, per_second, share
 from ethos_hil.base.program_info import PRODUCTS, ArtifactInfo, CpuOp
-from ethos_hil.base.record import Accuracy, BoardRun, Check, Op, Output, Record
+from ethos_hil.base.record import Accuracy, BoardRun, Check, Metric, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.latency import DERIVED, Latency, latency_of
 from ethos_hil.results.store import StoredRecord
@@ -80,13 +80,31 @@ def for_people(table: ResultTable[_Numbered]) -> ResultTable[_Numbered]:
 
 
 _CYCLES = "cycles"
+_HOST = "host"
+_LONGEST = 6
+"""How many of the host's times are told; the total is the first. `--json` has all."""
 
 
 def metric_rows(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each number of a run but those of `latency_rows`."""
-    for metric in record.metrics:
-        if metric.name not in DERIVED:
+    """Yield name and text of the numbers of a run but those of `latency_rows`: memory in a line, and the longest of the
+    host's times.
+    """
+    followed = [metric for metric in record.metrics if metric.name not in DERIVED]
+    for metric in followed:
+        if metric.unit != "bytes" and metric.provenance != _HOST:
             yield metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})"
+    memory = [metric for metric in followed if metric.unit == "bytes" and metric.value]
+    times = sorted((metric for metric in followed if metric.provenance == _HOST), key=lambda metric: -metric.value)
+    for name, metrics, form in (("RAM", memory, ",.0f"), (_HOST, times[:_LONGEST], ".1f")):
+        told = (f"{_short(metric)} {metric.value:{form}}" for metric in metrics)
+        if metrics:
+            yield name, f"{', '.join(told)} {metrics[0].unit} ({metrics[0].provenance})"
+    if record.artifact is not None and record.artifact.pte_bytes:
+        yield "flash", f"the program {record.artifact.pte_bytes:,} bytes"
+
+
+def _short(metric: Metric) -> str:
+    return metric.name.removesuffix("_bytes").removesuffix("_seconds").replace("_", " ")
 
 
 def latency_rows(record: Record) -> Iterator[tuple[str, str]]:

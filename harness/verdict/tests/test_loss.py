@@ -297,14 +297,15 @@ def board() -> Iterator[OpenTarget]:
 def test_a_run_says_it_beside_the_verdict(board: OpenTarget) -> None:
     """The answer stays verified; the record has the loss, and reads it again."""
     sets = texts()
-    result = board.run(Longest(-1e9), sets[0], calibrate=sets)
+    result = board.run(Longest(-1e9), sets[0], calibrate=sets, as_upstream=True)
     assert result.verified
     text = on(summary(result.record))
     assert text.startswith("verified, but far from the float model")
     assert text.index("everywhere, and is not in PyTorch") < text.index("masked_fill") < text.index("npu cycles")
     assert Record.from_json(result.record.to_json()).loss == result.record.loss
     assert result.record.loss is not None
-    good = board.run(Longest(number_in(result.record.loss.remedy)), sets[0], calibrate=sets)
+    number = number_in(result.record.loss.remedy)
+    good = board.run(Longest(number), sets[0], calibrate=sets, as_upstream=True)
     assert good.record.loss is None
     assert "explaining_seconds" not in [metric.name for metric in good.record.metrics]
 
