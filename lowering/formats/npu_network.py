@@ -216,6 +216,10 @@ class _TfliteReader:
     def __init__(self, model: Record, graph: Record) -> None:
         self.model = model
         self.tensors: Sequence[Record] = graph["tensors"] or ()
+        self.given = {*(graph["inputs"] or ())}
+        """The tensors that the user or an operator writes before they are read."""
+        for operator in graph["operators"] or ():
+            self.given.update(operator["outputs"] or ())
 
     def is_ours(self, operator: Record) -> bool:
         codes = self.model["operator_codes"] or ()
@@ -232,7 +236,8 @@ class _TfliteReader:
             memory[FAST] = self._bytes(fast)
         rest = [number for number in inputs[4:] if number >= 0 and self._is_planned(number)]
         given = [self._place(number, origin) for number in rest]
-        states = [bool(_at(self.tensors, number)["is_variable"]) for number in rest]
+        # Vela 5.2 puts resource variables on the Ethos-U85. They are inputs, which nothing writes before.
+        states = [bool(_at(self.tensors, number)["is_variable"]) or number not in self.given for number in rest]
         return NpuNetwork(
             f"operator {index}",
             self._data(payload),

@@ -43,8 +43,9 @@ class ProgramFile:
 
     @classmethod
     def read(cls, text: str, ptd: Sequence[str] = ()) -> ProgramFile:
-        """Read the file called `text`, and the .ptd files: where none are given and one is needed, that of the same name
-        beside it. Raises UsageError, which says what is wrong with one, or which others beside it are to be given.
+        """Read the file called `text`, and the .ptd files; that of its own name where one is needed and none is given.
+
+        Raises UsageError, which says what is wrong with one, or which others beside it are to be given.
         """
         data, cases = _read(text), {}
         if is_bundle(data) or text.lower().endswith(".bpte"):

@@ -13,6 +13,8 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.harness.testing.command import Run, check_errors, check_session
 from ethos_hil.harness.testing.compiled_graph import compile_graph
+from ethos_hil.harness.verdict.run_delegate import NetworkRunner
+from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.tflite_graph import Generator, TfliteGraph, TfliteTensor, compile_tflite
@@ -20,6 +22,7 @@ from ethos_hil.lowering.vela.compiler import flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 NPU = EthosU.parse("ethos-u55-128")
+DATA = Path(__file__).with_name("data")
 
 
 @pytest.fixture
@@ -134,6 +137,21 @@ def test_what_an_operator_leaves_in_the_arena_is_there_for_the_next(ethos_hil: R
     ])  # fmt: skip
     with np.load("y.npz") as arrays:
         assert np.array_equal(arrays["tensor9"], np.minimum(np.maximum(mirrored, second), twice))
+
+
+def test_a_variable_that_the_npu_keeps_begins_with_what_means_zero() -> None:
+    """Vela 5.2 compiled the largest of the last four inputs: READ_VARIABLE, CONCATENATION, MAX_POOL_2D, STRIDED_SLICE,
+    ASSIGN_VARIABLE, in int8 with the zero point -7. Vela 5.1 leaves the variable to the CPU.
+    """
+    (network,) = read_tflite((DATA / "states.tflite").read_bytes(), "states.tflite").networks
+    assert [(state.name, state.zero) for state in network.states] == [("0:s", -7)]
+    rng, runner, last = np.random.default_rng(1), NetworkRunner(network), [np.full(16, -7)] * 3
+    for _ in range(8):
+        given = rng.integers(-60, 20, 16)
+        last = [*last[-3:], given]
+        outputs, _ = runner.run([given.astype(np.int8).reshape(1, 1, 1, 16)])
+        named = dict(zip((tensor.name for tensor in network.outputs), outputs, strict=True))
+        assert np.array_equal(named["tensor8"].ravel(), np.max(last, axis=0))
 
 
 def test_an_output_that_two_operators_write_is_whole(ethos_hil: Run) -> None:
