@@ -39,7 +39,7 @@ def constant_nodes(module: torch.fx.GraphModule) -> set[torch.fx.Node]:
     """The nodes of a graph that give the same in every call: constants, and what is computed from them alone.
 
     Not among them are buffers that the graph writes, what is drawn at random, and any result of an operator that writes
-    to what it is given.
+    to what another reads.
     """
     import torch
 
@@ -73,13 +73,25 @@ def _written(module: torch.fx.GraphModule) -> set[torch.fx.Node]:
 
 
 def _writes(node: torch.fx.Node) -> bool:
-    return writes(node.target) and str(node.target) not in _NO_WRITES
+    """Whether an operator writes to what something else can read."""
+    return writes(node.target) and str(node.target) not in _NO_WRITES and not is_fresh(node.args[0])
+
+
+def is_fresh(node: Any) -> bool:
+    """Whether an operator made a node's numbers, and one other reads them."""
+    if node.op != "call_function" or not is_overload(node.target) or len(node.users) != 1:
+        return False
+    return all(result.alias_info is None for result in node.target._schema.returns)
 
 
 def fold_constants(module: torch.fx.GraphModule) -> int:
-    """Compute what depends on no input, and put constants in its place; integers that meet floats become floats."""
+    """Compute what depends on no input, and put constants in its place; integers that meet floats become floats.
+
+    Returns:
+        How many there are that upstream would not fold.
+    """
     known = constant_nodes(module)
-    folded = _folded(module, known)
+    folded, others = _folded(module, known)
     values = values_of(module, known, folded)
     for node in folded:
         for mixed in (True, False):
@@ -93,17 +105,19 @@ def fold_constants(module: torch.fx.GraphModule) -> int:
                 user.replace_input_with(node, attribute)
     if folded:
         module.graph.eliminate_dead_code()
-    return len(folded)
+    return others
 
 
-def _folded(module: torch.fx.GraphModule, known: set[torch.fx.Node]) -> list[torch.fx.Node]:
-    """Of the nodes that are `known` to be constant, those whose value takes their place."""
+def _folded(module: torch.fx.GraphModule, known: set[torch.fx.Node]) -> tuple[list[torch.fx.Node], int]:
+    """Of the nodes that are `known` to be constant, those whose value takes their place, and the number of those that
+    upstream would not fold. The weights of layers are left to upstream.
+    """
     import torch
 
     from_nothing: set[torch.fx.Node] = set()
     largest: dict[torch.fx.Node, int] = {}
     """The elements of the largest constant that it is made from."""
-    folded = []
+    folded, others = [], 0
     for node in (node for node in module.graph.nodes if node in known):
         sources, value = node.all_input_nodes, node.meta.get("val")
         own = value.numel() if node.op == "get_attr" and isinstance(value, torch.Tensor) else 0
@@ -115,8 +129,24 @@ def _folded(module: torch.fx.GraphModule, known: set[torch.fx.Node]) -> list[tor
             continue
         made = node in from_nothing and (bool(sources) or str(node.target) not in _UPSTREAMS_OWN)
         if made or any(_mixes(user, node) for user in users):
-            folded.append(node)
-    return folded
+            others += 1
+        elif (
+            node.op == "get_attr"
+            or node in from_nothing
+            or not value.is_floating_point()
+            or all(map(_has_weights, users))
+        ):
+            continue
+        folded.append(node)
+    return folded, others
+
+
+def _is_value(node: torch.fx.Node, users: list[torch.fx.Node]) -> bool:
+    return bool(node.meta["val"].is_floating_point()) and not all(map(_has_weights, users))
+
+
+def _has_weights(user: torch.fx.Node) -> bool:
+    return any(name in str(user.target) for name in ("conv", "linear", "norm", "embedding"))
 
 
 def _mixes(user: torch.fx.Node, node: torch.fx.Node) -> bool:
@@ -146,5 +176,7 @@ def values_of(
     with torch.no_grad():
         for node in (node for node in module.graph.nodes if node in needed):
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+            if writes(node.target):
+                args = (args[0].clone(), *args[1:])
             values[node] = value_of(module, node) if node.op == "get_attr" else node.target(*args, **kwargs)
     return {node: values[node].contiguous() for node in wanted}

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.upstream.names.operators import writes
 from ethos_hil.lowering.upstream.rewritten.constants import LARGEST, constant_nodes, values_of
+from ethos_hil.lowering.upstream.rewritten.operators import attention
 from ethos_hil.lowering.upstream.rewritten.splice import call, constant, write_out
 
 if TYPE_CHECKING:
@@ -221,16 +222,16 @@ def _take_attention_apart(module: torch.fx.GraphModule) -> None:
     """Write scaled_dot_product_attention with a mask as its scores, the mask, and a softmax."""
     import torch
 
-    attention = torch.ops.aten.scaled_dot_product_attention.default
+    target = torch.ops.aten.scaled_dot_product_attention.default
     constants = constant_nodes(module)
-    for node in [node for node in module.graph.nodes if node.target == attention]:
+    for node in list(module.graph.find_nodes(op="call_function", target=target)):
         mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
         causal = node.args[5] if len(node.args) > 5 else node.kwargs.get("is_causal", False)
         if mask is None and not causal:
             continue
         if mask in constants and _has_empty_rows(_added(values_of(module, constants, [mask])[mask]) < LARGE):
             continue
-        write_out(module, node, _attention)
+        write_out(module, node, attention)
 
 
 def _added(mask: Tensor) -> Tensor:
@@ -238,37 +239,6 @@ def _added(mask: Tensor) -> Tensor:
     import torch
 
     return torch.where(mask, 0.0, -math.inf) if mask.dtype is torch.bool else mask
-
-
-def _attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    dropout: float = 0.0,
-    causal: bool = False,
-    *,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    import torch
-
-    mask = attn_mask if mask is None else mask
-    if enable_gqa:
-        times = query.shape[-3] // key.shape[-3]
-        key, value = (part.repeat_interleave(times, -3) for part in (key, value))
-    scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.transpose(-2, -1)
-    if causal or is_causal:
-        kept = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
-        scores = scores.masked_fill(kept.logical_not(), -math.inf)
-    elif mask is not None and mask.dtype is torch.bool:
-        scores = scores.masked_fill(mask.logical_not(), -math.inf)
-    elif mask is not None:
-        scores = scores + mask
-    return torch.softmax(scores, -1) @ value
 
 
 def _has_empty_rows(masked: Tensor, axis: int = -1) -> bool:

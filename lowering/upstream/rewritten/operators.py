@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.upstream.names.operators import is_overload
-from ethos_hil.lowering.upstream.rewritten.constants import constant_nodes
+from ethos_hil.lowering.upstream.rewritten.constants import constant_nodes, is_fresh
 from ethos_hil.lowering.upstream.rewritten.splice import write_out
 
 if TYPE_CHECKING:
@@ -54,18 +53,11 @@ def write_out_of_place(module: torch.fx.GraphModule) -> tuple[str, ...]:
     for node in module.graph.nodes:
         name = str(node.target).removeprefix("aten.")
         plain, _, overload = name.partition("_.")
-        if plain not in _IN_PLACE or not overload or not _is_fresh(node.args[0]):
+        if plain not in _IN_PLACE or not overload or not is_fresh(node.args[0]):
             continue
         names[f"aten.{name}"] = None
         node.target = getattr(getattr(torch.ops.aten, plain), overload)
     return tuple(names)
-
-
-def _is_fresh(node: Any) -> bool:
-    """Whether an operator made a node's numbers, and one other reads them."""
-    if node.op != "call_function" or not is_overload(node.target) or len(node.users) != 1:
-        return False
-    return all(result.alias_info is None for result in node.target._schema.returns)
 
 
 def write_operators(module: torch.fx.GraphModule) -> tuple[str, ...]:
@@ -124,6 +116,7 @@ def _choices() -> Mapping[Any, Choice]:
         aten.addmm.default: _choose_addmm,
         aten.addmv.default: _choose_addmv,
         aten.mv.default: _choose_mv,
+        aten.scaled_dot_product_attention.default: _choose_attention,
         aten.instance_norm.default: _choose_instance_norm,
         aten.avg_pool3d.default: _choose_avg_pool3d,
     }
@@ -185,6 +178,13 @@ def _choose_mv(node: torch.fx.Node, constants: Constants) -> Callable[..., Any]:
     return mv
 
 
+def _choose_attention(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """One whose queries or keys are constants, as in DETR: upstream takes it apart after it has folded constants, and
+    fails on their scaling.
+    """
+    return attention if constants.intersection(node.args[:2]) else None
+
+
 def _joined(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """Two matrices whose product is the sum of the products of a batch."""
     return first.transpose(0, 1).reshape(first.shape[1], -1), second.reshape(-1, second.shape[2])
@@ -201,6 +201,40 @@ def _times(value: Tensor, factor: Number) -> Tensor:
 def _plus(product: Tensor, addend: Tensor, beta: Number) -> Tensor:
     """beta 0: torch does not read the addend, which may be NaN."""
     return product if beta == 0 else product + _times(addend, beta)
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+    causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """What aten.scaled_dot_product_attention computes, with the mask apart."""
+    import torch
+
+    mask = attn_mask if mask is None else mask
+    rank = max(query.dim(), key.dim())
+    query, key, value = (part[(None,) * (rank - part.dim())] for part in (query, key, value))
+    if enable_gqa:
+        times = query.shape[-3] // key.shape[-3]
+        key, value = (part.repeat_interleave(times, -3) for part in (key, value))
+    scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.transpose(-2, -1)
+    if causal or is_causal:
+        kept = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+        scores = scores.masked_fill(kept.logical_not(), float("-inf"))
+    elif mask is not None and mask.dtype is torch.bool:
+        scores = scores.masked_fill(mask.logical_not(), float("-inf"))
+    elif mask is not None:
+        scores = scores + mask
+    return torch.softmax(scores, -1) @ value
 
 
 # Cells of recurrent networks, as upstream takes whole layers apart.

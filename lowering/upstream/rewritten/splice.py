@@ -71,15 +71,24 @@ def call(node: torch.fx.Node, target: Any, *arguments: Any) -> torch.fx.Node:
 
 
 def constant(module: torch.fx.GraphModule, node: torch.fx.Node, value: torch.Tensor) -> torch.fx.Node:
-    """Insert a constant before a node."""
+    """Insert a constant before a node.
+
+    Floats are a parameter: upstream's passes give a buffer whose graph they trace again sizes that are not known, and
+    then fail on a matmul (executorch 1.5.1: "Could not get device from s70").
+    """
+    import torch
+
     number = 0
     while hasattr(module, name := f"_written_out_{number}"):
         number += 1
-    module.register_buffer(name, value)
+    if value.is_floating_point():
+        module.register_parameter(name, torch.nn.Parameter(value, requires_grad=False))
+    else:
+        module.register_buffer(name, value)
     with module.graph.inserting_before(node):
         attribute = module.graph.get_attr(name)
     # The quantiser passes by what has no shape and type.
-    attribute.meta = {"val": node.meta["val"].fake_mode.from_tensor(value)}
+    attribute.meta = {"val": node.meta["val"].fake_mode.from_tensor(value, static_shapes=True)}
     return attribute
 
 
