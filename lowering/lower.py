@@ -17,7 +17,7 @@ from ethos_hil.base.dataclasses import dataclass, replace
 from ethos_hil.base.environment import version
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.options import LoweringOptions
+from ethos_hil.base.options import CPU_ALONE, CPU_BESIDE, CPU_FLOAT, LoweringOptions
 from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.bare.lower_bare import BARE, lower_bare, require_plain
 from ethos_hil.lowering.cache.key import ModelIdentity, identity
@@ -36,6 +36,7 @@ from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
 from ethos_hil.lowering.model.torch_model import HostModules, Method, ProgramFile, TorchModel, load_model
+from ethos_hil.lowering.upstream import cortex_m
 from ethos_hil.lowering.upstream.cpu_calls import (
     Leavable,
     Locate,
@@ -50,6 +51,7 @@ from ethos_hil.lowering.upstream.export import export, output_names
 from ethos_hil.lowering.upstream.patches.patch import UpstreamUnfit, apply, bare, go_bare, require_fitting
 from ethos_hil.lowering.upstream.patches.table import OF_LOWERING, SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
+from ethos_hil.lowering.upstream.reasons.rules import BY_CPU_ALONE, BY_METHOD
 from ethos_hil.lowering.upstream.refusals import refuse_complex
 from ethos_hil.lowering.upstream.state import find_lost, find_other_starts, keep_first_values, written_buffers
 from ethos_hil.lowering.upstream.toolchain import (
@@ -148,10 +150,12 @@ def _lower(
                 f"{model.label} is compiled already, so {' '.join(vela.told)} says nothing",
                 hint="leave it out, or give the model it was made from",
             )
-        if options.leave:
-            raise UsageError(f"{model.label} is compiled already, so nothing of it can be left to the CPU", hint=(
-                "give the model it was made from, or leave out --leave"
-            ))  # fmt: skip
+        given = options.flags(("leave", "cpu"))
+        if given:
+            raise UsageError(
+                f"{model.label} is compiled already, so {given[0]} says nothing",
+                hint=f"give the model it was made from, or leave out {given[0]}",
+            )
         return _from_program(model, target, memory_mode if vela is None else vela.mode, cache)
     left = {name: method.leave for name, method in model.methods.items() if method.leave}
     if whole and options.leave:
@@ -159,6 +163,8 @@ def _lower(
     if whole and left:
         names = ", ".join(f"{name} leaves {', '.join(operators)}" for name, operators in left.items())
         raise UsageError(f"{model.label} cannot be lowered whole: {names} to the CPU", hint="leave out --whole")
+    particular = [name for name, method in model.methods.items() if method.leave or method.int16]
+    cortex_m.require_suitable(options, particular, model.label, whole=whole)
     if vela is None and memory_mode is not None and isinstance(target, EthosU):
         vela = VelaSetup.default(target, memory_mode)
     toolchain = toolchain_for(target, options, vela, int16=any(method.int16 for method in model.methods.values()))
@@ -178,7 +184,7 @@ def _lower(
         def make() -> Artifact:
             tell("loading ExecuTorch")
             if bare():
-                method = require_plain(model, options.leave, whole=whole)
+                method = require_plain(model, options.leave, options.cpu, whole=whole)
                 with _stage("lowering the model", model.sources), one_torch_thread():
                     return _compile_bare(model, method, toolchain, known)
             toolchain.start()
@@ -306,6 +312,8 @@ class _Ready:
     quantised: tuple[np.ndarray, ...]
     notes: tuple[str, ...]
     scheme: str | None = None
+    kept: tuple[Any, ...] = ()
+    """Operators that the Cortex-M backend needs undecomposed."""
     unrounded: tuple[np.ndarray, ...] = ()
     """Those of the quantised module without the roundings that the program drops; nothing if it drops none."""
 
@@ -357,7 +365,10 @@ def _compile(
         for name, method in ready.items():
             hosts(name, _hosts(exported[name], method, model.sources))
     programs = {name: method.program for name, method in ready.items()}
-    given = {name: programs[name] for name, method in model.methods.items() if not method.on_cpu}
+    cpu = toolchain.options.cpu
+    on_cpu = {name: BY_METHOD for name, method in model.methods.items() if method.on_cpu}
+    on_cpu |= {name: BY_CPU_ALONE for name in programs if cpu == CPU_ALONE and name not in on_cpu}
+    given = {name: program for name, program in programs.items() if name not in on_cpu}
     borders: Mapping[str, Border] = {}
     tell(f"lowering to {toolchain.product}")
     leave = {name: (*method.leave, *toolchain.options.leave) for name, method in model.methods.items()}
@@ -367,11 +378,15 @@ def _compile(
             inputs = {name: method.example_inputs for name, method in model.methods.items()}
             edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter, model.sources)
         else:
-            edge = by_partitioner(programs, partitioners, etrecord=etrecord)
+            kept = list(dict.fromkeys(operator for method in ready.values() for operator in method.kept))
+            edge = by_partitioner(programs, partitioners, preserve=kept, etrecord=etrecord)
         _check_left(model, toolchain.options.leave, {name: edge.exported_program(name) for name in given}, locate)
         for name in programs:
             toolchain.finish(name, edge.exported_program(name))
             refuse_complex(edge.exported_program(name).graph_module, lines_of(locate[name]))
+            if cpu != CPU_FLOAT and ready[name].scheme is not None:
+                keeps_layout = cpu == CPU_ALONE and cortex_m.keeps_layout(model.methods[name].example_inputs)
+                cortex_m.lower_rest(edge, name, keeps_layout=keeps_layout)
             if not toolchain.as_upstream:
                 keep_first_values(edge.exported_program(name))
         states = {
@@ -390,7 +405,7 @@ def _compile(
                 input_names=tuple(str(value) for value in exported[name].graph_signature.user_inputs),
                 scheme=ready[name].scheme,
                 delegated=delegated_operators(edge.exported_program(name)),
-                placement=placement(plans.plan(name), written, edge, locate[name], on_cpu=name not in given),
+                placement=placement(plans.plan(name), written, edge, locate[name], on_cpu.get(name)),
                 lost=states[name][0],
                 frozen=states[name][1],
                 output_names=output_names(exported[name].call_spec.out_spec),
@@ -502,7 +517,8 @@ def _prepare(
         if not toolchain.as_upstream and rewrite_graphs(floating, separate):
             exported, notes = export(floating, method.example_inputs), (SEPARATED,)
         unrounded = unrounded_answers(floating, method.example_inputs)
-        return _Ready(exported, (), evaluate(floating, method.example_inputs), notes, AS_GIVEN, unrounded)
+        kept = cortex_m.preserved(floating, toolchain.options.cpu)
+        return _Ready(exported, (), evaluate(floating, method.example_inputs), notes, AS_GIVEN, kept, unrounded)
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:
@@ -521,19 +537,35 @@ def _prepare(
         return _Ready(program, floats, (), notes)
     tell("quantising")
     with _stage("quantising the model", sources):
-        quantiser = quantizer_of(name, method, toolchain.scheme, toolchain.compile_spec, floating)
-        if method.quantizer is None:
+        cpu = toolchain.options.cpu
+        alone = cpu == CPU_ALONE and method.quantizer is None
+        quantiser = (
+            cortex_m.quantizer_alone(method.example_inputs)
+            if alone
+            else quantizer_of(name, method, toolchain.scheme, toolchain.compile_spec, floating)
+        )
+        if alone:
+            notes = (*notes, *cortex_m.notes(floating, None, sources))
+        elif method.quantizer is None:
             notes = (*notes, *grouped_notes(floating, sources))
         else:
             toolchain.quantised_by[name] = examine(
                 quantiser, function_name(method.quantizer), floating, toolchain.compile_spec, identifier
             )
+        unquantised = program
         module, program = quantise(floating, method.calibration_inputs, quantiser)
+        left = toolchain.calls_left(name, program, method.leave, sources) if cpu == CPU_BESIDE else frozenset()
+        floating = unquantised.module(check_guards=False)
+        kept = cortex_m.preserved(floating, cpu, left)
+        if left and method.quantizer is None:
+            quantiser = quantizer_of(name, method, toolchain.scheme, toolchain.compile_spec, floating)
+            notes = (*notes, *cortex_m.notes(floating, left, sources))
+            module, program = quantise(floating, method.calibration_inputs, cortex_m.add_quantizer(quantiser, left))
         if not toolchain.as_upstream and rewrite_graphs(module, separate):
             program, notes = export(module, method.calibration_inputs[0]), (*notes, SEPARATED)
         scheme = scheme_text(method, toolchain.scheme)
         unrounded = unrounded_answers(module, method.example_inputs)
-        return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme, unrounded)
+        return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme, kept, unrounded)
 
 
 def _array(tensor: torch.Tensor, index: int) -> np.ndarray:

@@ -49,7 +49,7 @@ CONV, DEPTHWISE, TRANSPOSED = "quantized_conv2d", "quantized_depthwise_conv2d", 
 REFUSED = [
     (changed("quantized_add", 0, (2, -(2**31))), "argument 2 is -2147483648, expected -2147483647 to 2147483647"),
     (changed("quantized_add", 0, (3, 31)), "argument 3 is 31, expected -31 to 30"),
-    (changed("quantized_add", 0, (1, 128)), "argument 1 is 128, expected -128 to 127"),
+    (changed("quantized_add", 0, (1, 40000)), "argument 1 is 40000, expected -32768 to 32767"),
     (changed("quantized_add", 0, (11, -129)), "argument 11 is -129, expected -128 to 127"),
     (changed("quantized_add", 0, (11, 3), (12, 2)), "argument 12 is 2, expected 3 to 127"),
     (plain(changed("quantized_add", 3), 4), "operands and result differ in dim_order"),

@@ -149,7 +149,7 @@ def _spec(question: Question, given: Collection[str], product: Product, tosa: st
         return None
     for name in GROUPS["compile"]:
         flag = OPTIONS[name].flag(name)
-        if name in given and name in ("npu", "memory_mode"):
+        if name in given and name in ("npu", "memory_mode", "cpu"):
             raise UsageError(
                 f"--to tosa is for no NPU, so {flag} {getattr(question, name)} says nothing",
                 hint="leave it out; the TOSA that Vela is given for an NPU is among the --artifacts of --to vela",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.options import JudgeOptions
+from ethos_hil.base.options import CPU_ALONE, CPU_FLOAT, JudgeOptions
 from ethos_hil.base.plain_text import percent
 from ethos_hil.base.program_info import PRODUCTS, ArtifactInfo
 from ethos_hil.base.record import Check
@@ -372,8 +372,9 @@ def delegation_check(artifact: Artifact, demands: JudgeOptions) -> Check:
     if share is not None and share.cpu and share.unit == PRODUCTS:
         there = f"{there}; {share.of_cpu}"
     # The model itself may keep the method on the CPU: it was lowered here, and not quantised.
-    if artifact.delegates or demands.allow_cpu_only or (artifact.key and artifact.scheme is None):
-        return Check(DELEGATION, "any" if demands.allow_cpu_only else "something on the NPU", there, "ok")
+    alone = demands.allow_cpu_only or getattr(demands, "cpu", CPU_FLOAT) == CPU_ALONE
+    if artifact.delegates or alone or (artifact.key and artifact.scheme is None):
+        return Check(DELEGATION, "any" if alone else "something on the NPU", there, "ok")
     what = f"nothing is on the NPU; on the CPU: {name_of(left)}" if left else "the program computes nothing on the NPU"
     fix = "; ".join(filter(None, (_remedies(left), "--allow-cpu-only accepts a program for the CPU alone")))
     return Check(DELEGATION, "something on the NPU", what, "fail", fix)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ethos_hil.base.errors import CompileError, UsageError
+from ethos_hil.base.options import CPU_FLOAT
 from ethos_hil.lowering.artifact import Delegate, LoweredMethod
 from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_reader import Program
@@ -42,7 +43,7 @@ BARE = (
 )
 
 
-def require_plain(model: TorchModel, leave: tuple[str, ...], *, whole: bool) -> Method:
+def require_plain(model: TorchModel, leave: tuple[str, ...], cpu: str, *, whole: bool) -> Method:
     """Return the method of a model that can be lowered bare.
 
     Raises:
@@ -51,6 +52,7 @@ def require_plain(model: TorchModel, leave: tuple[str, ...], *, whole: bool) -> 
     asked = {
         f"methods ({', '.join(model.methods)})": len(model.methods) > 1,
         "--whole": whole,
+        "--cpu": cpu != CPU_FLOAT,
         "--leave": bool(leave) or any(method.leave for method in model.methods.values()),
         "int16": any(method.int16 for method in model.methods.values()),
         f"state ({', '.join(model.default.changed)})": any(method.changed for method in model.methods.values()),

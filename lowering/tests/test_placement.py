@@ -174,7 +174,7 @@ def test_of_a_foreign_program_the_operators_are_known_and_no_reason() -> None:
     assert placed.on_cpu == ()
     assert placed.conversions == len(placed.calls) > 0
     program = ProgramFile("add.pte", artifact.pte)
-    with pytest.raises(UsageError, match="compiled already, so nothing of it can be left"):
+    with pytest.raises(UsageError, match="compiled already, so --leave says nothing"):
         lower(program, U55, leave=["aten.add"])
 
 

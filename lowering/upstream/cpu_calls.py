@@ -18,7 +18,8 @@ from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, k
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrap
 from ethos_hil.lowering.upstream.reasons.reason import Circumstances, Origin, find_reasons
-from ethos_hil.lowering.upstream.reasons.rules import BY_METHOD, MISPLACED, UNNAMED
+from ethos_hil.lowering.upstream.reasons.rule import Reason
+from ethos_hil.lowering.upstream.reasons.rules import ADDED, MISPLACED, UNKNOWN_CALL, UNNAMED
 from ethos_hil.lowering.upstream.state import state_inputs
 from ethos_hil.lowering.user_code.user_function import Sources
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ethos_hil.lowering.map.delegate_map import AtenCall
 
 
-_TAG = "delegation_tag"
+TAG = "delegation_tag"
 """In the metadata of a node: the partition that upstream put it into."""
 _KEY = "ethos_hil_left"
 """In the metadata of a node that is not delegated: the operator's name before memory was planned, why, and a remedy."""
@@ -85,11 +86,11 @@ def keep_reasons(partitioner: Any, misplaced: set[str], circumstances: Circumsta
                 break
             misplaced.update(wrong)
             for node in nodes:
-                node.meta.pop(_TAG, None)
+                node.meta.pop(TAG, None)
         tags = sorted(result.partition_tags.items(), key=lambda tag: int(tag[0].removeprefix("tag")))
         result.partition_tags = dict(tags)
         reported = {node: text for reporter in reporters for node, text in reporter._rejected_nodes.items()}
-        left = [node for node in nodes if node.op == "call_function" and _TAG not in node.meta]
+        left = [node for node in nodes if node.op == "call_function" and TAG not in node.meta]
         said = {node: MISPLACED if node.name in misplaced else reported.get(node) for node in left}
         for node, reason in find_reasons(said, circumstances).items():
             node.meta[_KEY] = (str(unwrap(node.target)), *reason)
@@ -104,11 +105,11 @@ def _makers(node: torch.fx.Node, floats: bool) -> list[torch.fx.Node]:
     """The node that makes an output of a partition in a type that TOSA lacks, in a list; an empty list otherwise."""
     import torch
 
-    tag, value = node.meta.get(_TAG), node.meta.get("val")
+    tag, value = node.meta.get(TAG), node.meta.get("val")
     if node.op != "call_function" or tag is None or not isinstance(value, torch.Tensor):
         return []
     lacking = value.dtype is torch.int64 or (value.dtype is torch.float32 and not floats)
-    if not lacking or all(user.meta.get(_TAG) == tag for user in node.users):
+    if not lacking or all(user.meta.get(TAG) == tag for user in node.users):
         return []
     return [node.args[0] if node.target is operator.getitem else node]  # type: ignore[list-item]
 
@@ -122,11 +123,11 @@ def _state_readers(program: torch.export.ExportedProgram) -> list[torch.fx.Node]
         for node in state_inputs(program)
         if node.meta["val"].dtype is torch.int64
         for user in node.users
-        if _TAG in user.meta
+        if TAG in user.meta
     ]
 
 
-def placement(plan: ExecutionPlan, written: Any, lowered: Any, locate: Locate, *, on_cpu: bool) -> Placement:
+def placement(plan: ExecutionPlan, written: Any, lowered: Any, locate: Locate, on_cpu: Reason | None) -> Placement:
     """The placement of a method.
 
     Args:
@@ -135,7 +136,7 @@ def placement(plan: ExecutionPlan, written: Any, lowered: Any, locate: Locate, *
             instruction's index as its debug handle (exir/emit/_emitter.py, executorch 1.5.1).
         lowered: its manager of the programs with their delegates.
         locate: names the line and module of a node.
-        on_cpu: whether the model keeps the method on the CPU, so that no partitioner saw it.
+        on_cpu: why all of the method is on the CPU, so that no partitioner saw it; None if one did.
     """
     graph = written.exported_program(plan.name).graph_module
     calls = [node for node in operator_calls(graph) if is_overload(node.target)]
@@ -158,12 +159,13 @@ def placement(plan: ExecutionPlan, written: Any, lowered: Any, locate: Locate, *
     return Placement(len(computed), tuple(on_the_cpu))
 
 
-def _call(at: int, kernel: str, node: torch.fx.Node | None, locate: Locate, on_cpu: bool) -> CpuCall:
+def _call(at: int, kernel: str, node: torch.fx.Node | None, locate: Locate, on_cpu: Reason | None) -> CpuCall:
     if node is None:
-        return cpu_call(at, kernel, reason="not known: ExecuTorch added this call")
+        reason, remedy = ADDED.get(kernel) or on_cpu or UNKNOWN_CALL
+        return cpu_call(at, kernel, reason=reason, remedy=remedy)
     site = locate(node)
     aten, *reason = node.meta.get(_KEY, (str(node.target), *UNNAMED))
-    why, remedy = BY_METHOD if on_cpu else reason
+    why, remedy = on_cpu or reason
     return cpu_call(at, kernel, reason=why, remedy=remedy, aten=aten, source=site.line, module=site.module)
 
 
@@ -262,7 +264,7 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
 
         def _is_left(self, node: torch.fx.Node) -> bool:
             name = _name(node)
-            if not _is_computation(name):
+            if not is_computation(name):
                 return False
             if node.name in misplaced or any(_names(entry, name, locate(node)) for entry in leave):
                 return True
@@ -329,7 +331,7 @@ class Leavable:
     def of(cls, program: torch.export.ExportedProgram, locate: Locate) -> Leavable:
         """Return what a program with its delegates has, inside of them and outside."""
         everywhere = operator_calls(program.graph_module, *lowered_parts(program))
-        nodes = [node for node in everywhere if _is_computation(_name(node))]
+        nodes = [node for node in everywhere if is_computation(_name(node))]
         sites = list(map(locate, nodes))
         return cls(
             frozenset((*map(_name, nodes), *(site.origin for site in sites if site.origin))),
@@ -405,5 +407,5 @@ def _is_quantised(node: torch.fx.Node) -> bool:
     return any(_name(user).startswith("quantized_decomposed.quantize") for user in node.users)
 
 
-def _is_computation(name: str) -> bool:
+def is_computation(name: str) -> bool:
     return name.count(".") == 2 and not name.startswith("quantized_decomposed.")

@@ -40,13 +40,18 @@ def edge_config(*, preserve: Sequence[Any] = ()) -> Any:
 
 
 def by_partitioner(
-    programs: Mapping[str, torch.export.ExportedProgram], partitioners: Mapping[str, Any], *, etrecord: bool = False
+    programs: Mapping[str, torch.export.ExportedProgram],
+    partitioners: Mapping[str, Any],
+    *,
+    preserve: Sequence[Any] = (),
+    etrecord: bool = False,
 ) -> Any:
     """An EdgeProgramManager of the methods, each with the delegates that its partitioner picks.
 
     Args:
         programs: the methods.
         partitioners: by method; a method without one has no delegates.
+        preserve: the operators that are not decomposed, beside those that partitioners keep.
         etrecord: whether the manager keeps what upstream's ETRecord is written from. The program is the same.
     """
     from executorch.exir import to_edge_transform_and_lower
@@ -54,10 +59,24 @@ def by_partitioner(
     with apply(PARTS):
         return to_edge_transform_and_lower(
             dict(programs),
-            partitioner={name: [partitioner] for name, partitioner in partitioners.items()},
-            compile_config=edge_config(),
+            partitioner={name: [_keeping(partitioner, preserve)] for name, partitioner in partitioners.items()},
+            compile_config=edge_config(preserve=preserve),
             generate_etrecord=etrecord,
         )
+
+
+def _keeping(partitioner: Any, operators: Sequence[Any]) -> Any:
+    """The partitioner, which from now on has these operators kept whole, too: upstream asks nothing else."""
+    ask = partitioner.ops_to_not_decompose
+
+    def ask_for_more(program: torch.export.ExportedProgram) -> Any:
+        kept, is_kept = ask(program)
+        more = [operator for operator in operators if operator not in kept]
+        return [*kept, *more], lambda node: node.target in operators or is_kept is None or is_kept(node)
+
+    if operators:
+        partitioner.ops_to_not_decompose = ask_for_more
+    return partitioner
 
 
 @dataclass(frozen=True)

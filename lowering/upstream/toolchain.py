@@ -20,6 +20,7 @@ from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.upstream.computed_weights import leave_computed
+from ethos_hil.lowering.upstream.cortex_m import calls_left
 from ethos_hil.lowering.upstream.cpu_calls import Locate, checks, keep_reasons, let_wholes_go, origins, sites
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts
 from ethos_hil.lowering.upstream.patches.in_executorch import without_origin
@@ -157,6 +158,14 @@ class Toolchain(abc.ABC):
         from executorch.backends.arm.util._factory import create_partitioner
 
         yield {name: self._partitioner(create_partitioner, name, leave[name], locate[name]) for name in programs}
+
+    def calls_left(
+        self, method: str, program: torch.export.ExportedProgram, leave: Sequence[str], sources: Sources
+    ) -> frozenset[str]:
+        """The identifiers of a method's calls that its partitioner leaves to the CPU; nothing is lowered."""
+        leave, locate = (*leave, *self.options.leave), self.sites(method, sources)
+        with self.lowering({method: program}, {method: leave}, {method: locate}) as partitioners:
+            return calls_left(program, partitioners[method])
 
     def _partitioner(
         self, make: Callable[[Any, list[Any]], Any], method: str, leave: Sequence[str], locate: Locate

@@ -11,7 +11,7 @@ std::int32_t take_integer(const Arguments& arguments, std::uint32_t position, st
 }
 
 std::int32_t take_zero_point(const Arguments& arguments, std::uint32_t position) {
-  return take_integer(arguments, position, INT8_MIN, INT8_MAX);
+  return take_integer(arguments, position, INT16_MIN, INT16_MAX);
 }
 
 std::int32_t take_offset(const Arguments& arguments, std::uint32_t position) {

@@ -52,7 +52,7 @@ constexpr Range INT8{INT8_MIN, INT8_MAX};
 
 // These end in reject() unless the argument is within the bounds.
 std::int32_t take_integer(const Arguments& arguments, std::uint32_t position, std::int64_t low, std::int64_t high);
-// A zero point of int8, or one that is negated.
+// A zero point: of 16 bits for sums and products, as upstream's passes make some; of int8, negated.
 std::int32_t take_zero_point(const Arguments& arguments, std::uint32_t position);
 std::int32_t take_offset(const Arguments& arguments, std::uint32_t position);
 Scale take_scale(const Arguments& arguments, std::uint32_t multiplier_at, std::uint32_t shift_at);

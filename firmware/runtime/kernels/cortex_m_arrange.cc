@@ -1,5 +1,7 @@
 #include "runtime/kernels/cortex_m_arrange.h"
 
+#include <cstring>
+
 #include "runtime/kernels/cortex_m.h"
 #include "runtime/kernels/view.h"
 
@@ -58,7 +60,7 @@ void quantized_pad(const Arguments& arguments) {
   } else if (is_channels_last(in) || !is_contiguous(in) || !is_contiguous(out)) {
     arguments.reject(Text() << "input and output are neither contiguous nor in channels_last");
   }
-  fill_whole(arguments, take_integer(arguments, VALUE, INT8_MIN, INT8_MAX), to);
+  std::memset(out.data, take_integer(arguments, VALUE, INT8_MIN, INT8_MAX), out.elements);
   View inside = to;
   for (std::uint32_t i = 0; i < MOST; ++i) {
     const auto width = [&](std::uint32_t position) {

@@ -14,6 +14,17 @@ MISPLACED = "its result would have another type in TOSA"
 UNMAPPED = "Not included in BaseTOSASupportList"
 UNQUANTISED = "Node was not marked as quantized"
 BY_METHOD = Reason("the model keeps this method on the CPU", "leave out on_cpu")
+BY_CPU_ALONE = Reason("all of the model is on the CPU, as asked", "use --cpu cortex-m")
+UNKNOWN_CALL = Reason("not known: ExecuTorch added this call")
+_FOR_KERNELS = "ExecuTorch's Cortex-M backend added it: its kernels of {}"
+ADDED = {
+    "cortex_m::transpose.out": Reason(
+        _FOR_KERNELS.format("images take [N, H, W, C], of products transposed matrices"),
+        "where all of the model is on the CPU, give inputs in channels_last",
+    ),
+    "cortex_m::pad.out": Reason(_FOR_KERNELS.format("averages leave out the padding"), "count_include_pad=False"),
+}
+"""Calls that descend from no operator of the model, by their kernels."""
 UNNAMED = Reason("ExecuTorch's partitioner gives no reason", "let the program end before it, or begin behind it")
 
 _PAGE = "docs/on-the-cpu.md has what to write in its place, or let the program end before it"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Scheme = Literal["a8w8", "a16w8"]
 DEFAULT_NPU = "ethos-u55-128"
+CPU_WORDS = CPU_FLOAT, CPU_BESIDE, CPU_ALONE = "float", "cortex-m", "cortex-m-only"
 DEFAULT_TARGET = "virtual"
 NOWHERE = "none"
 """The target of a question that is only compiled."""
@@ -215,6 +216,14 @@ class CompileOptions(OptionGroup):
         example=("--disable-cascading",),
         panel="Vela",
     )
+    cpu: str = option(
+        CPU_FLOAT,
+        help="What runs on the CPU: what the NPU leaves, in float; the same in 8 bits, with ExecuTorch's Cortex-M "
+        "backend (cortex-m); or all of the model, with that backend (cortex-m-only).",
+        choices=CPU_WORDS,
+        metavar="|".join(CPU_WORDS),
+        example=CPU_BESIDE,
+    )
     as_upstream: bool = option(
         False,
         help="Repair none of Vela's known defects: the program is byte for byte what ExecuTorch alone makes.",
@@ -237,7 +246,8 @@ class CompileOptions(OptionGroup):
     @property
     def asks_vela(self) -> bool:
         """Whether anything is asked of Vela, which a compiled program could contradict."""
-        return any(name not in ("npu", "as_upstream", "subject") for name in self.given if name in GROUPS["compile"])
+        others = ("npu", "cpu", "as_upstream", "subject")
+        return any(name not in others for name in self.given if name in GROUPS["compile"])
 
     @property
     def npu_name(self) -> EthosU:
