@@ -426,13 +426,14 @@ class Artifact(_OfMethod):
         """
         ptd = ptd or {}
         delegates = ProgramDelegates.of(pte, model, ptd)
+        plans = Program.parse(pte, model, ptd).plans
         methods = [
             LoweredMethod(
                 plan.name,
                 tuple(Delegate(part.index, part.instruction, None, part.vela) for part in delegates.methods[plan.name]),
                 placement=Placement.of_plan(plan),
             )
-            for plan in Program.parse(pte, model, ptd).plans
+            for plan in [plan for plan in plans if plan.number is None] or plans
         ]
         return cls.of_methods(
             methods,

@@ -27,7 +27,7 @@ from ethos_hil.base.typed_json import from_json
 from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.bundle.archive import json_member, pack, refusal_of, unpack
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.image.inputs import InputSet, describe
+from ethos_hil.harness.image.inputs import InputSet, describe, fits
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
@@ -40,6 +40,7 @@ from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.verify import references_of
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, packed_sets, read_arrays
+from ethos_hil.lowering.formats.io_scale import IoScales
 from ethos_hil.lowering.formats.pte_model import Tensor, archive_names
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.oracle.reference import ReferenceRun
@@ -181,7 +182,7 @@ def _bundle(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> RunBundl
     check_executions(artifact, len(input_sets), repeat)
     expected = None
     if EXPECTED in files:
-        expected = sets_of(files[EXPECTED], artifact.plan.output_tensors, EXPECTED)
+        expected = sets_of(files[EXPECTED], artifact.plan.output_tensors, EXPECTED, artifact.io_scales[1])
     return RunBundle(
         record=_record(files),
         question=question,
@@ -294,13 +295,14 @@ def _facts(record: Record) -> tuple[object, ...]:
     return record.verdict, record.kind, outputs
 
 
-def sets_of(data: bytes, tensors: Sequence[Tensor], name: str) -> tuple[InputSet, ...]:
+def sets_of(data: bytes, tensors: Sequence[Tensor], name: str, scales: IoScales = ()) -> tuple[InputSet, ...]:
     """Return the sets of `packed_sets`, which must fit the tensors of a program.
 
     Args:
         data: the .npz.
         tensors: the program's inputs or outputs.
         name: of the member, for an error.
+        scales: of the tensors. The array of one that has a scale may be in real numbers.
 
     Raises:
         BadArchive: they do not fit, or the .npz is damaged.
@@ -309,9 +311,9 @@ def sets_of(data: bytes, tensors: Sequence[Tensor], name: str) -> tuple[InputSet
     if len(arrays) != len(tensors):
         raise BadArchive(f"{name} has {len(arrays)} arrays, the program takes {len(tensors)}")
     columns = []
-    for array, tensor in zip(arrays, tensors, strict=True):
+    for array, tensor, scale in zip(arrays, tensors, scales or (None,) * len(tensors), strict=True):
         column = array[None] if array.shape == tensor.sizes else array
-        if column.dtype != tensor.dtype or column.shape[1:] != tensor.sizes or not len(column):
+        if not column.ndim or not len(column) or not fits(column[0], tensor, real=scale is not None):
             raise BadArchive(f"{name} has {describe(array)}, the program has {tensor}")
         columns.append(column)
     if len({len(column) for column in columns}) > 1:
@@ -347,7 +349,8 @@ def check_artifact(artifact: Artifact, npu: str) -> None:
     program = ProgramDelegates.of(artifact.pte, artifact.model, artifact.ptd)
     call = attrgetter("index", "instruction", "vela")
     beside = {method.name: [*map(call, method.delegates)] for method in artifact.methods}
-    there = {name: [*map(call, delegates)] for name, delegates in program.methods.items()}
+    kept = {name: delegates for name, delegates in program.methods.items() if delegates or name in beside}
+    there = {name: [*map(call, delegates)] for name, delegates in kept.items()}
     if beside != there:
         raise BadArchive("the delegates beside the program are not those in it")
     if str(artifact.npu or npu) != npu or str(program.npu or npu) != npu:

@@ -102,6 +102,15 @@ class Result:
         """The outputs' names: a dictionary's keys, joined by dots ("head.boxes"), else numbers ("output 0")."""
         return self.artifact.outputs
 
+    def real_outputs(self, input_set: int = 0, repeat: int = 0) -> tuple[np.ndarray, ...]:
+        """Return the device's outputs for one input set in the real numbers that their integers stand for, where a
+        program from elsewhere says it, in float64; others as they are. Arguments and errors are those of `outputs_of`.
+        """
+        scales, outputs = self.report.artifact.io_scales[1], self.outputs_of(input_set, repeat)
+        return tuple(
+            array if scale is None else scale.real(array) for array, scale in zip(outputs, scales, strict=True)
+        )
+
     def named_outputs(self, input_set: int = 0, repeat: int = 0) -> dict[str, np.ndarray]:
         """Return the device's outputs for one input set, by name. Arguments and errors are those of `outputs_of`."""
         return dict(zip(self.output_names, self.outputs_of(input_set, repeat), strict=True))

@@ -68,7 +68,7 @@ def io_scales(plans: Sequence[ExecutionPlan], plan: ExecutionPlan) -> tuple[IoSc
         plans: all methods of the program.
         plan: the method.
     """
-    numbers = {other.name: value for other in plans if not other.inputs for value in _only(other)}
+    numbers = {other.name: other.number for other in plans if other.number is not None}
     prefixes = (f"{plan.name}_", *([""] if plan.name == FORWARD else []))
 
     def of(kind: str, indices: Sequence[int]) -> IoScales:
@@ -78,14 +78,6 @@ def io_scales(plans: Sequence[ExecutionPlan], plan: ExecutionPlan) -> tuple[IoSc
         )
 
     return of("input", plan.inputs), of("output", plan.outputs)
-
-
-def _only(plan: ExecutionPlan) -> tuple[int | float, ...]:
-    """Return the number that a method answers, if that is all it does."""
-    values = [plan.values[index] for index in plan.outputs]
-    if len(values) != 1 or plan.instructions or isinstance(values[0], bool) or not isinstance(values[0], int | float):
-        return ()
-    return (values[0],)
 
 
 def _scale(numbers: Mapping[str, int | float], names: Sequence[str], tensor: Value) -> IoScale | None:

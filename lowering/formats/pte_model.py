@@ -186,6 +186,14 @@ class ExecutionPlan:
     delegates: tuple[BackendDelegate, ...]
     planned_sizes: tuple[int, ...]
 
+    @property
+    def number(self) -> int | float | None:
+        """The number that it answers, if that is all it does: such methods say something of others. None elsewhere."""
+        answers = [self.values[index] for index in self.outputs]
+        if self.inputs or self.instructions or len(answers) != 1 or isinstance(answers[0], bool):
+            return None
+        return answers[0] if isinstance(answers[0], int | float) else None
+
     def tensor(self, index: int) -> Tensor:
         """Return value `index`, which must be a tensor. Raises UsageError otherwise."""
         value = self.values[index]

@@ -77,6 +77,7 @@ def test_integers_stand_for_the_real_numbers_that_the_program_states(
         f"run int8.pte --inputs real.npz --expected real_y.npz --outputs a.npz --json r.json {rows}",
         "json r.json artifact.quantised_io.name artifact.quantised_io.zero_point outputs.dtype outputs.mismatches",
         f"run int8.pte --inputs int8.npz --expected real_y.npz --outputs b.npz {rows}",
+        "bundle r.json -o x.zip", "run x.zip | verified",
         f"run int8.bpte {rows}", "preflight int8.pte | input output",
         f"run scaleless.pte --inputs int8.npz --allow-unverified {rows}",
     ])  # fmt: skip
@@ -122,7 +123,13 @@ def test_the_api_takes_real_numbers(here: Path) -> None:
     inputs, answers = (
         [tuple(np.load(here / f"{name}.npz")[f"{name}_{at}"][0] for at in range(2))] for name in ("real", "real_y")
     )
-    assert api.run(here / "int8.pte", inputs, expected=answers).verified
+    result = api.run(here / "int8.pte", inputs, expected=answers)
+    assert result.verified
+    for ours, theirs in zip(result.real_outputs(), answers[0], strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)  # products in float32, of a magnitude of 5
+    with pytest.raises(UsageError, match="has no method 'input0_scale'") as caught:
+        api.run(here / "int8.pte", method="input0_scale")
+    assert caught.value.hint == "it has: forward"
     with pytest.raises(UsageError, match=r"inputs\[0\]: input 0 is float32\[1, 6, 5\], the program has int8"):
         api.run(here / "scaleless.pte", inputs)
 
