@@ -13,6 +13,7 @@ from ethos_hil.base.clock import frequency
 from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.judge import is_refusal
+from ethos_hil.base.program_info import PRODUCTS
 from ethos_hil.base.record import BenchInfo, Metric, Record
 from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.results.latency import Latency, latency_of
@@ -43,6 +44,7 @@ class PointFigures:
         cpu_s: seconds of the CPU, where its clock is stated and it counts cycles.
         total_s: both.
         inferences_per_s: 1 / total_s, or of the NPU alone where that is all that is known.
+        npu_share: the NPU's part of the multiplications, 0 to 1; None where it is not known, or there are none.
         utilisation: macs / (cycles x MACs of the NPU), 0 to 1.
         cycles_per_kmac: cycles for 1,000 products.
         bytes: moved over the ports, by memory and direction: "Sram read".
@@ -79,6 +81,7 @@ class PointFigures:
     cpu_s: float | None = None
     total_s: float | None = None
     inferences_per_s: float | None = None
+    npu_share: float | None = None
     utilisation: float | None = None
     cycles_per_kmac: float | None = None
     bytes: Mapping[str, int] = field(default_factory=dict)
@@ -180,8 +183,10 @@ def moved_bytes(figures: PointFigures) -> dict[str, int]:
 def _add_times(figures: PointFigures, record: Record, cycles: Metric, latency: Latency | None) -> PointFigures:
     estimate, planned = record.metric("npu_cycles_estimate"), record.metric("planned_bytes")
     in_use = record.metric("sram_used")
+    work = record.artifact.npu_share if record.artifact is not None else None
     figures = replace(
         figures,
+        npu_share=work.value if work is not None and work.unit == PRODUCTS else None,
         provenance=cycles.provenance,
         cycles=round(cycles.value),
         vela_cycles=round(estimate.value) if estimate is not None else None,
@@ -348,7 +353,7 @@ COLUMNS: Sequence[BenchColumn] = (
     *_figures(NUMBER, "npu_s"),
     *_figures(INTEGER, "cpu"),
     *_figures(TEXT, "cpu_unit"),
-    *_figures(NUMBER, "cpu_s total_s inferences_per_s"),
+    *_figures(NUMBER, "cpu_s total_s inferences_per_s npu_share"),
     *_figures(INTEGER, "sram_peak planned_bytes sram_used dram_bytes weight_bytes weights"),
     *_figures(NUMBER, "weight_ratio"),
     *chain.from_iterable(zip(_READ, _WRITTEN, strict=True)),

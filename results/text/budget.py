@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.console import plain
-from ethos_hil.base.plain_text import cut, duration, escape, list_of, one_line, per_second
+from ethos_hil.base.plain_text import cut, duration, escape, list_of, one_line, per_second, percent
 from ethos_hil.results.bench.budget import QUANTITIES, BudgetAnswer, BudgetPlace, Margin, Quantity
 from ethos_hil.results.bench.figures import clocks_of, npus_by_clock, short_name
 from ethos_hil.results.table import Fit, ResultTable, TableColumn
@@ -64,6 +64,8 @@ def explain(answer: BudgetAnswer) -> Iterator[str]:
         clocks = npus_by_clock(points)
         verdicts = dict.fromkeys(point.verdict for point in points)
         alone = "" if all(point.total_s is not None for point in points) else "; times are of the NPU alone"
+        least = min((point.npu_share for point in points if point.npu_share is not None), default=1.0)
+        alone += f", which computes {percent(least)} % of the multiplications" if alone and least < 1 else ""
         yield f"{', '.join(verdicts)}; cycles are {', '.join(provenances)}; clock {', '.join(clocks)}{alone}"
     if any(condition.quantity.name == "sram" for condition in answer.budget.conditions) and points:
         yield _explain_sram(best)

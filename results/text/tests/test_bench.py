@@ -103,6 +103,7 @@ BUDGETS = {
     "sram": ("sram<=512KB", of_all(planned_bytes=96 << 10, sram_used=512 << 10)),
     "too little sram": ("sram<=100KB", FIRST),
     "without times": ("fps>=1", of_all(inferences_per_s=None)),
+    "most on the CPU": ("fps>=1", of_all(npu_share=0.036)),
     "refused alone": ("fps>=1", [GRID[2]]),
 }
 
