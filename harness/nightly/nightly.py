@@ -217,6 +217,7 @@ class NightOutcome:
             "resumed": self.resumed,
             "folders": [str(folder) for folder in self.folders],
             "counts": {str(standing): count for standing, count in account.counts.items()},
+            "far": [test.name for test in account.far],
             "red": list(self.red),
             "problems": [problem.text for problem in account.problems],
             "tests": [_plain(test) for test in account.tests],

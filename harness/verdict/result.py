@@ -188,7 +188,7 @@ class Result:
         return summary(self.record)
 
     def _repr_html_(self) -> str:
-        from ethos_hil.results.text.record import compared_text, latency_rows, metric_rows, ops_table
+        from ethos_hil.results.text.record import compared_text, latency_rows, loss_rows, metric_rows, ops_table
 
         record = self.record
         colour = _COLOURS.get(record.verdict, _OTHER_COLOUR)
@@ -200,6 +200,7 @@ class Result:
         if record.divergence is not None:
             facts.insert(1, ("divergence", record.divergence.message))
         facts += [("note", note) for note in record.notes]
+        facts = [*loss_rows(record), *facts]
         rows = "".join(f"<tr><th>{_html(name)}</th><td>{_html(text)}</td></tr>" for name, text in facts)
         table = ops_table(record.ops).to_html() if record.ops else ""
         return (

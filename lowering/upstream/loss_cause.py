@@ -5,7 +5,7 @@ beside it, numbers too small for their step, or large numbers that cancel.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.dataclasses import dataclass
@@ -23,6 +23,8 @@ _STEPS = 32.0
 """Numbers that use no more than so many of 127 steps have lost two bits to a step that cannot be smaller."""
 _CANCELS = 32.0
 """Where terms are so many times as large as their sum, five bits are lost."""
+_ATTENTION, _MASK = "aten.scaled_dot_product_attention.", 3
+"""An attention as one operator, and the number of the argument in its signature that is the mask."""
 _SUMS = ("aten.add.", "aten.sub.", "aten.rsub.", "aten.add_.", "aten.sub_.")
 
 
@@ -47,10 +49,10 @@ def cause_of(lost: LostLayer, sources: Sources) -> LossCause | None:
         sources: names the lines of the model.
     """
     near = (lost.node, *lost.node.all_input_nodes, *_after(lost.node))
-    for node in near:
-        cause = _mask(node, lost, sources)
-        if cause is not None:
-            return cause
+    cause = _attention_mask(lost, sources)
+    cause = cause or next((cause for node in near if (cause := _mask_in(node, lost, sources))), None)
+    if cause is not None:
+        return cause
     largest = _largest(lost, lost.node)
     if largest < _STEPS * lost.step:
         return LossCause(
@@ -90,19 +92,54 @@ def _numbers(lost: LostLayer, node: torch.fx.Node) -> torch.Tensor | None:
     return value[~value.isnan()] if not value.isnan().all() else None
 
 
-def _mask(node: torch.fx.Node, lost: LostLayer, sources: Sources) -> LossCause | None:
+def _attention_mask(lost: LostLayer, sources: Sources) -> LossCause | None:
+    """Return what is said of a mask that is given to an attention, whose scores are in no node; None without one."""
+    import torch
+
+    args = lost.node.args
+    if not str(lost.node.target).startswith(_ATTENTION) or len(args) <= _MASK:
+        return None
+    nodes = [node for node in (*args[:2], args[_MASK]) if isinstance(node, torch.fx.Node)]
+    values = [lost.values[node.name].double() for node in nodes if node.name in lost.values]
+    if len(values) < 3 or values[0].shape[:-2] != values[1].shape[:-2]:
+        return None
+    query, key, mask = values
+    scale = lost.node.kwargs.get("scale") or query.shape[-1] ** -0.5
+    scores = query @ key.transpose(-1, -2) * float(str(scale)) + mask
+    return _of_mask(scores.flatten(), lambda lowest: (_origin(nodes[-1], lowest, lost), True), sources)
+
+
+def _mask_in(node: torch.fx.Node, lost: LostLayer, sources: Sources) -> LossCause | None:
     """Return what is said of a mask that is in the numbers of a node, if there is one."""
     numbers = _numbers(lost, node)
-    if numbers is None or (lowest := float(numbers.min())) >= 0:
+    if numbers is None:
         return None
+
+    def origin(lowest: float) -> tuple[torch.fx.Node, bool]:
+        found = _origin(node, lowest, lost)
+        return found, found is not node and str(node.target).startswith(_SUMS)
+
+    return _of_mask(numbers, origin, sources)
+
+
+def _of_mask(
+    numbers: torch.Tensor, origin_of: Callable[[float], tuple[torch.fx.Node, bool]], sources: Sources
+) -> LossCause | None:
+    """Return what is said of a mask among numbers, if there is one.
+
+    Args:
+        numbers: in one axis.
+        origin_of: for the lowest of them, the node that it comes from, and whether it was added to others there.
+        sources: names the lines of the model.
+    """
+    lowest = float(numbers.min())
     others = numbers[numbers.isfinite() & (numbers > lowest / 2)]
-    if not len(others):
+    if lowest >= 0 or not len(others):
         return None
     low, top = float(others.min()), float(others.max())
     if top - low == 0 or -lowest < _OUTLIER * max(top - low, abs(low)):
         return None
-    origin = _origin(node, lowest, lost)
-    added = origin is not node and str(node.target).startswith(_SUMS)
+    origin, added = origin_of(lowest)
     number = float(math.floor((low - top if added else low) - _GAP))
     return LossCause(
         f"{_name(origin, sources)} has {lowest:.3g}, which takes the range of the numbers beside it, {low:.3g} to "

@@ -35,6 +35,7 @@ from ethos_hil.results.report.chart import (
     text,
 )
 from ethos_hil.results.report.reproduce import rerun
+from ethos_hil.results.text.record import loss_rows
 
 WIDTH = 240.0
 _HEIGHT = 14.0
@@ -391,6 +392,7 @@ def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:
         clock = record.clock or of_system(record.clock_hz, record.system_config)
         time = f", {duration(cycles.value / clock.hz)} at {frequency(clock.hz)}" if clock is not None else ""
         yield "NPU", f"{amount(cycles.value)} cycles ({cycles.provenance}){time}"
+    yield from loss_rows(record)
     profile = record.profile
     if profile is not None and total and profile.macs_per_cycle:
         macs = sum(cost.macs for cost in profile.costs.values())

@@ -286,7 +286,7 @@ class DeclaredModel(Declared):
             return f"the program needs {scratch:,} bytes of working memory, {self.model.scratch:,} are declared"
         share = npu_share(artifact) if artifact.npu is not None else None
         if share is not None and share.value < (self.model.min_npu_share or 0.0):
-            return f"{share.of_cpu}; `min_npu_share` is {self.model.min_npu_share}"
+            return f"{share.text}; `min_npu_share` is {self.model.min_npu_share}"
         return None
 
 

@@ -117,6 +117,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     "more left": {"on_cpu": {"U55_BI": {**LEFT, "aten::topk.values": "another"}}},
     "two delegates": {"delegates": {"U55_BI": 2}},
     "less memory": {"scratch": 1},
+    "more of the work on the NPU": {"min_npu_share": 1.1},
 }
 
 
@@ -124,5 +125,6 @@ def test_a_wrong_declaration_is_told(artifact: Artifact, recorded: Recorded) -> 
     """Else a compiler that delegates nothing would look like a model that needs no delegate."""
     exact = max(delegate.blob.scratch_size for delegate in artifact.delegates)
     assert declared(scratch=exact).problem(artifact) is None
+    assert declared(min_npu_share=1.0).problem(artifact) is None
     answers = {what: declared(**fields).problem(artifact) for what, fields in DECLARED.items()}
     recorded.check(answers | {"no delegate": declared().problem(replace(artifact, delegates=()))})
