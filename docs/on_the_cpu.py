@@ -72,7 +72,7 @@ def _cells(rule: CpuRule) -> Iterator[tuple[str, str]]:
 def _where(example: Example) -> str:
     if example.other:
         return f" for {example.other}"
-    return " (Ethos-U85)" if example.npu == U85 else ""
+    return (" (Ethos-U85)" if example.npu == U85 else "") + ("" if example.alike else ", which is not the same")
 
 
 def _plain(text: str) -> str:

@@ -376,7 +376,9 @@ def _compile(
     with _stage("lowering the model", model.sources), toolchain.lowering(given, leave, locate) as partitioners:
         if whole:
             inputs = {name: method.example_inputs for name, method in model.methods.items()}
-            edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter, model.sources)
+            edge, borders = by_backend_id(
+                programs, partitioners, inputs, toolchain.enter, model.sources, toolchain.circumstances
+            )
         else:
             kept = list(dict.fromkeys(operator for method in ready.values() for operator in method.kept))
             edge = by_partitioner(programs, partitioners, preserve=kept, etrecord=etrecord)

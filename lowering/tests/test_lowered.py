@@ -220,7 +220,7 @@ def test_what_the_npu_cannot_take_is_an_error_that_names_it(tmp_path: Path, name
     if line is None:
         assert re.search(r"input 1 of forward has no one quantisation, .*: nothing", caught.value.message)
         return
-    assert f"forward cannot be delegated whole: aten.sort.default ({line}): Not included" in caught.value.message
+    assert f"forward cannot be delegated whole: aten.sort.default ({line}): TOSA cannot sort" in caught.value.message
     assert "--whole" in (caught.value.hint or "")
     assert "\n" not in caught.value.message
 

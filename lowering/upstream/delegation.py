@@ -19,7 +19,8 @@ from ethos_hil.lowering.upstream.export import graphs, operator_calls
 from ethos_hil.lowering.upstream.names.operators import unwrap
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import PARTS
-from ethos_hil.lowering.upstream.reasons.reason import without_schemas
+from ethos_hil.lowering.upstream.reasons.reason import Circumstances, find_reasons
+from ethos_hil.lowering.upstream.reasons.rule import Reason
 from ethos_hil.lowering.user_code.user_function import Sources
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def by_backend_id(
     inputs: Mapping[str, Sequence[torch.Tensor]],
     enter: Callable[[str], None],
     sources: Sources,
+    circumstances: Mapping[str, Circumstances],
 ) -> tuple[Any, dict[str, Border]]:
     """An EdgeProgramManager of the methods, those that have a partitioner with all of them in one delegate.
 
@@ -121,6 +123,7 @@ def by_backend_id(
         inputs: example inputs of the methods.
         enter: called with the name of each method before it is delegated.
         sources: names the line of an operator that cannot be delegated.
+        circumstances: by method with a partitioner, what the reason depends on.
 
     Returns:
         The manager, and the meaning of each method's integers.
@@ -158,12 +161,13 @@ def by_backend_id(
             delegate = to_backend(spec.backend_id, edge.exported_program(name), spec.compile_specs)
         except Exception as error:
             raise_if_interrupted(error)
-            why = refusal(edge.exported_program(name), partitioners[name], sources)
-            if why is None:
+            found = refusal(edge.exported_program(name), partitioners[name], sources, circumstances[name])
+            if found is None:
                 raise
+            place, (why, remedy) = found
             raise CompileError(
-                f"{name} cannot be delegated whole: {why}",
-                hint="leave out --whole: a partitioner leaves that to the CPU",
+                f"{name} cannot be delegated whole: {place}: {why}",
+                hint=f"{remedy}; or leave out --whole: a partitioner leaves that to the CPU",
             ) from error
         integers = border.of_inputs([tensor.numpy() for tensor in inputs[name]])
         lowered[name] = torch.export.export(delegate, tuple(map(torch.from_numpy, integers)))
@@ -249,8 +253,10 @@ def _integers(array: np.ndarray, stated: tuple[Any, ...] | None) -> np.ndarray:
     return np.clip(steps, low, high).astype(str(dtype).removeprefix("torch."))
 
 
-def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: Sources) -> str | None:
-    """The first operator of a program that `partitioner` would leave to the CPU, and why; None if there is none.
+def refusal(
+    program: torch.export.ExportedProgram, partitioner: Any, sources: Sources, circumstances: Circumstances
+) -> tuple[str, Reason] | None:
+    """The first operator of a program that `partitioner` would leave to the CPU, with its line, and why; or None.
 
     A backend that is given such an operator fails in one of its passes, with a message about what the pass made of it.
     The checks that a partitioner makes before it picks an operator name the operator itself.
@@ -259,6 +265,7 @@ def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: So
         program: an edge program that has no delegates yet.
         partitioner: upstream's, for TOSA or an Ethos-U.
         sources: names the operator's line.
+        circumstances: what the reason depends on beside the operator.
     """
     from executorch.backends.arm.operator_support.tosa_supported_operators import tosa_support_factory
     from executorch.exir.backend.utils import WhyNoPartitionReporter
@@ -276,6 +283,6 @@ def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: So
             if node.op == "call_function" and not support.is_node_supported(modules, node) and node in reasons:
                 operator = unwrap(node.target)
                 line = sources.locate(node.meta.get("stack_trace"))
-                reason = without_schemas(reasons[node])
-                return f"{operator}{f' ({line})' if line else ''}: {reason}"
+                reason = find_reasons({node: reasons[node]}, circumstances)[node]
+                return f"{operator}{f' ({line})' if line else ''}", reason
     return None

@@ -93,6 +93,8 @@ class Toolchain(abc.ABC):
         self.options = options
         self._calls: dict[str, Mapping[str, AtenCall]] = {}
         self._misplaced: list[set[str]] = []
+        self.circumstances: dict[str, Circumstances] = {}
+        """By method that has a partitioner: what reasons depend on."""
         self.quantised_by: dict[str, QuantisedBy] = {}
         """By method, where it is not quantised as by default."""
 
@@ -179,8 +181,8 @@ class Toolchain(abc.ABC):
         further = checks(leave, locate, misplaced, integers=spec.tosa_spec.support_integer())
         chosen = leave_computed(make, spec, further)
         quantised = self.quantised_by.get(method, QuantisedBy())
-        circumstances = Circumstances(self.device, quantised, origins(locate, ethosu.identifier))
-        return keep_reasons(let_wholes_go(chosen, further), misplaced, circumstances)
+        known = self.circumstances[method] = Circumstances(self.device, quantised, origins(locate, ethosu.identifier))
+        return keep_reasons(let_wholes_go(chosen, further), misplaced, known)
 
     @abc.abstractmethod
     def finish(self, method: str, program: torch.export.ExportedProgram) -> None:

@@ -34,6 +34,7 @@ class Example:
         npu: what both are lowered for.
         other: the NPU that the line in its place is lowered for, where this is the remedy.
         given: the inputs of the line in its place; "" for the same.
+        alike: whether both compute the same of the same inputs, but for rounding and weights.
     """
 
     before: str
@@ -42,6 +43,7 @@ class Example:
     npu: str = U55
     other: str = ""
     given: str = ""
+    alike: bool = True
 
 
 def _nothing(node: torch.fx.Node) -> Mapping[str, object]:

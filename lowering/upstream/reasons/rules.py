@@ -137,7 +137,7 @@ U55_RULES = (
         "leave count_include_pad=True, so that the padding is an operation of its own, or use a kernel of at most 8",
         values=values.pool,
         examples=(Example("nn.AvgPool2d(9, 1, padding=4, count_include_pad=False)(x)",
-                          "nn.AvgPool2d(9, 1, padding=4)(x)", "float32[1, 2, 12, 12]"),),
+                          "nn.AvgPool2d(9, 1, padding=4)(x)", "float32[1, 2, 12, 12]", alike=False),),
     ),
     CpuRule(
         "kernel-of-a-pool", "(Avg|Max)pool2d needs kernel_y",
@@ -161,7 +161,7 @@ U55_RULES = (
         values=values.pool,
         examples=(
             Example("nn.AvgPool2d(4)(x)", "nn.AvgPool2d(2)(nn.AvgPool2d(2)(x))"),
-            Example("nn.MaxPool2d(5, stride=4)(x)", "nn.MaxPool2d(4)(x)", "float32[1, 2, 16, 16]"),
+            Example("nn.MaxPool2d(5, stride=4)(x)", "nn.MaxPool2d(4)(x)", "float32[1, 2, 16, 16]", alike=False),
         ),
     ),
     CpuRule(
@@ -197,7 +197,7 @@ U55_RULES = (
         "bilinear", "Op is not supported on U55", "{executorch} delegates no bilinear resize to {npu}",
         "enlarge with mode='nearest', " + _OTHER_NPU, operators=("aten.upsample_bilinear2d",),
         examples=(
-            Example("nn.Upsample(scale_factor=2, mode='bilinear')(x)", "nn.Upsample(scale_factor=2)(x)"),
+            Example("nn.Upsample(scale_factor=2, mode='bilinear')(x)", "nn.Upsample(scale_factor=2)(x)", alike=False),
             Example("nn.Upsample(scale_factor=2, mode='bilinear')(x)",
                     "nn.Upsample(scale_factor=2, mode='bilinear')(x)", other=U85),
         ),
@@ -231,7 +231,7 @@ U55_RULES = (
         examples=(
             Example("torch.where(x > 0, x, 0.1 * x)", "F.leaky_relu(x, 0.1)"),
             Example("torch.where(x > y, x, y)", "torch.maximum(x, y)", "float32[1, 8]; float32[1, 8]"),
-            Example("x > y", "x - y", "float32[1, 8]; float32[1, 8]"),
+            Example("x > y", "x - y", "float32[1, 8]; float32[1, 8]", alike=False),
             Example("x > y", "x > y", "float32[1, 8]; float32[1, 8]", other=U85),
         ),
     ),
@@ -245,13 +245,17 @@ U55_RULES = (
         "long-reduction", "sum needs dims|Failed dim check",
         "it sums dimension {axes} of {shape}; {npu} takes at most 65,536 along it, before it and behind it",
         "sum in two steps", values=values.reduction,
-        examples=(Example("x.sum(1)", "x.reshape(70, 1000).sum(1).sum(0)", "float32[1, 70000]"),),
+        examples=(Example("x.sum(1)", "x.reshape(70, 1000).sum(1).sum(0, keepdim=True)", "float32[1, 70000]"),),
     ),
     CpuRule(
-        "bits", r"Unsupported (\w* ?)dtype torch.(?P<found>\w+) \(Supports (?P<wanted>.+)\)|"
-        r"has unsupported dtype torch.(?P<other>\w+) \(Supports (?P<known>.+)\)",
-        "it is given {inputs}; {npu} takes other types in it: {wanted}{known}",
-        "quantise to 8 bits (--scheme a8w8), or cast to float32 before it, " + _OTHER_NPU, values=values.types,
+        "bits-of-a-product", r"has unsupported dtype torch.(?P<found>\w+) \(Supports (?P<wanted>.+)\)",
+        "it is given {found}, and {npu} multiplies matrices of {wanted} only",
+        "quantise it to 8 bits (--scheme a8w8, or leave its module out of --int16), " + _OTHER_NPU,
+    ),
+    CpuRule(
+        "bits", r"Unsupported (\w* ?)dtype torch.(?P<found>\w+) \(Supports (?P<wanted>.+)\)",
+        "it computes with {found}, and {npu} takes {wanted} in it", "give it float32, which is quantised",
+        examples=(Example("x.amax(1)", "x.amax(1)", "int32[2, 8]", given="float32[2, 8]"),),
     ),
 )  # fmt: skip
 
@@ -291,13 +295,15 @@ ANY_RULES = (
         "dilated-pool", "Maxpool2d with dilation",
         "its dilation is {dilation} with a stride of {stride}, and {executorch} needs a stride of 1 there",
         "use a stride of 1, or no dilation and a larger kernel", values=values.pool,
-        examples=(Example("nn.MaxPool2d(2, stride=2, dilation=2)(x)", "nn.MaxPool2d(3, stride=2)(x)"),),
+        examples=(Example("nn.MaxPool2d(2, stride=2, dilation=2)(x)", "nn.MaxPool2d(3, stride=2)(x)", alike=False),),
     ),
     CpuRule("rank-of-a-pool", "Maxpool2d needs rank 3 or 4", "its input is {shape}, not of three or four dimensions",
             "reshape it to four dimensions", values=values.pool),
     CpuRule(
-        "uint8", "internal uint8 tensors", "TOSA has uint8 at a program's inputs and outputs only",
-        "use int8 inside of the model",
+        "uint8", "internal uint8 tensors",
+        "TOSA has uint8 at a program's inputs and outputs only, and the delegate that would have it has some inside",
+        "give the program float32 in place of uint8",
+        examples=(Example("torch.cat([x, x], 1)", "torch.cat([x, x], 1)", "uint8[2, 8]", U85, given="float32[2, 8]"),),
     ),
     CpuRule(
         "argmax", "TOSA ARGMAX",
@@ -359,7 +365,8 @@ ANY_RULES = (
         "at most {limit}",
         "merge dimensions with reshape", values=values.rank,
         examples=(Example("x.reshape(1, 2, 2, 2, 2, 2, 2).permute(0, 6, 5, 4, 3, 2, 1).reshape(1, 64) * 2",
-                          "x.reshape(2, 2, 2, 8).permute(3, 2, 1, 0).reshape(1, 64) * 2", "float32[1, 64]"),),
+                          "x.reshape(2, 2, 2, 2, 2, 2).permute(5, 4, 3, 2, 1, 0).reshape(1, 64) * 2",
+                          "float32[1, 64]"),),
     ),
     CpuRule(
         "free-shape", "[Ss]ymbolic|unresolved tensor shapes", "its shape is not fixed",
@@ -373,7 +380,7 @@ ANY_RULES = (
         "resize less, or in two steps", values=values.resize,
         examples=(Example("F.interpolate(x, scale_factor=1 / 32, mode='bilinear')",
                           "F.interpolate(F.interpolate(x, scale_factor=1 / 8, mode='bilinear'), scale_factor=1 / 4, "
-                          "mode='bilinear')", "float32[1, 2, 64, 64]", U85),),
+                          "mode='bilinear')", "float32[1, 2, 64, 64]", U85, alike=False),),
     ),
     CpuRule(
         "writing-by-a-mask", "index_put are not supported|[Bb]ool(ean|-)[ m]*mask index_put",
