@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import tempfile
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +32,7 @@ from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
 from ethos_hil.lowering.model.torch_model import HostModules, Method, ProgramFile, TorchModel, load_model
+from ethos_hil.lowering.output.etrecord import etrecord_of
 from ethos_hil.lowering.upstream import cortex_m
 from ethos_hil.lowering.upstream.cpu_calls import (
     Leavable,
@@ -577,25 +574,3 @@ def _array(tensor: torch.Tensor, index: int) -> np.ndarray:
         raise UsageError(
             f"input {index} has type {tensor.dtype}, which NumPy lacks", hint="cast it to float32"
         ) from None
-
-
-_LEFT_OUT = "exported_program"
-"""The program before it was lowered, about half of the file. Upstream's reader does without it."""
-
-
-def etrecord_of(written: Any) -> bytes:
-    """Return the ETRecord of a written program, deflated, without the program as it was before lowering.
-
-    Args:
-        written: upstream's manager of the program. It was lowered with `generate_etrecord`.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "program.etrecord"
-        written.get_etrecord().save(str(path))
-        packed = io.BytesIO()
-        with zipfile.ZipFile(path) as source, zipfile.ZipFile(packed, "w") as kept:
-            for name in source.namelist():
-                if not name.startswith(_LEFT_OUT):
-                    # A fixed date: the same program gives the same file.
-                    kept.writestr(zipfile.ZipInfo(name), source.read(name), zipfile.ZIP_DEFLATED, 1)
-    return packed.getvalue()

@@ -168,11 +168,11 @@ def list_of(items: Iterable[str], most: int = 3) -> str:
 
 
 _IDENTIFIER = re.compile(r"\S*[\w)][._:/=(\[]\S|-|\W|\d")
-"""How a word begins that is from a program: "aten.add", "a::b", "net.py:12", "f(x)", "--leave"."""
+"""How a word starts that is from a program: "aten.add", "a::b", "net.py:12", "f(x)", "--leave"."""
 
 
 def sentence(text: str) -> str:
-    """Return a text as a sentence begins: with a capital, but for an identifier, which keeps its case."""
+    """Return a text as a sentence starts: with a capital, but for an identifier, which keeps its case."""
     return text if _IDENTIFIER.match(text) else text[:1].upper() + text[1:]
 
 

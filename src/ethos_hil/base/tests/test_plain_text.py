@@ -40,7 +40,7 @@ def test_a_number_is_said_in_one_way(recorded: Recorded) -> None:
     recorded.check("\n".join(lines))
 
 
-def test_a_sentence_begins_with_a_capital_and_an_identifier_keeps_its_case() -> None:
+def test_a_sentence_starts_with_a_capital_and_an_identifier_keeps_its_case() -> None:
     """Sees red: "Aten.upsample_nearest2d.vec runs on the CPU" is the name of no operator."""
     for words in ("use a smaller kernel", "a memory mode (--memory-mode X)", "activations in Sram: net.py:7"):
         assert plain_text.sentence(words) == words[0].upper() + words[1:]
