@@ -6,12 +6,15 @@ fit reads its IFM in several steps for each OFM block; these count as blocks of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.operations import Convolution, Elementwise, MatMul, Pool, Resize, ResizeAxis, Upscale
+from ethos_hil.harness.npu.isa.operations import Kernel as Taps
 from ethos_hil.harness.npu.isa.registers import PoolMode
+from ethos_hil.harness.npu.isa.weight_order import SUBKERNEL
 from ethos_hil.harness.npu.timing.overlap import Box
 
 Kernel = Convolution | MatMul | Pool | Elementwise | Resize
@@ -19,10 +22,10 @@ Kernel = Convolution | MatMul | Pool | Elementwise | Resize
 JOB_ROWS, JOB_COLUMNS = 32, 64
 """What the first jobs of a block read of its window, at most, on Ethos-U55 and U65.
 
-A block with a kernel above 8x8 is several jobs, one for each part of 8x8. Where BLOCKDEP lets three of them start
-early, these are in 24 rows and columns of the window, whatever their order. Vela's Python generator counts this much,
-its largest OFM block (get_first_job_input_volume in register_command_stream_util.py); its other generator counts all of
-the window.
+A block with a kernel above 8x8 is several jobs, one for each part of 8x8 (register_command_stream_util.py of Vela 5.1
+says so). Where BLOCKDEP lets three of them start early, these are in 24 rows and columns of the window, whatever their
+order. Vela's Python generator counts this much, its largest OFM block (get_first_job_input_volume); its other generator
+counts all of the window.
 """
 
 
@@ -58,15 +61,33 @@ def block_written(kernel: Kernel, index: int) -> Box:
 
 
 def early_reads(kernel: Kernel, source: FeatureMap, configuration: EthosU) -> Iterator[Box]:
-    """Yield the parts of an input that the kernel's blocks read, in order; of a large window those read first."""
+    """Yield the parts of an input that the kernel's jobs read, in order.
+
+    A job is a block, or a part of one: some channels, and of a large kernel some of its elements. In which order these
+    parts come is not established, so each job of a large kernel counts as all that jobs so far can have read.
+    """
     limits = (JOB_ROWS, JOB_COLUMNS) if configuration.family.has_shram else None
+    parts = 1 if limits is None else _subkernels(kernel)
     step = channels_at_a_time(kernel, configuration)
     for index in range(count(kernel)):
         out = block_written(kernel, index)
         starts = range(0, source.depth, step) if step else (out.c,)
-        for c in starts:
-            c_end = min(c + step, source.depth) if step else out.c_end
-            yield _read(kernel, source, out, c, c_end, limits)
+        for job in range(len(starts) * parts):
+            last = starts[min(job, len(starts) - 1)]
+            c_end = min(last + step, source.depth) if step else out.c_end
+            yield _read(kernel, source, out, last if parts == 1 else starts[0], c_end, limits)
+
+
+def _subkernels(kernel: Kernel) -> int:
+    """Return the parts that a kernel is processed in."""
+    if isinstance(kernel, Elementwise | MatMul | Resize):
+        return 1
+    return math.prod(-(-extent // SUBKERNEL) for extent in _extents(kernel.kernel))
+
+
+def _extents(taps: Taps) -> tuple[int, int]:
+    """Return the rows and columns of a window."""
+    return (taps.height - 1) * taps.dilation_y + 1, (taps.width - 1) * taps.dilation_x + 1
 
 
 def channels_at_a_time(kernel: Kernel, configuration: EthosU) -> int:
@@ -101,8 +122,8 @@ def _read(kernel: Kernel, source: FeatureMap, out: Box, c: int, c_end: int, limi
         x, x_end = _resize(kernel.x, out.x, out.x_end)
     else:
         taps = kernel.kernel
-        sizes = (taps.height - 1) * taps.dilation_y + 1, (taps.width - 1) * taps.dilation_x + 1
-        height, width = map(min, sizes, limits or sizes)
+        extents = _extents(taps)
+        height, width = map(min, extents, limits or extents)
         y, y_end = _reach(out.y, out.y_end, taps.stride_y, height, taps.top)
         x, x_end = _reach(out.x, out.x_end, taps.stride_x, width, taps.left)
         if kernel.upscale is not Upscale.NONE:
