@@ -20,8 +20,10 @@ from ethos_hil.harness.image.npu_share import npu_share
 from ethos_hil.harness.image.preflight import delegation_check
 from ethos_hil.harness.verdict.artifact_info import cpu_ops
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall, Tensor
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.program.multiplications import products_of_call
 from ethos_hil.lowering.testing.function_module import module_of
 
 U55, U85 = EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u85-256")
@@ -127,3 +129,25 @@ def test_parts() -> None:
 def test_texts(recorded: Recorded) -> None:
     shares = (NpuShare(3144, 83808), NpuShare(1999, 1), NpuShare(1, 1999), NpuShare(4, 0), NpuShare(0, 0, OPERATORS))
     recorded.check([[share.text, share.of_cpu, share.value] for share in (*shares, NpuShare(8, 48, OPERATORS))])
+
+
+CORTEX_M: dict[str, tuple[nn.Module, tuple[int, ...], tuple[int, ...]]] = {
+    "quantized_conv2d": (nn.Conv2d(3, 4, 3), (1, 3, 8, 8), (0, 2, 3, 1)),
+    "quantized_depthwise_conv2d": (nn.Conv2d(3, 6, 3, groups=3), (1, 3, 8, 8), (1, 2, 3, 0)),
+    "quantized_transpose_conv2d": (nn.ConvTranspose2d(3, 4, 2, stride=2), (1, 3, 8, 8), (1, 2, 3, 0)),
+    "quantized_linear": (nn.Linear(8, 4), (5, 8), (0, 1)),
+}
+"""Operators of ExecuTorch's Cortex-M backend: what they compute, on what, and the order of the axes of their weights
+(backends/cortex_m/ops/operators.py, executorch 1.5.1).
+"""
+
+
+@pytest.mark.parametrize("name", CORTEX_M)
+def test_operators_of_the_cortex_m_backend(name: str) -> None:
+    module, sizes, order = CORTEX_M[name]
+    x = torch.randn(sizes)
+    weights, out = tuple(module.get_parameter("weight").permute(order).shape), tuple(module(x).shape)
+    values = tuple(Tensor("CHAR", shape, tuple(range(len(shape))), 0, 0, None) for shape in (sizes, weights, out))
+    call = KernelCall(f"cortex_m::{name}.out", (0, 1, 2, 2))
+    plan = ExecutionPlan("forward", values, (0,), (2,), (call,), (call.operator,), (), ())
+    assert products_of_call(plan, call) == counted(module, x)
