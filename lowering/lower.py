@@ -46,7 +46,7 @@ from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_par
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export, output_names
 from ethos_hil.lowering.upstream.patches.patch import UpstreamUnfit, apply, bare, go_bare, require_fitting
-from ethos_hil.lowering.upstream.patches.table import OF_LOWERING, SPEED
+from ethos_hil.lowering.upstream.patches.table import FUNCTIONS, OF_LOWERING, SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.reasons.rules import BY_CPU_ALONE, BY_METHOD
 from ethos_hil.lowering.upstream.refusals import refuse_complex
@@ -296,7 +296,7 @@ def _executorch(toolchain: Toolchain, sources: Sources) -> Iterator[None]:
             raise UpstreamUnfit(f"executorch {version('executorch')} lacks what is known of it: {error}") from error
         require_fitting(OF_LOWERING)
         toolchain.compile_spec  # noqa: B018 - importing its class takes seconds
-    with apply(SPEED), one_torch_thread():
+    with apply(SPEED if toolchain.as_upstream else (*SPEED, *FUNCTIONS)), one_torch_thread():
         yield
 
 
@@ -527,6 +527,7 @@ def _prepare(
             floating,
             quantised=quantised,
             as_upstream=toolchain.as_upstream,
+            u55=bool(toolchain.compile_spec.tosa_spec.is_U55_subset),
             calibration=method.calibration_inputs,
             locate=lambda node: sources.locate(node.meta.get("stack_trace")),
         )

@@ -17,6 +17,7 @@ from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls, place_of
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrap
+from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
 from ethos_hil.lowering.upstream.reasons.reason import Circumstances, Origin, find_reasons
 from ethos_hil.lowering.upstream.reasons.rule import Reason
 from ethos_hil.lowering.upstream.reasons.rules import ADDED, MISPLACED, UNKNOWN_CALL, UNNAMED
@@ -294,26 +295,28 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
 
 
 def let_wholes_go(partitioner: Any, further: Sequence[Any]) -> Any:
-    """Return the partitioner, which from now on keeps no pad and no linear layer whole that is not delegated.
+    """Return the partitioner, which from now on keeps whole what is delegated, of pads, linear layers and our tables.
 
     Upstream (executorch 1.5.1) keeps `aten.pad` and a quantised `aten.linear` for the NPU, and fails where a check
-    leaves one to the CPU: there is no kernel of these names. Otherwise they become operators that have one.
+    leaves one to the CPU: there is no kernel of these names. Otherwise they become operators that have one. A function
+    that is quantised as a table (`ethos_hil.lowering.upstream.patches.in_executorch`) it would take apart.
 
     Args:
         partitioner: upstream's.
         further: our checks.
     """
-    ask = partitioner.ops_to_not_decompose
+    ask, tables = partitioner.ops_to_not_decompose, table_operators()
 
     def ask_and_let_go(program: torch.export.ExportedProgram) -> Any:
         kept, is_kept = ask(program)
 
         def is_whole(node: torch.fx.Node) -> bool:
-            if is_kept is not None and not is_kept(node):
+            name = _name(node)
+            if not (_is_annotated(node) if name in tables else is_kept is None or is_kept(node)):
                 return False
-            return _name(node) not in _WHOLE or all(check.is_node_supported({}, node) for check in further)
+            return name not in (*_WHOLE, *tables) or all(check.is_node_supported({}, node) for check in further)
 
-        return kept, is_whole
+        return [*kept, *tables.values()], is_whole
 
     partitioner.ops_to_not_decompose = ask_and_let_go
     return partitioner
@@ -405,6 +408,14 @@ def _value(node: Any) -> torch.Tensor:
 
 def _is_quantised(node: torch.fx.Node) -> bool:
     return any(_name(user).startswith("quantized_decomposed.quantize") for user in node.users)
+
+
+def _is_annotated(node: torch.fx.Node) -> bool:
+    """Whether upstream's quantiser has quantised a node itself, and not just its neighbours."""
+    from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
+
+    known = node.meta.get("custom", {}).get(ArmAnnotationInfo.CUSTOM_META_KEY)
+    return known is not None and bool(ArmAnnotationInfo(known).quantized)
 
 
 def is_computation(name: str) -> bool:

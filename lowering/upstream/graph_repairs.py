@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.export import graphs, operator_calls
+from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
 from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, fold_constants
 from ethos_hil.lowering.upstream.rewritten.masks import apply_masks
 from ethos_hil.lowering.upstream.rewritten.operators import write_operators, write_out_of_place, written_note
+from ethos_hil.lowering.upstream.rewritten.resizes import write_resizes
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +41,10 @@ SEPARATED = (
     "ExecuTorch's Arm backend would leave them out, or leave them and the layers before them to the CPU; no number of "
     "the quantised model changes"
 )
+TABLES = (
+    "functions of one number that ExecuTorch's Arm quantiser does not know (softplus, mish, log_sigmoid, ...) are "
+    "look-up tables of the NPU: it leaves them in float, on the CPU"
+)
 _PAD_MODE = 2
 """Number of the argument in the signature of aten.pad."""
 _INPUT, _SCALE, _OFFSET, _MEAN, _VARIANCE, _TRAINING, _EPSILON = 0, 1, 2, 3, 4, 5, 7
@@ -50,6 +56,7 @@ def prepare(
     *,
     quantised: bool,
     as_upstream: bool,
+    u55: bool = False,
     calibration: Sequence[tuple[torch.Tensor, ...]] = (),
     locate: Callable[[torch.fx.Node], str | None] = lambda node: None,
 ) -> tuple[str, ...]:
@@ -59,6 +66,7 @@ def prepare(
         floating: the module of a float exported program, in eval mode.
         quantised: whether it is quantised next; else what only upstream's quantisers miss stays as it is.
         as_upstream: rewrite only what upstream fails on, or gives another size or type.
+        u55: whether it is lowered for an Ethos-U55 or U65.
         calibration: sets of inputs that decide the ranges of what is masked.
         locate: names the line of a node.
 
@@ -75,11 +83,14 @@ def prepare(
     names: list[str] = []
     masks: list[str] = []
     rewrite_graphs(floating, lambda part: _extend(names, (*write_out_of_place(part), *write_operators(part))))
+    rewrite_graphs(floating, lambda part: _extend(names, write_resizes(part, u55=u55)))
     if calibration:
         rewrite_graphs(
             floating, lambda part: _extend(masks, apply_masks(part, calibration, locate) if part is floating else ())
         )
     written = (written_note(dict.fromkeys(names)),) if names else ()
+    if any(str(node.target) in table_operators() for node in operator_calls(floating)):
+        written = (*written, TABLES)
     return (*written, *masks, *(note for repair, note in repairs if rewrite_graphs(floating, repair)))
 
 

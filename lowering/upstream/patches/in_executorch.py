@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.conditions.process import VELA, tell
 from ethos_hil.lowering.native.worker import ToolRaised
+from ethos_hil.lowering.upstream.names.operators import unwrap
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +57,80 @@ def tables_first(registered: dict[type, Any], program: Any) -> dict[type, Any]:
     }
     copied.setdefault(DecomposeAvgPool2dPass, PassInsertions()).before_passes.append(InsertTableOpsPass(program))
     return copied
+
+
+# Functions of one number that upstream's quantiser does not know, each as one look-up table.
+#
+# A quantised function of one number has 256 answers: TOSA's TABLE. Upstream makes one of each operator in its own list
+# (executorch 1.5.1, backends/arm/_passes/insert_table_ops.py) and leaves others in float, on the CPU, in several
+# operators. The list is extended in each of the four places where upstream has it.
+
+TABLES_OF = (
+    "aten.erfc", "aten.exp2", "aten.frac", "aten.log2", "aten.log_sigmoid", "aten.mish", "aten.square",
+    "aten.threshold", "aten.trunc", "ethos_hil.hardshrink", "ethos_hil.softplus", "ethos_hil.softshrink",
+)  # fmt: skip
+"""The operators. What they take beside the numbers is constant."""
+
+
+@functools.cache
+def table_operators() -> dict[str, Any]:
+    """The operators by their names ("aten.mish.default"); registers those that are ours.
+
+    Upstream's passes call an operator with fake tensors of the integers that it is quantised to, which aten's softplus,
+    softshrink and hardshrink refuse. Ours take them, and are aten's otherwise: what is not delegated becomes them.
+    """
+    import torch
+
+    def ours(operator: Any) -> Callable[..., Any]:
+        def compute(numbers: torch.Tensor, *rest: Any) -> torch.Tensor:
+            result: torch.Tensor = operator(numbers, *rest) if numbers.is_floating_point() else numbers.clone()
+            return result
+
+        return compute
+
+    if not hasattr(torch.ops.ethos_hil, "softplus"):
+        for name, rest in (
+            ("softplus", "Scalar beta, Scalar threshold"),
+            ("softshrink", "Scalar s"),
+            ("hardshrink", "Scalar s"),
+        ):
+            torch.library.define(f"ethos_hil::{name}", f"(Tensor numbers, {rest}) -> Tensor")
+            aten = getattr(torch.ops.aten, name).default
+            torch.library.impl(f"ethos_hil::{name}", "CompositeImplicitAutograd", ours(aten))
+    found = {name: getattr(getattr(torch.ops, name.partition(".")[0]), name.partition(".")[2]) for name in TABLES_OF}
+    return {f"{name}.default": packet.default for name, packet in found.items()}
+
+
+def _edges() -> frozenset[Any]:
+    from executorch.exir.dialects._ops import ops
+
+    edges = []
+    for name in table_operators():
+        space, operator, overload = name.split(".")
+        edges.append(getattr(getattr(getattr(ops.edge, space), operator), overload))
+    return frozenset(edges)
+
+
+def with_functions(known: dict[tuple[Any, ...], Any]) -> dict[tuple[Any, ...], Any]:
+    """Upstream's patterns of operators that are quantised, and ours."""
+    return {**known, **{(operator,): None for operator in table_operators().values()}}
+
+
+def with_edge_functions(known: set[Any]) -> set[Any]:
+    """Upstream's operators that become tables, or are delegated, and ours."""
+    return known | _edges()
+
+
+def table_of(upstream: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Upstream's `TableOps.__getitem__`, which gives the function of a node; of ours, it is the operator itself."""
+
+    def function_of(self: Any, node: torch.fx.Node) -> Any:
+        if node.target not in _edges():
+            return upstream(self, node)
+        operator, rest, named = unwrap(node.target), node.args[1:], node.kwargs
+        return lambda numbers: operator(numbers, *rest, **named).flatten()
+
+    return function_of
 
 
 # Where the nodes come from that upstream's quantiser puts in place of larger operators.

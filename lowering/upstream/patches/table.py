@@ -12,9 +12,12 @@ from typing import Any
 from ethos_hil.lowering.upstream.patches.in_executorch import (
     observe,
     parts_in_order,
+    table_of,
     tables_first,
     traced,
     vela_elsewhere,
+    with_edge_functions,
+    with_functions,
 )
 from ethos_hil.lowering.upstream.patches.in_torch import (
     collected_once,
@@ -169,6 +172,39 @@ TABLES_FIRST = (
     ),
 )  # fmt: skip
 
+_TABLE_OPS = f"{_ARM_PASSES}.insert_table_ops.TableOps"
+_SUPPORT = "executorch.backends.arm.operator_support.tosa_supported_operators"
+
+
+def _functions(what: str, make: Callable[..., Any], target: str, *others: tuple[str, Known]) -> Patch:
+    """The row of a place where ExecuTorch's Arm backend lists functions of one number; others have the sources."""
+    return _row(
+        f"functions that are {what}", "executorch", make, target, "", *others,
+        why="upstream has no table of softplus, mish, log_sigmoid and the like, and leaves them to the CPU, in float",
+        gain="each is one operation of the NPU; not with --as-upstream",
+        changes_result=True,
+    )  # fmt: skip
+
+
+FUNCTIONS = (
+    _functions(
+        "quantised", with_functions, "executorch.backends.arm.quantizer.arm_quantizer.TOSA_QUANTIZER_SUPPORT_DICT",
+        ("executorch.backends.cortex_m.quantizer.pattern_matcher.PatternMatcher.__init__", "bde94f97d61604ab"),
+    ),
+    _functions(
+        "tables", with_edge_functions, f"{_TABLE_OPS}.special_table_ops",
+        (f"{_TABLE_OPS}.__contains__", "0d47a6f42f45005b"),
+    ),
+    _functions(
+        "computed", table_of, f"{_TABLE_OPS}.__getitem__", (f"{_TABLE_OPS}.__getitem__", "6249a300a44a5554")
+    ),
+    _functions(
+        "delegated", with_edge_functions, f"{_SUPPORT}.TOSA_PRO_INT_SupportList",
+        (f"{_SUPPORT}.TOSAProINTSupportList", "96da998d2de11e86"),
+    ),
+)  # fmt: skip
+"""What makes a look-up table of each function of one number (`in_executorch.TABLES_OF`)."""
+
 PARTS = (
     _row(
         "parts of partitions", "executorch", parts_in_order,
@@ -211,6 +247,6 @@ CALLS_OF_VELA = (
     ),
 )  # fmt: skip
 
-OF_LOWERING = (*ORIGINS, *TABLES_FIRST, *PARTS, *VELA_PROCESS)
+OF_LOWERING = (*ORIGINS, *TABLES_FIRST, *FUNCTIONS, *PARTS, *VELA_PROCESS)
 """Those that decide what an artifact says: where one does not fit, a model is lowered bare."""
-TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *PARTS, *VELA_PROCESS, *STARTS_OF_FVPS, *CALLS_OF_VELA)
+TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *FUNCTIONS, *PARTS, *VELA_PROCESS, *STARTS_OF_FVPS, *CALLS_OF_VELA)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
 from ethos_hil.lowering.upstream.rewritten.constants import constant_nodes, is_fresh
 from ethos_hil.lowering.upstream.rewritten.splice import write_out
 
@@ -108,6 +109,9 @@ def _choices() -> Mapping[Any, Choice]:
         aten.max_pool1d.default: _in_two_dimensions(aten.max_pool2d.default),
         aten.pairwise_distance.default: _pairwise_distance,
     }
+    ours = table_operators()
+    for name, defaults in (("softplus", (1, 20)), ("softshrink", (0.5,)), ("hardshrink", (0.5,))):
+        always[getattr(aten, name).default] = _with_defaults(ours[f"ethos_hil.{name}.default"], defaults)
     for form in ("default", "dim", "correction"):
         always[getattr(aten.std, form)] = _root_of(getattr(aten.var, form))
     chosen: dict[Any, Choice] = {target: lambda *_, function=function: function for target, function in always.items()}
@@ -371,9 +375,17 @@ def _logsumexp(source: Tensor, axes: Any, keepdim: bool = False) -> Tensor:
 
 def _logaddexp(one: Tensor, other: Tensor) -> Tensor:
     import torch
-    from torch.nn import functional
 
-    return torch.maximum(one, other) + functional.softplus(-(one - other).abs(), 1, 88)
+    softplus = table_operators()["ethos_hil.softplus.default"]
+    total: Tensor = torch.maximum(one, other) + softplus(-(one - other).abs(), 1, 20)
+    return total
+
+
+def _with_defaults(operator: Callable[..., Tensor], defaults: tuple[Number, ...]) -> Callable[..., Tensor]:
+    def tabulated(source: Tensor, *given: Number) -> Tensor:
+        return operator(source, *given, *defaults[len(given) :])
+
+    return tabulated
 
 
 def _root_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
