@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall, Tensor
-from ethos_hil.lowering.formats.tosa import TosaGraph
 
 _Shape = Sequence[int]
 _CORTEX_M = "cortex_m::quantized_"
@@ -51,6 +50,8 @@ def _of_cortex_m(name: str, shapes: Sequence[_Shape]) -> int:
 
 def products_of_tosa(tosa: bytes) -> int:
     """Return the products of a TOSA program, all of its regions together. Raises UsageError if it is damaged."""
+    from ethos_hil.lowering.formats.tosa import TosaGraph  # late: what only puts results together lacks the package
+
     return sum(
         count(*(graph.tensors[name].shape for name in (operator.outputs[0], *operator.inputs[:2])))
         for graph in TosaGraph.regions(tosa).values()
