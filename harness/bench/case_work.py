@@ -287,6 +287,7 @@ def recompile_for(artifact: Artifact, setup: VelaSetup) -> Artifact:
         memory_mode=setup.mode,
         vela_flags=flags,
         vela_ini=setup.ini.text if setup.user_ini else "",
+        notes=tuple(dict.fromkeys((*artifact.notes, *setup.notes))),
         delegates=delegates,
         others=(),
     )

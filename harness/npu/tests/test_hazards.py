@@ -147,7 +147,7 @@ def test_a_table_is_lost_to_a_kernel_without_one() -> None:
     assert all(first is not None and second is None for first, second in names)
 
 
-def large_kernel(kind: str, kernel: tuple[int, int], size: tuple[int, int]) -> bytes:
+def large_kernel(kind: str, kernel: tuple[int, int], size: tuple[int, int], *, padded: bool = False) -> bytes:
     """A convolution of 3x3, and a maximum or a depthwise convolution with a large kernel of what it makes."""
     graph, depth = TfliteGraph(), 8
     height, width = size
@@ -164,15 +164,16 @@ def large_kernel(kind: str, kernel: tuple[int, int], size: tuple[int, int]) -> b
         "CONV_2D", [source, *weights(depth, 3, 3, 1)], [middle], "Conv2DOptions", padding=0, **strides, **dilation
     )
     rows, columns = kernel
-    result = graph.tensor((1, height - rows + 1, width - columns + 1, depth), "int8", 0.05)
+    shape = size if padded else (height - rows + 1, width - columns + 1)
+    result = graph.tensor((1, *shape, depth), "int8", 0.05)
     if kind == "depthwise":
         graph.add(
             "DEPTHWISE_CONV_2D", [middle, *weights(1, *kernel, depth, axis=3)], [result], "DepthwiseConv2DOptions",
-            padding=1, depth_multiplier=1, **strides, **dilation,
+            padding=int(not padded), depth_multiplier=1, **strides, **dilation,
         )  # fmt: skip
     else:
         sizes: dict[str, Any] = {"filter_height": rows, "filter_width": columns}
-        graph.add("MAX_POOL_2D", [middle], [result], "Pool2DOptions", padding=1, **strides, **sizes)
+        graph.add("MAX_POOL_2D", [middle], [result], "Pool2DOptions", padding=int(not padded), **strides, **sizes)
     return graph.output(result).serialize()
 
 
@@ -202,6 +203,19 @@ def test_the_first_jobs_read_a_part_of_a_large_kernels_window(
     deeper = network.stream[:at] + short(BLOCKDEP, DEEPEST["u55"]) + network.stream[at + 4 :]
     hazards = NpuProgram(deeper, network.npu).hazards
     assert [(hazard.second, hazard.wait) for hazard in hazards] == [(reader, ("BLOCKDEP", deepest))] * (deepest < 3)
+
+
+@pytest.mark.parametrize("kind", ["depthwise", "maximum"])
+def test_the_parts_of_a_large_kernel_are_a_blocks_jobs(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the first three jobs of a kernel of 3x33 are the first block's, and the next block's may read what is late."""
+    tflite = large_kernel(kind, (3, 33), (33, 48), padded=True)
+    data = compile_tflite(tflite, EthosU.parse("ethos-u65-256"), generator=Generator.PYTHON)
+    (network,) = read_tflite(data, kind).networks
+    program = NpuProgram(network.stream, network.npu)
+    assert program.waits[program.ops[-1].offset].blocks == DEEPEST["u65"]
+    assert program.hazards == ()
+    monkeypatch.setattr("ethos_hil.harness.npu.timing.blocks._subkernels", lambda kernel: 1)
+    assert NpuProgram(network.stream, network.npu).hazards
 
 
 @pytest.mark.parametrize("npu", [U55, U85])
