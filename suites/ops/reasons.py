@@ -16,7 +16,6 @@ U55_DIVIDES = "the Ethos-U55 divides no integers: upstream quantises them and ha
 U55_GATHERS = "the Ethos-U55 reads and writes nothing by indices in a tensor"
 U55_MATMULS = "upstream has the Ethos-U55 multiply matrices of int8 only"
 U55_POOLS = "upstream has the Ethos-U55 average one image at a time, with strides of at most 3"
-U55_ENLARGES = "upstream has the Ethos-U55 enlarge one image at a time, to the nearest element, by 2, 4 or 8"
 U55_RESIZES = "upstream resizes no images between their elements on the Ethos-U55"
 U55_REVERSES = "upstream has the Ethos-U55 reverse the channels or the rows of images only"
 U55_SELECTS = "the Ethos-U55 chooses nothing by truth values"

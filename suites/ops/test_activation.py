@@ -72,6 +72,27 @@ logit = activation(
     high=0.9,
 )
 
+softplus = Operator(
+    "softplus",
+    aten=("exp.default", "log1p.default"),
+    aten_int=(),
+    fp=("EXP", "LOG"),
+    int=("TABLE",),
+    cases=(case("sharp", layer("Softplus", 2.0), f32(1, 4, 5, 3, low=-4, high=4)),),
+)
+
+mish = Operator(
+    "mish",
+    aten=("exp.default", "log1p.default", "tanh.default"),
+    aten_int=(),
+    fp=("EXP", "LOG", "TANH"),
+    int=("TABLE",),
+    cases=(
+        case("map", layer("Mish"), f32(1, 4, 5, 3, low=-4, high=4)),
+        case("a16w8", layer("Mish"), f32(3, 4, 9, low=-4, high=4), scheme="a16w8"),
+    ),
+)
+
 prelu = Operator(
     "prelu",
     aten=("gt.Scalar", "mul.Tensor", "where.self"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ethos_hil.suites.declare.case import Operator, call, case, f32, u55
 from ethos_hil.suites.ops import reasons
 
-U55_ENLARGES = u55(reasons.U55_ENLARGES)
-
 nearest = Operator(
     "nearest",
     aten=("upsample_nearest2d.vec",),
@@ -14,15 +12,19 @@ nearest = Operator(
     int=("RESIZE",),
     cases=(
         case("2x", call("nn.functional.interpolate", scale_factor=2.0), f32(1, 4, 5, 3)),
-        case("3x", call("nn.functional.interpolate", scale_factor=3.0), f32(1, 3, 4, 5), on_cpu=U55_ENLARGES),
-        case(
-            "uneven",
-            call("nn.functional.interpolate", size=(7, 6)),
-            f32(1, 4, 3, 4),
-            on_cpu=U55_ENLARGES,
-        ),
-        case("batch", call("nn.functional.interpolate", scale_factor=2.0), f32(2, 4, 5, 3), on_cpu=U55_ENLARGES),
         case("a16w8", call("nn.functional.interpolate", scale_factor=2.0), f32(1, 4, 5, 3), scheme="a16w8"),
+    ),
+)
+
+# Where upstream delegates none of them (U55, U65), they are slices (lowering/upstream/rewritten/resizes.py).
+nearest_taken = Operator(
+    "nearest_taken",
+    aten=(),
+    fp=("RESIZE",),
+    cases=(
+        case("3x", call("nn.functional.interpolate", scale_factor=3.0), f32(1, 3, 4, 5)),
+        case("uneven", call("nn.functional.interpolate", size=(7, 6)), f32(1, 4, 3, 4)),
+        case("batch", call("nn.functional.interpolate", scale_factor=2.0), f32(2, 4, 5, 3)),
     ),
 )
 
