@@ -17,6 +17,7 @@
 #include "runtime/kernels/cortex_m_pool.h"
 #include "runtime/kernels/cortex_m_softmax.h"
 #include "runtime/kernels/fill.h"
+#include "runtime/kernels/grid_sample.h"
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/matmul.h"
 #include "runtime/kernels/norm.h"
@@ -26,6 +27,7 @@
 #include "runtime/kernels/quantize_channels.h"
 #include "runtime/kernels/reduce.h"
 #include "runtime/kernels/scan.h"
+#include "runtime/kernels/scatter.h"
 #include "runtime/kernels/softmax.h"
 #include "runtime/kernels/unary.h"
 #include "runtime/kernels/upsample.h"
@@ -64,6 +66,7 @@ constexpr Entry ALL_OPERATORS[] = {
     {"aten::argmax", "out", argmax},
     {"aten::argmin", "out", argmin},
     {"aten::as_strided_copy", "out", as_strided_copy},
+    {"aten::atan2", "out", elementwise<ATAN2>},
     {"aten::avg_pool2d", "out", avg_pool2d},
     {"aten::bitwise_and", "Scalar_out", elementwise<BITWISE_AND>},
     {"aten::bitwise_and", "Tensor_out", elementwise<BITWISE_AND>},
@@ -106,18 +109,22 @@ constexpr Entry ALL_OPERATORS[] = {
     {"aten::ge", "Scalar_out", elementwise<GREATER_EQUAL>},
     {"aten::ge", "Tensor_out", elementwise<GREATER_EQUAL>},
     {"aten::gelu", "out", gelu},
+    {"aten::grid_sampler_2d", "out", grid_sampler_2d},
     {"aten::gt", "Scalar_out", elementwise<GREATER>},
     {"aten::gt", "Tensor_out", elementwise<GREATER>},
     {"aten::hardtanh", "out", elementwise<HARDTANH>},
     {"aten::index", "Tensor_out", index_tensor},
     {"aten::index_put", "out", index_put},
     {"aten::index_select", "out", index_select},
+    {"aten::isinf", "out", elementwise<IS_INFINITE>},
+    {"aten::isnan", "out", elementwise<IS_NAN>},
     {"aten::le", "Scalar_out", elementwise<LESS_EQUAL>},
     {"aten::le", "Tensor_out", elementwise<LESS_EQUAL>},
     {"aten::leaky_relu", "out", elementwise<LEAKY_RELU>},
     {"aten::linear", "out", linear},
     {"aten::log", "out", elementwise<LOG>},
     {"aten::log10", "out", elementwise<LOG10>},
+    {"aten::log2", "out", elementwise<LOG2>},
     {"aten::logical_and", "out", elementwise<LOGICAL_AND>},
     {"aten::logical_not", "out", elementwise<LOGICAL_NOT>},
     {"aten::logical_or", "out", elementwise<LOGICAL_OR>},
@@ -146,6 +153,8 @@ constexpr Entry ALL_OPERATORS[] = {
     {"aten::pow", "Scalar_out", elementwise<POWER>},
     {"aten::pow", "Tensor_Scalar_out", elementwise<POWER>},
     {"aten::pow", "Tensor_Tensor_out", elementwise<POWER>},
+    {"aten::prod", "int_out", product},
+    {"aten::prod", "out", product_all},
     {"aten::reciprocal", "out", elementwise<RECIPROCAL>},
     {"aten::relu", "out", elementwise<RELU>},
     {"aten::remainder", "Scalar_out", elementwise<REMAINDER>},
@@ -155,6 +164,9 @@ constexpr Entry ALL_OPERATORS[] = {
     {"aten::round", "out", elementwise<ROUND>},
     {"aten::rsqrt", "out", elementwise<RSQRT>},
     {"aten::scalar_tensor", "out", scalar_tensor},
+    {"aten::scatter", "src_out", scatter_source},
+    {"aten::scatter", "value_out", scatter_value},
+    {"aten::scatter_add", "out", scatter_add},
     {"aten::select_copy", "int_out", select_copy},
     {"aten::sigmoid", "out", elementwise<SIGMOID>},
     {"aten::sign", "out", elementwise<SIGN>},

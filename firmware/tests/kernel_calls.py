@@ -93,7 +93,7 @@ def log_softmax(expected: Any, case: Case) -> Any:
 # Units in the last place. All are computed in double and rounded once (firmware/runtime/kernels/rounded.h): half a
 # unit, and what newlib's functions of doubles are off by, less than 2^-20 of a unit.
 ROUNDED = 0.5 + 2.0**-20
-FUNCTIONS = "exp log log10 sin cos tanh erf"
+FUNCTIONS = "exp log log2 log10 sin cos tanh erf"
 SHAPES = (
     "3,5,7 | 3,5,7; 3,5,7 | 7; 5,1 | 3,1,9; 4,1,5 | 3,1; () | 2,3; 2,3 | (); () | (); 1 | 13; 0,3 | 1,3;"
     "2,3,4,5 last | 2,3,4,5 last"
@@ -254,6 +254,9 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         row("index_put.default", "out", "float32", "4,3 | 1 | @three32", X, [Z], Y),
         row("gather.default", "out", "float32", "2,4,3 | @bits", X, 0, Y),
         row("gather.default", "out", "int16", "2,4,3 | @bits", X, -1, Y),
+        row("scatter.src", "src_out", ALL, "2,4,3 | 2,3,2 | @bits", X, 0, Z, Y),
+        row("scatter_add.default", "out", REAL, "2,4,3 | 2,3,2 | @bits", X, -1, Z, Y),
+        row("scatter.value", "value_out", ALL, "2,4,3 | @bits", X, 1, Y, True),
     ),
     "arithmetic": (
         # Types mix only where to_edge lets them; it puts conversions before add, sub, mul, div and minimum.
@@ -294,6 +297,7 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         row("bitwise_and bitwise_or bitwise_xor.Scalar", "Scalar_out", WHOLE, "61", 0x55),
         row("logical_not.default", "out", ALL, "61"),
         row("logical_not.default", "out", "float32", LAYOUTS),
+        row("isnan isinf.default", "out", REAL, "61"),
         row("bitwise_not.default", "out", f"bool {WHOLE}", "61"),
         row("bitwise_not.default", "out", "int16", LAYOUTS),
     ),
@@ -335,6 +339,8 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         row("pow.Tensor_Tensor", "Tensor_Tensor_out", "float32", "200 positive | 200 near; 30 | @exponents", bound=TWO),
         row("pow.Tensor_Scalar", "Tensor_Scalar_out", "float32 float16", "90", 2, bound=TWO),
         row("pow.Tensor_Scalar", "Tensor_Scalar_out", "float32", "200 positive", 0.4, bound=TWO),
+        row("atan2.default", "out", "float32", "7,9 | 9; 7,9 steep | 7,1", bound=TWO),
+        row("atan2.default", "out", "", "int32 9 hundred | float32 9", bound=TWO),
         row("pow.Scalar", "Scalar_out", "float32", "200", 1.7, X, bound=TWO),
         # The host multiplies by the inverse, three roundings instead of one, under 2 units.
         row("div.Scalar", "Scalar_out", "float32", "100 large; 4,25 large", 3, bound=TWO),
@@ -373,6 +379,8 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         row("max.dim", "dim_max", ALL, "3,5,4 few", 1, True),
         row("min.dim", "dim_min", ALL, "3,5,4 few", 1, True),
         row("max min.default", "unary_out", ALL, "2,5"),
+        row("prod.dim_int", "int_out", f"{WHOLE} float32 float64", "3,5,4", 1, dtype=OWN),
+        row("prod.default", "out", f"{WHOLE} float32 float64", "7", dtype=OWN),
         row("argmax argmin.default", "out", REAL, "3,5,4 few", 1),
         row("argmax argmin.default", "out", REAL, "3,5,4 few"),
         row("argmax argmin.default", "out", REAL, "41", 0, True),
@@ -412,6 +420,10 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         )
     ),
     "norms and resizing": (
+        *(
+            row("grid_sampler_2d.default", "out", "float32", "2,3,5,6 plain | 2,4,7,2 wide", X, Y, *how)
+            for how in itertools.product((0, 1), (0, 1, 2), (False, True))
+        ),
         row("native_layer_norm.default", "out", "float32", "3,5,4 plain", [5, 4], None, None, 1e-5),
         row("native_layer_norm.default", "out", "float32", "7,33 plain | 33 plain | 33 plain", X, [33], Y, Z, 1e-3),
         *(row("upsample_nearest2d.vec", "vec_out", "float32", "2,3,5,7 plain", *resized) for resized in RESIZED),

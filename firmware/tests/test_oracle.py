@@ -32,6 +32,9 @@ MORE = (
     *(row("_softmax _log_softmax.default", "out", "float32", "3,5,7 steep", axis, False) for axis in (0, 1, -1)),
     *(row("cumsum.default", "out", "float32", "3,5,7 steep", axis) for axis in (0, 1, -1)),
     *(row("sum.dim_IntList", "IntList_out", "float32", "33,9 plain", dims) for dims in ([1], [0], [0, 1], None)),
+    row("atan2.default", "out", "float32", "300 steep | 300 plain"),
+    *(row("prod.dim_int", "int_out", "float32", "3,5,7 plain", axis) for axis in (0, 1, -1)),
+    row("prod.default", "out", "float32", "11 plain"),
     row("addmm.default", "out", "float32", "6 plain | 5,40 plain | 40,6 plain", beta=2, alpha=0.3),
 )
 """Calls whose results on the host differ more, or that it orders otherwise."""

@@ -111,6 +111,11 @@ def _pow(base: Any, exponent: Any) -> np.ndarray:
     return round_to(np.power, F32(base), F32(exponent))
 
 
+def _atan2(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    simple = all(side.dtype == np.float32 or side.dtype.kind in "iub" for side in (left, right))
+    return round_to(np.arctan2, left.astype(F32), right.astype(F32)) if simple else None
+
+
 @of_float32
 def _softmax(values: np.ndarray, dimension: int, _: bool, *, logarithm: bool = False) -> np.ndarray:
     turned = np.moveaxis(values, dimension, 0) if values.ndim else values.reshape(1)
@@ -122,6 +127,14 @@ def _softmax(values: np.ndarray, dimension: int, _: bool, *, logarithm: bool = F
     total = in_order(terms, 0)
     result = above - round_to(np.log, total) if logarithm else terms / total
     return np.moveaxis(result, 0, dimension) if values.ndim else result.reshape(())
+
+
+@of_float32
+def _prod(values: np.ndarray, dimension: int, keep: bool, _: Any) -> np.ndarray | None:
+    if not values.size or not values.ndim:
+        return None
+    result = np.multiply.accumulate(values, axis=dimension).take(-1, axis=dimension)
+    return np.expand_dims(result, dimension) if keep else result
 
 
 def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -168,7 +181,7 @@ def _cumsum(values: np.ndarray, dimension: int, _: Any) -> np.ndarray | None:
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cos": np.cos, "erf": np.vectorize(math.erf, otypes=[F64]), "exp": np.exp, "log": np.log, "log10": np.log10,
-    "sin": np.sin, "tanh": np.tanh,
+    "log2": np.log2,    "sin": np.sin, "tanh": np.tanh,
 }  # fmt: skip
 
 FLOATS: Mapping[str, Kernel] = {
@@ -179,6 +192,9 @@ FLOATS: Mapping[str, Kernel] = {
     "aten::pow.Tensor_Tensor_out": _pow,
     "aten::pow.Tensor_Scalar_out": _pow,
     "aten::pow.Scalar_out": _pow,
+    "aten::atan2.out": _atan2,
+    "aten::prod.int_out": _prod,
+    "aten::prod.out": lambda values, _: _prod(values.reshape(-1), 0, False, None),
     "aten::_softmax.out": _softmax,
     "aten::_log_softmax.out": functools.partial(_softmax, logarithm=True),
     "aten::mm.out": of_float32(product),
@@ -327,9 +343,51 @@ def _dequantise_channels(
     return np.asarray((codes.astype(np.int64) - zeros).astype(F32) * scale)
 
 
+@of_float32
+def _grid_sample(values: np.ndarray, grid: np.ndarray, mode: int, padding: int, corners: bool) -> np.ndarray | None:
+    height, width = values.shape[2:]
+    batch = np.arange(values.shape[0])[:, None, None]
+
+    unit = F32(1)
+
+    def reflect(at: np.ndarray, low: int, high: int) -> np.ndarray:
+        if low == high:
+            return at * F32(0)
+        least, span = F32(low) / F32(2), F32(high - low) / F32(2)
+        at = np.abs(at - least)
+        extra = np.fmod(at, span)
+        flipped = np.fmod(np.floor(at / span), F32(2)) != 0
+        return np.where(flipped, span - extra + least, extra + least)
+
+    def place(at: np.ndarray, size: int) -> np.ndarray:
+        at = (at + unit) / F32(2) * (F32(size) - unit) if corners else ((at + unit) * F32(size) - unit) / F32(2)
+        if padding == 2:
+            at = reflect(at, 0, 2 * (size - 1)) if corners else reflect(at, -1, 2 * size - 1)
+        return np.nan_to_num(at, nan=0.0, posinf=np.inf, neginf=-np.inf).clip(0, F32(size - 1)) if padding else at
+
+    def pixel(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+        out = (y < 0) | (y >= height) | (x < 0) | (x >= width)
+        values_there = values[batch, :, y.clip(0, height - 1), x.clip(0, width - 1)]  # [N, H, W, C]
+        return np.where(out[..., None], F32(0), values_there)
+
+    def whole(at: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(at.astype(F64), nan=0.0).clip(-(2.0**40), 2.0**40).astype(np.int64)
+
+    x, y = place(grid[..., 0], width), place(grid[..., 1], height)
+    if mode == 1:
+        return np.moveaxis(pixel(whole(np.rint(y)), whole(np.rint(x))), -1, 1)
+    top, left = whole(np.floor(y)), whole(np.floor(x))
+    down, right = y - top.astype(F32), x - left.astype(F32)
+    weights = ((unit - right) * (unit - down), right * (unit - down), (unit - right) * down, right * down)
+    corners_at = ((top, left), (top, left + 1), (top + 1, left), (top + 1, left + 1))
+    terms = [pixel(*at) * weight[..., None] for at, weight in zip(corners_at, weights, strict=True)]
+    return np.moveaxis(terms[0] + terms[1] + terms[2] + terms[3], -1, 1)
+
+
 LAYERS: Mapping[str, Kernel] = {
     "aten::convolution.out": _convolution,
     "aten::_adaptive_avg_pool2d.out": _adaptive_average,
+    "aten::grid_sampler_2d.out": _grid_sample,
     "quantized_decomposed::dequantize_per_channel.out": _dequantise_channels,
 }
 """Kernels with one output, by the operator's full name."""

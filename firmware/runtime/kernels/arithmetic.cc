@@ -71,6 +71,10 @@ float power_single(float a, float b, float) {
   return static_cast<float>(pow(static_cast<double>(a), static_cast<double>(b)));
 }
 
+float atan2_single(float a, float b, float) {
+  return static_cast<float>(atan2(static_cast<double>(a), static_cast<double>(b)));
+}
+
 template <typename T>
 T larger(T a, T b) {
   return is_nan(a) || !(is_nan(b) || a < b) ? a : b;
@@ -126,6 +130,7 @@ const Operation DIVIDE{Typing::FLOATING, 2, 2, nullptr, divide, divide};
 const Operation FMOD{Typing::POWER, 2, 2, nullptr, fmod_real, fmod_real};
 const Operation REMAINDER{Typing::DIVIDING, 2, 2, remainder_whole, remainder_real, remainder_real};
 const Operation POWER{Typing::POWER, 2, 2, nullptr, power_single, nullptr};
+const Operation ATAN2{Typing::FLOATING, 2, 2, nullptr, atan2_single, nullptr};
 const Operation MAXIMUM{Typing::PROMOTED, 2, 2, maximum, maximum, maximum};
 const Operation MINIMUM{Typing::PROMOTED, 2, 2, minimum, minimum, minimum};
 const Operation BITWISE_AND{Typing::BITWISE, 2, 2, bitwise_and, nullptr, nullptr};

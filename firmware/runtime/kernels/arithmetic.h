@@ -1,6 +1,6 @@
 // Operations on numbers: aten::add, sub (input, other, alpha), mul, div, div with a rounding mode, fmod, remainder,
-// pow, maximum, minimum, clamp (input, lower or none, upper or none), and the bitwise ones. `other` is a tensor or a
-// number, in every overload.
+// pow, atan2, maximum, minimum, clamp (input, lower or none, upper or none), and the bitwise ones. `other` is a tensor
+// or a number, in every overload.
 //
 // Integers wrap as in upstream's type. Results are those of the portable kernels. Their remainder of integers has the
 // sign of the dividend (torch's has the divisor's), and their remainder of doubles is computed as float. One
@@ -19,6 +19,7 @@ extern const Operation DIVIDE;
 extern const Operation FMOD;
 extern const Operation REMAINDER;
 extern const Operation POWER;
+extern const Operation ATAN2;
 extern const Operation MAXIMUM;
 extern const Operation MINIMUM;
 extern const Operation BITWISE_AND;

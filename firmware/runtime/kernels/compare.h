@@ -1,5 +1,6 @@
 // Operations whose result is a truth value, in an output of any type: eq, ne, lt, le, gt, ge (input, other),
-// logical_and, logical_or, logical_xor and logical_not. `other` is a tensor or a number, in every overload.
+// logical_and, logical_or, logical_xor, logical_not, isnan and isinf. `other` is a tensor or a number, in every
+// overload.
 #pragma once
 
 #include "runtime/kernels/elementwise.h"
@@ -16,5 +17,7 @@ extern const Operation LOGICAL_AND;
 extern const Operation LOGICAL_OR;
 extern const Operation LOGICAL_XOR;
 extern const Operation LOGICAL_NOT;
+extern const Operation IS_NAN;
+extern const Operation IS_INFINITE;
 
 }  // namespace ethos_hil

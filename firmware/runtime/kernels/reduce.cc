@@ -29,6 +29,10 @@ T add(T sum, T value) {
   return plus(sum, value);
 }
 template <typename T>
+T multiply(T product, T value) {
+  return times(product, value);
+}
+template <typename T>
 T keep_larger(T best, T value) {
   return is_nan(value) || value > best ? value : best;
 }
@@ -39,6 +43,7 @@ T keep_smaller(T best, T value) {
 double either(double any, double value) { return any != 0 || value != 0 ? 1 : 0; }
 
 constexpr Reducer SUM{{add, add, add}, false};
+constexpr Reducer PRODUCT{{multiply, multiply, multiply}, true};
 constexpr Reducer LARGEST{{keep_larger, keep_larger, keep_larger}, true};
 constexpr Reducer SMALLEST{{keep_smaller, keep_smaller, keep_smaller}, true};
 constexpr Reducer ANY{{nullptr, nullptr, either}, false};
@@ -135,6 +140,34 @@ void mean_all(const Arguments& arguments) {
   Reduction reduction(arguments, in, out, (1u << in.rank) - 1, false);
   if (!is_floating(out.type)) arguments.reject_types(in, out);
   reduce(arguments, reduction, out, SUM, out.type, Start::FIRST, true);
+}
+
+namespace {
+
+void multiply_all(const Arguments& arguments, std::uint32_t reduced, bool keep, std::uint32_t out_at) {
+  const Tensor& in = arguments.tensor(0);
+  Tensor& out = arguments.out(out_at);
+  Reduction reduction(arguments, in, out, reduced, keep);
+  // Of half and bfloat16 upstream rounds each product; these are refused.
+  const bool half = is_floating(out.type) && element_size(out.type) == 2;
+  if (half || (is_floating(in.type) && in.type != out.type)) arguments.reject_types(in, out);
+  reduce(arguments, reduction, out, PRODUCT, out.type, Start::FIRST);
+}
+
+}  // namespace
+
+void product(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, DIMENSION, KEEP, DTYPE, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  const std::uint32_t rank = arguments.tensor(INPUT).rank;
+  multiply_all(arguments, arguments.dimension_bit(arguments.integer(DIMENSION), rank), arguments.integer(KEEP) != 0,
+               OUT);
+}
+
+void product_all(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, DTYPE, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  multiply_all(arguments, (1u << arguments.tensor(INPUT).rank) - 1, false, OUT);
 }
 
 void largest(const Arguments& arguments) { extreme(arguments, LARGEST); }

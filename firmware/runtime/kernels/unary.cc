@@ -111,6 +111,7 @@ const Operation SQRT{Typing::FLOATING, 1, 1, nullptr, sqrt_single, sqrt_twofold}
 const Operation RSQRT{Typing::FLOATING, 1, 1, nullptr, rsqrt_single, rsqrt_twofold};
 const Operation EXP = of_floats<exp>();
 const Operation LOG = of_floats<log>();
+const Operation LOG2 = of_floats<log2>();
 const Operation LOG10 = of_floats<log10>();
 const Operation SIN = of_floats<sin>();
 const Operation COS = of_floats<cos>();

@@ -1,5 +1,5 @@
-// Functions of one number: abs, neg, relu, sign, ceil, floor, trunc, round, reciprocal, sqrt, rsqrt, exp, log, log10,
-// sin, cos, tanh, erf, sigmoid and gelu (input, "none" or "tanh").
+// Functions of one number: abs, neg, relu, sign, ceil, floor, trunc, round, reciprocal, sqrt, rsqrt, exp, log, log2,
+// log10, sin, cos, tanh, erf, sigmoid and gelu (input, "none" or "tanh").
 //
 // Functions that are not exact are computed in double and rounded once (rounded.h); docs/kernels.md and
 // tests/kernel_calls.py have their error bounds. For doubles there are only the exact ones. As upstream's, ceil,
@@ -23,6 +23,7 @@ extern const Operation SQRT;
 extern const Operation RSQRT;
 extern const Operation EXP;
 extern const Operation LOG;
+extern const Operation LOG2;
 extern const Operation LOG10;
 extern const Operation SIN;
 extern const Operation COS;
