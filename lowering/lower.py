@@ -532,12 +532,14 @@ def _prepare(
             locate=lambda node: sources.locate(node.meta.get("stack_trace")),
         )
         toolchain.observe(name, floating, sources)
-        program = export(floating, method.example_inputs) if notes else exported
+    cpu = toolchain.options.cpu
+    with _stage("exporting the model", sources):  # again, where what was prepared is needed as a program
+        needed = bool(notes) if toolchain.scheme is None else cpu != CPU_FLOAT
+        unquantised = export(floating, method.example_inputs) if needed else exported
     if toolchain.scheme is None:
-        return _Ready(program, floats, (), notes)
+        return _Ready(unquantised, floats, (), notes)
     tell("quantising")
     with _stage("quantising the model", sources):
-        cpu = toolchain.options.cpu
         alone = cpu == CPU_ALONE and method.quantizer is None
         quantiser = (
             cortex_m.quantizer_alone(method.example_inputs)
@@ -552,10 +554,9 @@ def _prepare(
             toolchain.quantised_by[name] = examine(
                 quantiser, function_name(method.quantizer), floating, toolchain.compile_spec, identifier
             )
-        unquantised = program
         module, program = quantise(floating, method.calibration_inputs, quantiser)
         left = toolchain.calls_left(name, program, method.leave, sources) if cpu == CPU_BESIDE else frozenset()
-        floating = unquantised.module(check_guards=False)
+        floating = unquantised.module(check_guards=False) if cpu != CPU_FLOAT else floating
         kept = cortex_m.preserved(floating, cpu, left)
         if left and method.quantizer is None:
             quantiser = quantizer_of(name, method, toolchain.scheme, toolchain.compile_spec, floating)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.export import graphs, operator_calls
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
-from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, fold_constants
+from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, WITHOUT_INPUT, fill_without_input, fold_constants
+from ethos_hil.lowering.upstream.rewritten.identities import drop_identities
 from ethos_hil.lowering.upstream.rewritten.masks import apply_masks
 from ethos_hil.lowering.upstream.rewritten.operators import write_operators, write_out_of_place, written_note
 from ethos_hil.lowering.upstream.rewritten.resizes import write_resizes
@@ -73,9 +74,12 @@ def prepare(
     Returns:
         A sentence for each kind of change that was made.
     """
+    if quantised:  # Vela fails on what they become; nothing that is computed or rounded changes
+        rewrite_graphs(floating, drop_identities)
     repairs: list[tuple[Callable[[torch.fx.GraphModule], int], str]] = [
         (take_apart, TAKEN_APART),
         (concatenate_circular, CONCATENATED),
+        (fill_without_input, WITHOUT_INPUT),
     ]
     if not quantised or as_upstream:
         return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))

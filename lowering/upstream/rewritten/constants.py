@@ -180,3 +180,32 @@ def values_of(
                 args = (args[0].clone(), *args[1:])
             values[node] = value_of(module, node) if node.op == "get_attr" else node.target(*args, **kwargs)
     return {node: values[node].contiguous() for node in wanted}
+
+
+WITHOUT_INPUT = (
+    "tensors of one number in the shape of another tensor were written as constants: ExecuTorch gives a delegate the "
+    "other tensor, which its program does not have"
+)
+
+
+def fill_without_input(module: torch.fx.GraphModule) -> int:
+    """Write `zeros_like(x)`, `x.new_full(...)` and the like as `full`: of `x` they take shape and type alone.
+
+    Upstream (executorch 1.5.1) delegates them with `x` as an input. TOSA's program has none, and the runtime, which
+    counts the inputs of Vela's program, writes the result to `x`.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    numbers = {
+        aten.zeros_like.default: 0, aten.ones_like.default: 1, aten.new_zeros.default: 0, aten.new_ones.default: 1,
+        aten.full_like.default: None, aten.new_full.default: None,
+    }  # fmt: skip
+    nodes = [node for node in module.graph.nodes if node.target in numbers]
+    for node in nodes:
+        value = node.meta["val"]
+        number = numbers[node.target]
+        node.args = (list(value.shape), node.args[-1] if number is None else number)
+        node.kwargs = {"dtype": value.dtype}
+        node.target = aten.full.default
+    return len(nodes)
