@@ -27,7 +27,8 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.upstream.reasons import by_operator, rules
-from ethos_hil.lowering.upstream.reasons.reason import rule_of, without_schemas
+from ethos_hil.lowering.upstream.reasons.quantised_by import QuantisedBy
+from ethos_hil.lowering.upstream.reasons.reason import Circumstances, Origin, find_reasons, rule_of, without_schemas
 from ethos_hil.lowering.upstream.reasons.rule import U55, U85, CpuRule, Example
 
 RULES = (*rules.ASKED, *rules.RULES, *rules.OTHERS, *by_operator.OPERATORS)
@@ -256,3 +257,13 @@ def test_the_npu_of_the_run_is_named_and_an_operator_beside_another_names_it(cac
     assert second.reason == "its input is in float: it is made by aten.conv2d in module 0, which is on the CPU"
     assert second.remedy == "mend aten.conv2d in module 0 first"
     assert [call.place for call in (first, second)] == ["in module 0", "in module 1"]
+
+
+def test_a_node_that_cannot_be_read_has_the_reason_as_upstream_says_it() -> None:
+    graph = torch.fx.Graph()
+    node = graph.call_function(torch.ops.aten.convolution.default, (graph.placeholder("x"),))
+    text = "Failed condition on stride, pad and dilation combination."
+    circumstances = Circumstances("an Ethos-U55", QuantisedBy(), lambda _: Origin("", ""))
+    (reason,) = find_reasons({node: text}, circumstances).values()
+    assert reason.why == f"ExecuTorch's partitioner says: {text}"
+    assert "docs/on-the-cpu.md" in reason.remedy

@@ -25,6 +25,8 @@ _GENERAL = re.compile(
 )
 """Reports that say only that an operator is not known, or not with these types."""
 _CONVERSIONS = "quantized_decomposed."
+_UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What reading a node raises that is not as in the ExecuTorch that is known: its text is shown, and lowering goes on."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def find_reasons(said: Mapping[torch.fx.Node, str | None], circumstances: Circum
         circumstances: the rest.
     """
     found = {node: _rule(node, text, circumstances) for node, text in said.items()}
-    return {node: _reason(node, text, found, circumstances) for node, text in said.items()}
+    return {node: _reason(node, said, found, circumstances) for node in said}
 
 
 def without_schemas(text: str) -> str:
@@ -120,20 +122,30 @@ def _left_by_user(node: torch.fx.Node, quantised: QuantisedBy, identifier: str) 
 
 
 def _reason(
-    node: torch.fx.Node, text: str | None, found: Mapping[Any, CpuRule | None], circumstances: Circumstances
+    node: torch.fx.Node,
+    said: Mapping[Any, str | None],
+    found: Mapping[Any, CpuRule | None],
+    circumstances: Circumstances,
 ) -> Reason:
-    if text is None:
+    reported, rule = said[node], found[node]
+    if reported is None:
         return rules.UNNAMED
-    rule, text = found[node], without_schemas(text)
+    text = without_schemas(reported)
+    as_it_is = Reason(f"ExecuTorch's partitioner says: {text}", rules.UNKNOWN.remedy)
     if rule is None:
-        return Reason(f"ExecuTorch's partitioner says: {text}", rules.UNKNOWN.remedy)
-    why, remedy = _sentences(node, rule, text, circumstances)
+        return as_it_is
+    try:
+        why, remedy = _sentences(node, rule, text, circumstances)
+    except _UNREADABLE:
+        return as_it_is
     if not rule.follows:
         return Reason(why, remedy)
     cause = _cause(node, rule.follows, found)
     if cause is None:
         return Reason(why, remedy)
     what = _name(cause, circumstances)
+    if what == _name(node, circumstances):  # two parts of one operator of the model
+        return _reason(cause, said, found, circumstances)
     made = "is made by" if rule.follows == "inputs" else "is used by"
     return Reason(f"{why}: it {made} {what}, which is on the CPU", f"mend {what} first")
 

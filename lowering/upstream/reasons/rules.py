@@ -306,8 +306,18 @@ ANY_RULES = (
         examples=(Example("torch.cat([x, x], 1)", "torch.cat([x, x], 1)", "uint8[2, 8]", U85, given="float32[2, 8]"),),
     ),
     CpuRule(
+        "argmax-of-integers", "TOSA ARGMAX", "TOSA's answers int32, along one dimension that is given and not kept",
+        "give the dimension, without keepdim, and cast the answer at once: .to(torch.int32)",
+        applies=values.is_narrow,
+        examples=(
+            Example("x.argmax(1)", "x.argmax(1).to(torch.int32)", "int8[2, 8]"),
+            Example("x.argmax(1, keepdim=True).to(torch.int32)", "x.argmax(1).to(torch.int32).unsqueeze(1)",
+                    "int8[2, 8]"),
+        ),
+    ),
+    CpuRule(
         "argmax", "TOSA ARGMAX",
-        "{executorch}'s Arm quantiser does not know it: TOSA's takes int8, and here it is {inputs}",
+        "TOSA's takes int8 and int16; here it is {inputs}, which {executorch}'s Arm quantiser does not quantise for it",
         "let the program end before it, and take it of the program's output", values=values.types,
         examples=(
             Example("x.argmax(1)", "x", "float32[1, 16]", given="float32[1, 16]"),
@@ -329,6 +339,12 @@ ANY_RULES = (
         examples=(Example("torch.index_put(x, (y,), z)", "torch.index_put(x, (y,), z)",
                           "float32[8, 4]; int64[3]; float32[3, 4]", U85,
                           given="float32[8, 4]; int32[3]; float32[3, 4]"),),
+    ),
+    CpuRule(
+        "cast-of-64-bits", "int64", "its input is int64",
+        "cast integers to float32 before they are computed with, or to int32 where they are indices",
+        operators=("dim_order_ops._to_dim_order_copy", "aten._to_copy"), applies=values.is_of_operator,
+        follows="inputs",
     ),
     CpuRule(
         "integers-of-64-bits", "int64|outside int32 range",

@@ -22,8 +22,11 @@ def _shape(node: Any) -> tuple[int, ...]:
     return tuple(node.meta["val"].shape)
 
 
-def _type(value: Any) -> str:
-    return str(value.dtype).removeprefix("torch.")
+def _type(node: Any) -> str:
+    """The type of what a node gives, of the first if it gives several; "" for numbers that are no tensors."""
+    value = node.meta.get("val")
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return str(getattr(first, "dtype", "")).removeprefix("torch.")
 
 
 def _argument(node: Any, at: int, default: Any) -> Any:
@@ -107,13 +110,8 @@ def rank(node: Any) -> Mapping[str, object]:
 
 def types(node: Any) -> Mapping[str, object]:
     """Return the types of the node's inputs and of its result."""
-    import torch
-
-    inputs = [near.meta.get("val") for near in node.all_input_nodes]
-    taken = list(dict.fromkeys(_type(value) for value in inputs if isinstance(value, torch.Tensor)))
-    given = node.meta.get("val")
-    result = given[0] if isinstance(given, (list, tuple)) and given else given
-    return {"inputs": " and ".join(taken) or "nothing", "result": _type(result) if hasattr(result, "dtype") else "?"}
+    taken = dict.fromkeys(filter(None, map(_type, node.all_input_nodes)))
+    return {"inputs": " and ".join(taken) or "nothing", "result": _type(node) or "numbers"}
 
 
 _CONSTANTS = ("_", "b_", "c_", "p_")
@@ -127,6 +125,17 @@ def is_of_input(node: Any) -> bool:
     return bool(sources) and sources[0].op == "placeholder" and not sources[0].name.startswith(_CONSTANTS)
 
 
+def is_of_operator(node: Any) -> bool:
+    """Return whether a node's first input is int64 that another operator gives."""
+    sources = node.all_input_nodes
+    return bool(sources) and sources[0].op == "call_function" and _type(sources[0]) == "int64"
+
+
+def is_narrow(node: Any) -> bool:
+    """Return whether a node's first input has integers of 8 or 16 bits."""
+    return _type(node.all_input_nodes[0]) in ("int8", "int16")
+
+
 def cast(node: Any) -> Mapping[str, object]:
     """Return the types of a cast, and the name of the input of the program that it casts."""
     return {**types(node), "name": node.all_input_nodes[0].name}
@@ -136,8 +145,7 @@ def _before_casts(node: Any) -> list[str]:
     """The types of what a node is given, before they are cast."""
     casts = [near.all_input_nodes[0] if any(name in str(near.target) for name in _CASTS) else near
              for near in node.all_input_nodes]  # fmt: skip
-    values = [near.meta.get("val") for near in casts]
-    return [_type(value) for value in values if hasattr(value, "dtype")]
+    return list(filter(None, map(_type, casts)))
 
 
 def is_mixed(node: Any) -> bool:
