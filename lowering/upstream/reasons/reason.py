@@ -26,7 +26,7 @@ _GENERAL = re.compile(
 """Reports that say only that an operator is not known, or not with these types."""
 _CONVERSIONS = "quantized_decomposed."
 _UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What reading a node raises that is not as in the ExecuTorch that is known: its text is shown, and lowering goes on."""
+"""What reading a node raises that is not as in the ExecuTorch that is known: its text is shown then."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def _shape(node: Any) -> tuple[int, ...]:
 
 
 def _type(node: Any) -> str:
-    """The type of what a node gives, of the first if it gives several; "" for numbers that are no tensors."""
+    """The type of what a node gives, of the first if it gives several; "" for what has none."""
     value = node.meta.get("val")
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     return str(getattr(first, "dtype", "")).removeprefix("torch.")
