@@ -58,11 +58,9 @@ ASKED = (
     CpuRule(
         "integer-sum", "Rejected by NotIntegerSum",
         "the NPU makes running sums of quantised numbers only, and here they are {inputs}",
-        "give it float32: a mask becomes one with torch.where(mask, torch.ones_like(x), torch.zeros_like(x))",
+        "give the program the mask or the numbers as float32",
         values=values.types,
-        examples=(Example("(x > 0).cumsum(1, dtype=torch.int32)",
-                          "torch.where(x > 0, torch.ones_like(x), torch.zeros_like(x)).cumsum(1)", "float32[1, 8]",
-                          U85),),
+        examples=(Example("(x > 0).cumsum(1, dtype=torch.int32)", "x.cumsum(1)", "float32[1, 8]", U85, alike=False),),
     ),
     CpuRule(
         "floats-only", "Rejected by FloatsOnly", "TOSA's float profile has it for floats only, and here it is {inputs}",
