@@ -464,7 +464,10 @@ GROUPS: dict[str, tuple[Row, ...]] = {
             )
         ),
         *(
-            row("max_pool2d_with_indices.default", "out", "float32", "2,3,9,11 odd; 4,13,10 odd", *numbers)
+            row(
+                "max_pool2d_with_indices.default", "out", "",
+                "float32 2,3,9,11 odd; float32 4,13,10 odd; int8 2,3,9,11; int8 4,13,10 few", *numbers,
+            )
             for numbers in (
                 ([4, 4], [4, 4], [0, 0], [1, 1], False),
                 ([2, 5], [4, 3], [0, 0], [1, 1], False),

@@ -17,7 +17,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.options import DEFAULTS
 from ethos_hil.base.question import Question
-from ethos_hil.base.suffix import HOST_SUFFIXES, NPU_SUFFIXES, SUFFIXES, parse_suffix
+from ethos_hil.base.suffix import CPU_SUFFIX, HOST_SUFFIXES, NPU_SUFFIXES, SUFFIXES, parse_suffix
 from ethos_hil.harness.bench.bench import BenchPlan, PlannedPoint
 from ethos_hil.harness.bench.points import BenchCase, BenchPoint, PointSettings, part_of
 from ethos_hil.harness.campaign.planned import Planned, share_of
@@ -230,13 +230,16 @@ def _npu_of(target: str, parts: Sequence[ModelPart | SweepPart]) -> str:
     return next((npu for npu in (*npus, *map(str, EthosU.usual())) if npu in able), able[0])
 
 
+_ONCE = (*HOST_SUFFIXES, CPU_SUFFIX)
+
+
 def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
     """Yield the sessions of a suite: one for each target, memory mode, and NPU beyond the first of a family."""
-    # The profiles that no target computes run once, whatever the targets and memory modes are.
+    # The profiles that no NPU computes run once, whatever the targets and memory modes are.
     asked = tuple(parse_suffix(text, f"suite {number}: suffixes") for text in entry.suffixes) or SUFFIXES
     modes = tuple(MemoryMode.parse(text).name for text in entry.memory_modes) or ("",)
     able = {EthosU.parse(npu).family.suffix for npu in entry.npus} or {*NPU_SUFFIXES}
-    unable = [suffix for suffix in asked if entry.suffixes and suffix not in (*able, *HOST_SUFFIXES)]
+    unable = [suffix for suffix in asked if entry.suffixes and suffix not in (*able, *_ONCE)]
     if unable:
         raise UsageError(
             f"suite {number}: no NPU of {', '.join(entry.npus)} is one of the profile {unable[0]}",
@@ -246,7 +249,7 @@ def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
     for target, mode, npus in product(entry.targets, modes, _groups(entry.npus)):
         check_name(target)
         families = [EthosU.parse(npu).family.suffix for npu in npus] or NPU_SUFFIXES
-        suffixes = [suffix for suffix in asked if suffix in families or (first and suffix in HOST_SUFFIXES)]
+        suffixes = [suffix for suffix in asked if suffix in families or (first and suffix in _ONCE)]
         first = False
         if suffixes:
             place = " ".join(filter(None, (target, mode, *npus)))

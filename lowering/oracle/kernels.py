@@ -210,7 +210,7 @@ def _max_pool(call: KernelCall, store: Store) -> None:
     sizes = store.tensor(out).sizes
     kernel, padding, dilation = (_pair(store, call.args[at]) for at in (1, 3, 4))
     stride = _pair(store, call.args[2], kernel)
-    best, best_index, started = np.zeros(sizes, np.float32), np.zeros(sizes, np.int64), np.zeros(sizes, bool)
+    best, best_index, started = np.zeros(sizes, values.dtype), np.zeros(sizes, np.int64), np.zeros(sizes, bool)
     for value, inside, index in _elements(values, sizes, kernel, stride, padding, dilation):
         better = inside & (~started | (value > best))
         best, best_index = np.where(better, value, best), np.where(better, index, best_index)

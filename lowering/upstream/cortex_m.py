@@ -150,8 +150,10 @@ def has_no_kernel(node: torch.fx.Node) -> bool:
         dimension = node.args[1]
         return not isinstance(dimension, int) or dimension % rank != rank - 1
     if operator in ("aten.hardswish.default", "aten.hardswish_.default"):  # which becomes a part of what is before it
-        before = node.args[0]
-        return str(getattr(before, "target", "")) not in _TAKE_HARDSWISH or len(before.users) > 1  # type: ignore[union-attr]
+        before: Any = node.args[0]
+        if str(before.target).startswith("aten.clamp.") and len(before.users) == 1:  # upstream puts one there
+            before = before.args[0]
+        return str(before.target) not in _TAKE_HARDSWISH or len(before.users) > 1
     if operator != "aten.conv_transpose2d.input":
         return False
     channels, _, *kernel = node.args[1].meta["val"].shape  # type: ignore[union-attr]
@@ -230,6 +232,7 @@ def lower_rest(edge: Any, method: str, *, keeps_layout: bool) -> None:
         keeps_layout: whether its images are in channels_last.
     """
     from executorch.backends.cortex_m.passes.activation_fusion_pass import ActivationFusionPass
+    from executorch.backends.cortex_m.passes.aten_to_cortex_m_pass import AtenToCortexMPass
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
     from executorch.backends.cortex_m.passes.explicit_layout_pass import ValidateCortexMExplicitLayoutPass
 
@@ -238,7 +241,8 @@ def lower_rest(edge: Any, method: str, *, keeps_layout: bool) -> None:
     getitems, folding, *others = (
         step for step in lists[not keeps_layout] if step is not ValidateCortexMExplicitLayoutPass
     )
-    passes = [getitems, folding, ActivationFusionPass, _linear_pass(), *others, _whole_pass()]
+    replacing = [_careful_pass() if step is AtenToCortexMPass else step for step in others]
+    passes = [getitems, folding, ActivationFusionPass, _linear_pass(), *replacing, _whole_pass()]
     edge._edge_programs[method] = CortexMPassManager(edge.exported_program(method), passes=passes).transform()
 
 
@@ -270,6 +274,37 @@ def _whole_pass() -> Any:
 
 
 @cache
+def _careful_pass() -> Any:
+    """Return upstream's pass that replaces operators, but for those that its kernels refuse or compute wrongly.
+
+    They take int8 that is contiguous (executorch 1.5.1, backends/cortex_m/ops/op_minimum.cpp, op_transpose.cpp), and
+    CMSIS-NN swaps two dimensions whatever their order. ExecuTorch's portable kernels take what is left.
+    """
+    import torch
+    from executorch.backends.cortex_m.passes.aten_to_cortex_m_pass import AtenToCortexMPass
+    from executorch.exir.dialects._ops import ops
+
+    aten = ops.edge.aten
+
+    class CarefulPass(AtenToCortexMPass):
+        pass
+
+    def only_plain(replace: Any) -> Any:
+        def replaced(node: torch.fx.Node, step: Any) -> Any:
+            values = [value.meta["val"] for value in node.all_input_nodes]
+            plain = all(value.dtype is torch.int8 and value.is_contiguous() for value in values)
+            stays = node.target is aten.permute_copy.default and list(node.args[1]) == [0, 1]  # type: ignore[arg-type]
+            return replace(node, step) if plain and not stays else None
+
+        return replaced
+
+    for operator, replace in AtenToCortexMPass._DIALECT_SUBSTITUTIONS.items():
+        careful = operator in (aten.minimum.default, aten.maximum.default, aten.permute_copy.default)
+        CarefulPass.register_dialect_substitution(operator)(only_plain(replace) if careful else replace)
+    return CarefulPass
+
+
+@cache
 def _linear_pass() -> Any:
     """Return a pass that replaces linear layers, once activations are a part of them.
 
@@ -289,6 +324,8 @@ def _linear_pass() -> Any:
 
     @LinearPass.register_dialect_substitution(linear)
     def replaced(node: torch.fx.Node, step: Any) -> Any:
+        if any(user.target is ops.edge.aten.hardswish.default for user in node.users):
+            return None  # a pass of upstream's makes it a part of this one
         weights = node.meta.get("input_qparams", {}).get(1)
         if isinstance(getattr(weights, "scale", None), list):
             raise CompileError(

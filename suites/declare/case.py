@@ -16,7 +16,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.options import Scheme
-from ethos_hil.base.suffix import SUFFIXES
+from ethos_hil.base.suffix import CPU_SUFFIX, SUFFIXES
 from ethos_hil.base.verdict import Failure, FailureKind
 
 
@@ -66,7 +66,8 @@ def check_kind(owner: str, attribute: str, value: object, kind: type[Any]) -> No
         raise UsageError(f"{owner}: {attribute} is {value!r}, a {type(value).__name__}", hint=f"give a {kind.__name__}")
 
 
-PROFILES = SUFFIXES
+PROFILES = tuple(name for name in SUFFIXES if name != CPU_SUFFIX)
+"""Those in which every case is tested; in the one for the CPU, cases of operators are that have `m55`."""
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _T = TypeVar("_T")
 
@@ -256,6 +257,8 @@ class Operator(ByProfile):
         cases: at least one.
         fp, int: the TOSA operators that must be in the delegated program, in profile MI and in all others.
         aten_int: see `aten`.
+        m55: the kernels of the Cortex-M backend ("quantized_add") of which each case calls at least one; with any, the
+            cases in 8 bits are tested in M55_BI, too.
         on_cpu, beside, leaves, lacks, defects: as in `ByProfile`, for all cases; a case's own entry has priority.
     """
 
@@ -265,15 +268,21 @@ class Operator(ByProfile):
     fp: tuple[str, ...] = ()
     int: tuple[str, ...] = ()
     aten_int: tuple[str, ...] | None = None
+    m55: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what no test would see. Raises UsageError."""
         owner = f"operator {self.name}"
-        for attribute in ("aten", "cases", "fp", "int"):  # a text would be taken for its letters
+        for attribute in ("aten", "cases", "fp", "int", "m55"):  # a text would be taken for its letters
             check_kind(owner, attribute, getattr(self, attribute), tuple)
         for entry in self.cases:
             check_kind(owner, "a case", entry, Case)
         self._check(owner)
+
+    def profiles_of(self, entry: Case) -> tuple[str, ...]:
+        """Return the profiles that a case is tested in."""
+        on_cpu = bool(self.m55) and entry.scheme == "a8w8" and CPU_SUFFIX not in entry.on_cpu
+        return (*entry.profiles, *((CPU_SUFFIX,) if on_cpu else ()))
 
     def aten_in(self, profile: str) -> tuple[str, ...]:
         """Return the edge operators that must be delegated in a profile."""
@@ -292,6 +301,11 @@ def u55(entry: _T) -> dict[str, _T]:
 def npus(entry: _T) -> dict[str, _T]:
     """Return an entry for all NPUs."""
     return {family.suffix: entry for family in FAMILIES}
+
+
+def m55(entry: _T) -> dict[str, _T]:
+    """Return an entry for the profile of the CPU alone."""
+    return {CPU_SUFFIX: entry}
 
 
 def integer(entry: _T) -> dict[str, _T]:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.options import Scheme
-from ethos_hil.base.suffix import SUFFIXES
-from ethos_hil.suites.declare.case import check_by_profile, check_profiles
+from ethos_hil.suites.declare.case import PROFILES, check_by_profile, check_profiles
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Model:
         factory: the function that makes it, "package.module:function" as on the command line: text, so that nothing is
             imported.
         scheme: how it is quantised.
-        profiles: the profiles of the tests; by default all.
+        profiles: the profiles of the tests; by default all but the one for the CPU.
         on_cpu: by profile name, the kernels beside quantising and dequantising that run on the CPU there, each with the
             reason. The test asserts that exactly these do.
         delegates: by profile name, the number of delegates where it is not one.
@@ -33,7 +32,7 @@ class Model:
     name: str
     factory: str
     scheme: Scheme = "a8w8"
-    profiles: tuple[str, ...] = SUFFIXES
+    profiles: tuple[str, ...] = PROFILES
     on_cpu: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     delegates: Mapping[str, int] = field(default_factory=dict)
     scratch: int | None = None

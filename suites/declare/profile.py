@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.suffix import SUFFIXES, marker_of, parse_suffix
+from ethos_hil.base.options import CPU_ALONE, CPU_FLOAT, DEFAULT_NPU
+from ethos_hil.base.suffix import CPU_SUFFIX, SUFFIXES, marker_of, parse_suffix
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 
 
@@ -13,21 +14,24 @@ class Profile:
     """A profile, named after the suffix of its tests.
 
     Attributes:
-        name: "MI" (TOSA main inference, float), "BI" (TOSA base inference, quantised), or BI compiled for an NPU.
+        name: "MI" (TOSA main inference, float), "BI" (TOSA base inference, quantised), BI compiled for an NPU, or
+            "M55_BI" (BI on the CPU beside one).
         target: the target that a case is lowered to.
+        cpu: what runs on the CPU, as `--cpu` has it.
     """
 
     name: str
     target: EthosU | TosaSpec
+    cpu: str = CPU_FLOAT
 
     @property
     def npu(self) -> EthosU | None:
-        """The NPU it compiles for, or None."""
+        """The NPU it compiles for, or that is beside its CPU; None where no target computes it."""
         return self.target if isinstance(self.target, EthosU) else None
 
     @property
     def marker(self) -> str:
-        """The marker of its tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
+        """The marker of its tests, for `-m`: "mi", "bi", "u55", "u65", "u85" or "m55"."""
         return marker_of(self.name)
 
     @property
@@ -37,7 +41,8 @@ class Profile:
 
 
 _TARGETS: tuple[EthosU | TosaSpec, ...] = (TosaSpec("1.0", "FP"), TosaSpec("1.0", "INT"), *EthosU.usual())
-PROFILES = tuple(Profile(name, target) for name, target in zip(SUFFIXES, _TARGETS, strict=True))
+_OF_TARGETS = (Profile(name, target) for name, target in zip(SUFFIXES[:-1], _TARGETS, strict=True))
+PROFILES = (*_OF_TARGETS, Profile(CPU_SUFFIX, EthosU.parse(DEFAULT_NPU), CPU_ALONE))
 
 
 def parse(text: str) -> Profile:

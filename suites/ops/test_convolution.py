@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.suites.declare.case import Defect, Operator, case, f32, layer, u55
+from ethos_hil.suites.declare.case import Defect, Operator, case, f32, layer, m55, u55
 from ethos_hil.suites.ops import reasons
 
 NOT_REJECTED = Defect(
@@ -16,11 +16,12 @@ NOT_REJECTED = Defect(
 conv2d = Operator(
     "conv2d",
     aten=("convolution.default",),
+    m55=("quantized_conv2d", "quantized_conv2d_nhwc"),
     fp=("CONV2D",),
     int=("CONV2D",),
     cases=(
         case("3x3", layer("Conv2d", 3, 8, 3), f32(1, 3, 9, 7)),
-        case("3x3_same", layer("Conv2d", 8, 12, 3, padding="same"), f32(1, 8, 7, 9)),
+        case("3x3_same", layer("Conv2d", 8, 12, 3, padding="same"), f32(1, 8, 7, 9), on_cpu=m55(reasons.M55)),
         case("1x1", layer("Conv2d", 16, 7, 1), f32(1, 16, 5, 6)),
         case("1x1_strided", layer("Conv2d", 6, 4, 1, stride=2), f32(1, 6, 9, 7)),
         case("1x5", layer("Conv2d", 4, 6, (1, 5), padding=(0, 2)), f32(1, 4, 3, 13)),
@@ -46,12 +47,13 @@ conv2d = Operator(
 depthwise_conv2d = Operator(
     "depthwise_conv2d",
     aten=("convolution.default",),
+    m55=("quantized_depthwise_conv2d", "quantized_depthwise_conv2d_nhwc", "quantized_conv2d_nhwc"),
     fp=("DEPTHWISE_CONV2D",),
     int=("DEPTHWISE_CONV2D",),
     cases=(
         case("3x3", layer("Conv2d", 8, 8, 3, groups=8), f32(1, 8, 9, 7)),
         case("strided", layer("Conv2d", 16, 16, 3, stride=2, padding=1, groups=16), f32(1, 16, 11, 8)),
-        case("5x5_same", layer("Conv2d", 6, 6, 5, padding="same", groups=6), f32(1, 6, 7, 9)),
+        case("5x5_same", layer("Conv2d", 6, 6, 5, padding="same", groups=6), f32(1, 6, 7, 9), on_cpu=m55(reasons.M55)),
         case("dilated", layer("Conv2d", 4, 4, 3, dilation=2, groups=4), f32(1, 4, 9, 9)),
         case("multiplied", layer("Conv2d", 4, 12, 3, padding=1, groups=4), f32(1, 4, 5, 7)),
         case("batch", layer("Conv2d", 5, 5, 3, padding=1, groups=5), f32(2, 5, 7, 6)),
@@ -63,6 +65,7 @@ depthwise_conv2d = Operator(
 separable_conv2d = Operator(
     "separable_conv2d",
     aten=("convolution.default",),
+    m55=("quantized_depthwise_conv2d_nhwc",),
     fp=("DEPTHWISE_CONV2D", "CONV2D"),
     int=("DEPTHWISE_CONV2D", "CONV2D"),
     cases=(
@@ -84,6 +87,7 @@ separable_conv2d = Operator(
 conv1d = Operator(
     "conv1d",
     aten=("convolution.default",),
+    m55=("quantized_conv2d_nhwc",),
     fp=("CONV2D",),
     int=("CONV2D",),
     cases=(
@@ -106,11 +110,17 @@ depthwise_conv1d = Operator(
 conv_transpose2d = Operator(
     "conv_transpose2d",
     aten=("convolution.default",),
+    m55=("quantized_transpose_conv2d_nhwc",),
     fp=("TRANSPOSE_CONV2D",),
     int=("TRANSPOSE_CONV2D",),
     cases=(
         case("doubled", layer("ConvTranspose2d", 4, 3, 2, stride=2), f32(1, 4, 5, 6)),
-        case("padded", layer("ConvTranspose2d", 6, 5, 3, stride=2, padding=1, output_padding=1), f32(1, 6, 4, 5)),
+        case(
+            "padded",
+            layer("ConvTranspose2d", 6, 5, 3, stride=2, padding=1, output_padding=1),
+            f32(1, 6, 4, 5),
+            on_cpu=m55(reasons.M55),
+        ),
         case("unstrided", layer("ConvTranspose2d", 3, 4, 3), f32(1, 3, 5, 4)),
         case("batch", layer("ConvTranspose2d", 3, 4, 2, stride=2), f32(2, 3, 4, 5)),
         case(

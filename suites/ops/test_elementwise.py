@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.suites.declare.case import Defect, Operator, boolean, call, case, f32, i8, i32, integer, u55
+from ethos_hil.suites.declare.case import Defect, Operator, boolean, call, case, f32, i8, i32, integer, m55, u55
 from ethos_hil.suites.ops import reasons
 
 IMAGE = f32(1, 8, 9, 7)
@@ -31,6 +31,7 @@ ROUNDED = Defect(
 add = Operator(
     "add",
     aten=("add.Tensor",),
+    m55=("quantized_add",),
     fp=("ADD",),
     int=("RESCALE", "ADD"),
     cases=(
@@ -38,10 +39,10 @@ add = Operator(
         case("matrix", lambda a, b: a + b, f32(5, 9), f32(5, 9)),
         case("same", lambda a, b: a + b, IMAGE, IMAGE),
         case("itself", lambda a: a + a, f32(1, 5, 3, 4)),
-        case("number", lambda a: a + 1.5, f32(3, 13)),
-        case("channel", lambda a, b: a + b, IMAGE, f32(1, 8, 1, 1)),
-        case("outer", lambda a, b: a + b, f32(1, 6, 1, 7), f32(1, 1, 5, 1)),
-        case("ranks", lambda a, b: a + b, f32(2, 4, 3), f32(3)),
+        case("number", lambda a: a + 1.5, f32(3, 13), on_cpu=m55(reasons.M55)),
+        case("channel", lambda a, b: a + b, IMAGE, f32(1, 8, 1, 1), on_cpu=m55(reasons.M55)),
+        case("outer", lambda a, b: a + b, f32(1, 6, 1, 7), f32(1, 1, 5, 1), on_cpu=m55(reasons.M55)),
+        case("ranks", lambda a, b: a + b, f32(2, 4, 3), f32(3), on_cpu=m55(reasons.M55)),
         case("scales", lambda a, b: a + b, f32(2, 7, 5), f32(2, 7, 5, low=-90, high=40)),
         case("alpha", call("add", alpha=2), f32(1, 4, 5), f32(1, 4, 5)),
         case("batch", lambda a, b: a + b, f32(3, 4, 5, 6), f32(3, 4, 5, 6)),
@@ -62,15 +63,16 @@ add_integers = Operator(
 sub = Operator(
     "sub",
     aten=("sub.Tensor",),
+    m55=("quantized_add",),
     fp=("SUB",),
     int=("SUB",),
     cases=(
         case("same", lambda a, b: a - b, IMAGE, IMAGE),
-        case("channel", lambda a, b: a - b, f32(1, 8, 1, 1), IMAGE),
-        case("number", lambda a: a - 0.25, f32(2, 9)),
-        case("from_number", lambda a: 1 - a, f32(2, 9)),
+        case("channel", lambda a, b: a - b, f32(1, 8, 1, 1), IMAGE, on_cpu=m55(reasons.M55)),
+        case("number", lambda a: a - 0.25, f32(2, 9), on_cpu=m55(reasons.M55)),
+        case("from_number", lambda a: 1 - a, f32(2, 9), on_cpu=m55(reasons.M55)),
         case("alpha", call("sub", alpha=3), f32(7, 4), f32(7, 4)),
-        case("int32", lambda a, b: a - b, i32(15), i32(15)),
+        case("int32", lambda a, b: a - b, i32(15), i32(15), on_cpu=m55(reasons.M55)),
         case("a16w8", lambda a, b: a - b, f32(2, 3, 5), f32(2, 3, 5), scheme="a16w8"),
     ),
 )
@@ -78,18 +80,19 @@ sub = Operator(
 mul = Operator(
     "mul",
     aten=("mul.Tensor",),
+    m55=("quantized_mul",),
     fp=("MUL",),
     int=("MUL",),
     cases=(
         case("vector", lambda a, b: a * b, f32(23), f32(23)),
         case("same", lambda a, b: a * b, IMAGE, IMAGE),
         case("square", lambda a: a * a, f32(1, 5, 3, 4)),
-        case("channel", lambda a, b: a * b, IMAGE, f32(1, 8, 1, 1)),
-        case("outer", lambda a, b: a * b, f32(6, 1), f32(1, 5)),
-        case("number", lambda a: a * -0.75, f32(2, 3, 9)),
+        case("channel", lambda a, b: a * b, IMAGE, f32(1, 8, 1, 1), on_cpu=m55(reasons.M55)),
+        case("outer", lambda a, b: a * b, f32(6, 1), f32(1, 5), on_cpu=m55(reasons.M55)),
+        case("number", lambda a: a * -0.75, f32(2, 3, 9), on_cpu=m55(reasons.M55)),
         case("batch", lambda a, b: a * b, f32(3, 4, 5, 6), f32(3, 4, 5, 6)),
         case("channels_last", lambda a, b: a * b, *[f32(1, 16, 5, 3, channels_last=True)] * 2),
-        case("int32", lambda a, b: a * b, i32(4, 5), i32(4, 5)),
+        case("int32", lambda a, b: a * b, i32(4, 5), i32(4, 5), on_cpu=m55(reasons.M55)),
         case("a16w8", lambda a, b: a * b, IMAGE, IMAGE, scheme="a16w8"),
     ),
 )
@@ -97,12 +100,13 @@ mul = Operator(
 div = Operator(
     "div",
     aten=("div.Tensor",),
+    m55=("quantized_div",),
     fp=("RECIPROCAL", "MUL"),
     int=("TABLE", "MUL"),
     aten_int=("reciprocal.default", "mul.Tensor"),
     cases=(
         case("same", lambda a, b: a / b, IMAGE, f32(1, 8, 9, 7, low=0.5, high=2)),
-        case("channel", lambda a, b: a / b, IMAGE, f32(1, 8, 1, 1, low=-2, high=-0.5)),
+        case("channel", lambda a, b: a / b, IMAGE, f32(1, 8, 1, 1, low=-2, high=-0.5), on_cpu=m55(reasons.M55)),
         case("a16w8", lambda a, b: a / b, f32(3, 17), f32(3, 17, low=0.5, high=2), scheme="a16w8"),
     ),
 )
@@ -175,13 +179,14 @@ remainder_number = Operator(
 maximum = Operator(
     "maximum",
     aten=("maximum.default",),
+    m55=("maximum",),
     fp=("MAXIMUM",),
     int=("MAXIMUM",),
     cases=(
         case("same", call("maximum"), IMAGE, IMAGE),
         case("channel", call("maximum"), IMAGE, f32(1, 8, 1, 1)),
         case("batch", call("maximum"), f32(2, 3, 5, 4), f32(2, 3, 5, 4)),
-        case("int32", call("maximum"), i32(4, 5), i32(4, 5), on_cpu={"MI": reasons.FLOAT_ONLY}),
+        case("int32", call("maximum"), i32(4, 5), i32(4, 5), on_cpu={"MI": reasons.FLOAT_ONLY, **m55(reasons.M55)}),
         case("a16w8", call("maximum"), f32(3, 7), f32(3, 7), scheme="a16w8"),
     ),
 )
@@ -189,13 +194,14 @@ maximum = Operator(
 minimum = Operator(
     "minimum",
     aten=("minimum.default",),
+    m55=("minimum",),
     fp=("MINIMUM",),
     int=("MINIMUM",),
     cases=(
         case("same", call("minimum"), IMAGE, IMAGE),
         case("ranks", call("minimum"), f32(2, 3, 5), f32(5)),
-        case("channels_last", call("minimum"), *[f32(1, 8, 5, 3, channels_last=True)] * 2),
-        case("int32", call("minimum"), i32(4, 5), i32(4, 5), on_cpu={"MI": reasons.FLOAT_ONLY}),
+        case("channels_last", call("minimum"), *[f32(1, 8, 5, 3, channels_last=True)] * 2, on_cpu=m55(reasons.M55)),
+        case("int32", call("minimum"), i32(4, 5), i32(4, 5), on_cpu={"MI": reasons.FLOAT_ONLY, **m55(reasons.M55)}),
         case("a16w8", call("minimum"), f32(3, 7), f32(3, 7), scheme="a16w8"),
     ),
 )

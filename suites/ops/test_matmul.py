@@ -29,6 +29,7 @@ CAUSAL_U55 = {
 linear = Operator(
     "linear",
     aten=("linear.default",),
+    m55=("quantized_linear",),
     fp=("CONV2D",),
     int=("CONV2D",),
     cases=(
@@ -60,6 +61,7 @@ mm = Operator(
 bmm = Operator(
     "bmm",
     aten=("bmm.default",),
+    m55=("quantized_batch_matmul",),
     fp=("MATMUL",),
     int=("MATMUL",),
     cases=(
@@ -72,6 +74,7 @@ bmm = Operator(
 matmul = Operator(
     "matmul",
     aten=("bmm.default",),
+    m55=("quantized_batch_matmul",),
     fp=("MATMUL",),
     int=("MATMUL",),
     cases=(

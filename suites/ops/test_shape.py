@@ -222,6 +222,7 @@ flip = Operator(
 pad = Operator(
     "pad",
     aten=("pad.default",),
+    m55=("pad",),
     fp=("PAD",),
     int=("PAD",),
     cases=(
@@ -237,6 +238,7 @@ pad = Operator(
 constant_pad = Operator(
     "constant_pad",
     aten=("constant_pad_nd.default",),
+    m55=("pad",),
     fp=("PAD",),
     int=("PAD",),
     cases=(case("value", call("ops.aten.constant_pad_nd", pad=[1, 2, 0, 1], value=0.5), f32(2, 3, 5)),),

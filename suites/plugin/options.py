@@ -19,7 +19,7 @@ from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.options import DEFAULT_TARGET, NOWHERE, OPTIONS
 from ethos_hil.base.question import Question
-from ethos_hil.base.suffix import NPU_SUFFIXES, parse_suffix
+from ethos_hil.base.suffix import CPU_SUFFIX, NPU_SUFFIXES, parse_suffix
 from ethos_hil.results.places import DEFAULT_ROOT
 from ethos_hil.results.store import is_name, new_name
 
@@ -49,7 +49,7 @@ def _attributes_of(name: str, how: FieldOption) -> dict[str, Any]:
     return {"metavar": how.metavar or name.upper(), "help": how.help, **several}
 
 
-_SUFFIXES = ", ".join(("MI (or FP)", "BI (or INT)", *NPU_SUFFIXES))
+_SUFFIXES = ", ".join(("MI (or FP)", "BI (or INT)", *NPU_SUFFIXES, CPU_SUFFIX))
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--suffix": {"action": "append", "metavar": "PROFILE", "help": f"run tests of {_SUFFIXES}; repeatable"},
     **{how.flag(name): _attributes_of(name, how) for name, how in OPTIONS.items() if how.session},

@@ -280,7 +280,7 @@ def items_of(collector: pytest.Module, declared: object) -> list[DeclaredItem] |
     """Return the tests of a declaration, or None if the object is not one."""
     cases: tuple[tuple[str, Case | None, tuple[str, ...]], ...]
     if isinstance(declared, Operator):
-        cases = tuple((f"{declared.name}_{case.name}", case, case.profiles) for case in declared.cases)
+        cases = tuple((f"{declared.name}_{case.name}", case, declared.profiles_of(case)) for case in declared.cases)
     elif isinstance(declared, Model):
         cases = ((declared.name, None, declared.profiles),)
     else:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.suffix import SUFFIXES
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.results.selection import read_selection
-from ethos_hil.suites.declare.profile import PROFILES
+from ethos_hil.suites.declare.case import PROFILES
 from ethos_hil.suites.tests.session import ROOT, SAMPLE, session
 
 pytest_plugins = "pytester"
@@ -48,8 +49,8 @@ def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -
     loaded, tests = json.loads((tmp_path / "probe.json").read_text())
     assert not loaded
     assert {test.split("/")[1] for test in tests} == {"ops", "models"}
-    for profile in PROFILES:
-        assert any(test.endswith(f"_{profile.name}") for test in tests), profile.name
+    for suffix in SUFFIXES:
+        assert any(test.endswith(f"_{suffix}") for test in tests), suffix
 
 
 def test_without_the_plugin_nothing_is_green() -> None:
@@ -86,7 +87,7 @@ def cases(suffixes: Sequence[str], labels: Sequence[str] = ("plus_same", "plus_i
     return {f"test_{label}_{suffix}" for label in labels for suffix in suffixes}
 
 
-ALL = [profile.name for profile in PROFILES]
+ALL = list(PROFILES)
 IMPORTS = "from ethos_hil.suites.declare.case import Operator, case, f32\n"
 
 

@@ -13,7 +13,7 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.options import DEFAULT_NPU, LoweringOptions, Scheme
+from ethos_hil.base.options import CPU_ALONE, DEFAULT_NPU, LoweringOptions, Scheme
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Decision
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 BORDER = ("quantized_decomposed::quantize_per_tensor.out", "quantized_decomposed::dequantize_per_tensor.out")
 """Kernels between the float inputs and outputs of a program and its delegates."""
+MOVES = ("aten::view_copy.out", "aten::permute_copy.out", "dim_order_ops::_clone_dim_order.out")
+"""Kernels that move values of any type, which the Cortex-M backend leaves as they are."""
 _QUANTISING = tuple(
     f"quantized_decomposed.{kind}_per_{what}.default"
     for kind in ("quantize", "dequantize")
@@ -111,7 +113,7 @@ class Declared(abc.ABC):
         target = self.profile.target
         mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, EthosU) else None
         vela = VelaSetup.default(target, mode) if isinstance(target, EthosU) else None
-        return toolchain_for(target, LoweringOptions(self.name, scheme=self.scheme), vela).key
+        return toolchain_for(target, LoweringOptions(self.name, scheme=self.scheme, cpu=self.profile.cpu), vela).key
 
     def memo_key(self, memory_mode: str | None) -> tuple[str, ...]:
         """Return what its artifact is found again by: its target, and the code of `harness` that makes its module."""
@@ -148,10 +150,12 @@ class Declared(abc.ABC):
                 spec = target if isinstance(target, TosaSpec) else None
                 npu = DEFAULT_NPU if isinstance(target, TosaSpec) else target.name
                 named = None if mode is None else mode.name
-                asked = Question(model, npu=npu, memory_mode=named, scheme=self.scheme, subject=subject)
+                asked = Question(
+                    model, npu=npu, memory_mode=named, scheme=self.scheme, cpu=self.profile.cpu, subject=subject
+                )
                 artifact = lower_in_subject(asked, spec).artifact
             else:
-                artifact = lower(model, target, memory_mode=mode, scheme=self.scheme, cache=cache)
+                artifact = lower(model, target, memory_mode=mode, scheme=self.scheme, cpu=self.profile.cpu, cache=cache)
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
         lowering = Found(artifact, fingerprint(self.origins, built))
         check_bytecode(Path(file) for file in lowering.made_from.files if file.endswith(".py"))
@@ -181,6 +185,8 @@ class DeclaredCase(Declared):
         return build(self.name, self.case, self.file.parent)
 
     def problem(self, artifact: Artifact) -> str | None:
+        if self.profile.cpu == CPU_ALONE:
+            return self._problem_of_cpu(artifact)
         from ethos_hil.lowering.formats.tosa import TosaGraph
 
         graphs = [TosaGraph.parse(delegate.tosa) for delegate in artifact.delegates if delegate.tosa is not None]
@@ -205,6 +211,16 @@ class DeclaredCase(Declared):
             text = f"the delegate has no {', '.join(absent)}, it has {', '.join(aten)}"
             return f"{text} (`aten` takes these names; the table of a run has those before operators were decomposed)"
         return self._check_leaves(artifact)
+
+    def _problem_of_cpu(self, artifact: Artifact) -> str | None:
+        """Return what is wrong with a program for the CPU alone: what it has in float, or not of the operator's."""
+        wanted = [f"cortex_m::{name}.out" for name in self.operator.m55]
+        if not set(wanted) & set(artifact.cpu_ops):
+            return f"the program calls none of {', '.join(wanted)}, but {', '.join(artifact.cpu_ops) or 'nothing'}"
+        declared: Mapping[str, str] = self._entry("leaves") or {}
+        floats = [kernel for kernel in dict.fromkeys(artifact.cpu_ops) if not kernel.startswith("cortex_m::")]
+        surplus = [kernel for kernel in floats if kernel not in declared and kernel not in MOVES]
+        return f"not of the Cortex-M backend, and not declared in `leaves`: {', '.join(surplus)}" if surplus else None
 
     def _check_leaves(self, artifact: Artifact) -> str | None:
         declared: Mapping[str, str] = self._entry("leaves") or {}

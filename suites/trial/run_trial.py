@@ -106,7 +106,7 @@ class Trial:
         npu = self.test.profile.npu
         if npu is None:
             return self._asked.but(model=self.test.name, npu="", target=DEFAULT_TARGET)
-        return self._asked.but(model=self.test.name, npu=str(npu))
+        return self._asked.but(model=self.test.name, npu=str(npu), cpu=self.test.profile.cpu)
 
     def stop(self, failure: Failure) -> Record:
         """Return the record of a test that something else than its own errors ended."""

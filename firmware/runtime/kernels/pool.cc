@@ -88,9 +88,10 @@ Axis take_axis(const Arguments& arguments, const Tensor& in, const Tensor& out, 
   return axis;
 }
 
-// Checks for floats of shape [C, H, W] or [N, C, H, W] that differ in H and W only.
-void expect_images(const Arguments& arguments, const Tensor& in, const Tensor& out) {
-  if (in.type != ScalarType::FLOAT || out.type != ScalarType::FLOAT) {
+// Checks for floats, or elements of another type, of shape [C, H, W] or [N, C, H, W] that differ in H and W only.
+void expect_images(const Arguments& arguments, const Tensor& in, const Tensor& out,
+                   ScalarType other = ScalarType::FLOAT) {
+  if ((in.type != ScalarType::FLOAT && in.type != other) || out.type != in.type) {
     arguments.reject(Text() << type_name(in.type) << " to " << type_name(out.type) << " is not supported");
   }
   if ((in.rank != 3 && in.rank != 4) || out.rank != in.rank) {
@@ -103,8 +104,8 @@ void expect_images(const Arguments& arguments, const Tensor& in, const Tensor& o
 }
 
 Geometry take_geometry(const Arguments& arguments, const Tensor& in, const Tensor& out, std::uint32_t dilation_at,
-                       std::uint32_t ceil_mode_at) {
-  expect_images(arguments, in, out);
+                       std::uint32_t ceil_mode_at, ScalarType other = ScalarType::FLOAT) {
+  expect_images(arguments, in, out, other);
   const bool ceil_mode = arguments.integer(ceil_mode_at) != 0;
   Geometry geometry{};
   geometry.y = take_axis(arguments, in, out, 0, dilation_at, ceil_mode);
@@ -128,11 +129,11 @@ Geometry take_geometry(const Arguments& arguments, const Tensor& in, const Tenso
 
 // Calls reduce(plane, window's y, window's x, offset in the output) for every window; `plane` is where the window's
 // channel starts.
-template <typename Reduce>
-void for_each_window(const Geometry& g, const float* in, const Reduce& reduce) {
+template <typename T, typename Reduce>
+void for_each_window(const Geometry& g, const T* in, const Reduce& reduce) {
   for (std::uint32_t n = 0; n < g.batches; ++n) {
     for (std::uint32_t c = 0; c < g.channels; ++c) {
-      const float* plane = in + n * g.in_batch_pitch + c * g.in_channel_pitch;
+      const T* plane = in + n * g.in_batch_pitch + c * g.in_channel_pitch;
       const std::uint32_t first = n * g.out_batch_pitch + c * g.out_channel_pitch;
       for (std::int64_t y = 0; y < g.y.out; ++y) {
         for (std::int64_t x = 0; x < g.x.out; ++x) {
@@ -145,12 +146,12 @@ void for_each_window(const Geometry& g, const float* in, const Reduce& reduce) {
 }
 
 // Calls take(value, index in the channel) for the elements of a window inside the input, row by row.
-template <typename Take>
-void for_each_element(const Geometry& g, const float* plane, std::int64_t y, std::int64_t x, const Take& take) {
+template <typename T, typename Take>
+void for_each_element(const Geometry& g, const T* plane, std::int64_t y, std::int64_t x, const Take& take) {
   for (std::int64_t step_y = 0; step_y < g.y.kernel; ++step_y) {
     const std::int64_t in_y = g.y.at(y, step_y);
     if (!g.y.inside(in_y)) continue;
-    const float* row = plane + static_cast<std::uint32_t>(in_y) * g.y.in_pitch;
+    const T* row = plane + static_cast<std::uint32_t>(in_y) * g.y.in_pitch;
     for (std::int64_t step_x = 0; step_x < g.x.kernel; ++step_x) {
       const std::int64_t in_x = g.x.at(x, step_x);
       if (!g.x.inside(in_x)) continue;
@@ -165,6 +166,26 @@ std::int64_t counted(const Axis& axis, std::int64_t window, bool include_padding
   const std::int64_t begin = axis.at(window, 0);
   const std::int64_t end = begin + axis.kernel;
   return (end < axis.in + border ? end : axis.in + border) - (begin > -border ? begin : -border);
+}
+
+template <typename T>
+void find_largest(const Geometry& g, const Tensor& in, Tensor& out, Tensor& indices) {
+  auto* to = reinterpret_cast<T*>(out.data);
+  auto* index_to = reinterpret_cast<std::int64_t*>(indices.data);
+  for_each_window(g, reinterpret_cast<const T*>(in.data),
+                  [&](const T* plane, std::int64_t y, std::int64_t x, std::uint32_t offset) {
+                    T best = 0;
+                    std::int64_t best_index = 0;
+                    bool started = false;
+                    for_each_element(g, plane, y, x, [&](T value, std::int64_t index) {
+                      if (started && !(value > best)) return;
+                      best = value;
+                      best_index = index;
+                      started = true;
+                    });
+                    to[offset] = best;
+                    index_to[offset] = best_index;
+                  });
 }
 
 }  // namespace
@@ -246,23 +267,9 @@ void max_pool2d_with_indices(const Arguments& arguments) {
   }
   if (!same_shape(out, indices)) arguments.reject(Text() << "output and indices differ in shape");
   if (!same_layout(out, indices)) arguments.reject(Text() << "output and indices differ in dim_order");
-  const Geometry g = take_geometry(arguments, in, out, DILATION, CEIL_MODE);
-  auto* to = reinterpret_cast<float*>(out.data);
-  auto* index_to = reinterpret_cast<std::int64_t*>(indices.data);
-  for_each_window(g, reinterpret_cast<const float*>(in.data),
-                  [&](const float* plane, std::int64_t y, std::int64_t x, std::uint32_t offset) {
-                    float best = 0.0f;
-                    std::int64_t best_index = 0;
-                    bool started = false;
-                    for_each_element(g, plane, y, x, [&](float value, std::int64_t index) {
-                      if (started && !(value > best)) return;
-                      best = value;
-                      best_index = index;
-                      started = true;
-                    });
-                    to[offset] = best;
-                    index_to[offset] = best_index;
-                  });
+  const Geometry g = take_geometry(arguments, in, out, DILATION, CEIL_MODE, ScalarType::CHAR);
+  if (in.type == ScalarType::CHAR) return find_largest<std::int8_t>(g, in, out, indices);
+  find_largest<float>(g, in, out, indices);
 }
 
 }  // namespace ethos_hil

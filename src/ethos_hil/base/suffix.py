@@ -10,12 +10,14 @@ HOST_SUFFIXES = ("MI", "BI")
 """TOSA main inference and TOSA base inference: no target computes them."""
 NPU_SUFFIXES = tuple(family.suffix for family in FAMILIES)
 """Base inference compiled for an NPU."""
-SUFFIXES = (*HOST_SUFFIXES, *NPU_SUFFIXES)
+CPU_SUFFIX = "M55_BI"
+"""Base inference on a Cortex-M55 alone, with ExecuTorch's Cortex-M backend: of operators that say what it calls."""
+SUFFIXES = (*HOST_SUFFIXES, *NPU_SUFFIXES, CPU_SUFFIX)
 _ALIASES = {"FP": "MI", "INT": "BI"}
 
 
 def marker_of(suffix: str) -> str:
-    """Return the marker of a profile's tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
+    """Return the marker of a profile's tests, for `-m`: "mi", "bi", "u55", "u65", "u85" or "m55"."""
     return suffix.removesuffix("_BI").lower()
 
 
