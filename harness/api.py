@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +21,7 @@ from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.result import Result
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.model.flat_module import CONSTANTS
 from ethos_hil.lowering.model.torch_model import ProgramFile, TorchModel, from_exported, from_module
 from ethos_hil.lowering.user_code.module_changes import copy_module
 
@@ -109,7 +110,8 @@ def run(model: Model, inputs: Inputs | None = None, *, progress: Reporter | None
         model: a float torch.nn.Module, a module quantised with PT2E, a torch.export.ExportedProgram, or the name of a
             model as on the command line: "file.py:function", "package.module:function", a .pt2, a .pte or a .bpte.
         inputs: a tensor or an array; a tuple of these, one for each positional argument of forward; a list of such
-            tuples, to run several input sets in one boot; or the path of an .npz. A module in memory needs inputs (it
+            tuples, to run several input sets in one boot; a dictionary of keyword arguments; or the path of an .npz.
+            Among them may be None, numbers, and lists and dictionaries of tensors. A module in memory needs inputs (it
             is exported with the first set); other models have their own example inputs.
         progress: receives the progress, for example `ethos_hil.harness.terminal.progress.Live()`.
         {options}
@@ -361,23 +363,34 @@ def _folder(cls: type) -> Path | None:
     return None if file is None else Path(file).parent
 
 
-def _input_sets(inputs: Any) -> list[tuple[Any, ...]]:
+def _input_sets(inputs: Any) -> list[Any]:
     """Return the input sets: a list has several, every other value is one."""
     if isinstance(inputs, list):
         if not inputs:
             raise UsageError("inputs is an empty list", hint=_INPUTS_HINT)
-        return [entry if isinstance(entry, tuple) else (entry,) for entry in inputs]
-    return [inputs if isinstance(inputs, tuple) else (inputs,)]
+        return [entry if isinstance(entry, tuple | Mapping) else (entry,) for entry in inputs]
+    return [inputs if isinstance(inputs, tuple | Mapping) else (inputs,)]
 
 
-def _tensors(entry: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
+def _tensors(entry: Any) -> Any:
+    """Return an input set with tensors in the place of arrays."""
     import torch
+    from torch.utils._pytree import tree_leaves, tree_map
 
-    for index, value in enumerate(entry):
-        if not isinstance(value, torch.Tensor | np.ndarray):
+    for index, value in enumerate(tree_leaves(entry)):
+        if not isinstance(value, (torch.Tensor, np.ndarray, *CONSTANTS)):
             raise UsageError(f"input {index} is a {type(value).__name__}", hint=_INPUTS_HINT)
-    return tuple(value if isinstance(value, torch.Tensor) else torch.from_numpy(value.copy()) for value in entry)
+    return tree_map(lambda value: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value, entry)
 
 
-def _arrays(entry: tuple[Any, ...]) -> InputSet:
-    return tuple(value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value) for value in entry)
+def _arrays(entry: Any) -> InputSet:
+    """Return the tensors and arrays of an input set, in the order in which a program takes them."""
+    from torch.utils._pytree import tree_leaves
+
+    leaves = tree_leaves(entry) if isinstance(entry, Mapping) or not all(map(_is_array, entry)) else entry
+    values = (value for value in leaves if not isinstance(value, CONSTANTS))
+    return tuple(value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value) for value in values)
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "detach") or isinstance(value, np.ndarray)

@@ -24,6 +24,7 @@ import numpy as np
 from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
+from ethos_hil.lowering.model.flat_module import Structure, flat_module, flatten, is_flat
 from ethos_hil.lowering.model.free_dimensions import FIXED, FreeSizes
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
 from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
@@ -75,7 +76,9 @@ class Method:
             text of all its executions. Empty where there is none.
         changed: the names of the module's buffers and attributes that a call of it changes ("stem.calls"), and
         steady: whether two equal calls give equal answers, and
-        free: the sizes that an exported program leaves free; all three are filled in when the model is loaded.
+        free: the sizes that an exported program leaves free, and
+        structure: how the module's arguments are made of the inputs, where they are more than tensors; all four are
+            filled in when the model is loaded.
     """
 
     module: torch.nn.Module
@@ -91,6 +94,7 @@ class Method:
     changed: tuple[str, ...] = ()
     steady: bool = True
     free: FreeSizes = FIXED
+    structure: Structure | None = None
 
     @property
     def stateful(self) -> bool:
@@ -175,14 +179,15 @@ def load_model(text: str, *, trust: bool = False, ptd: Sequence[str] = ()) -> To
 
 def from_module(
     module: torch.nn.Module,
-    example_inputs: Sequence[torch.Tensor],
-    calibration_inputs: Sequence[Sequence[torch.Tensor]] = (),
+    example_inputs: Sequence[Any] | Mapping[str, Any],
+    calibration_inputs: Sequence[Sequence[Any] | Mapping[str, Any]] = (),
     *,
     label: str = "model",
     root: Path | None = None,
 ) -> TorchModel:
     """Return a TorchModel of objects in memory, checked like a loaded model; `root` as in `Sources`."""
-    return _check_result((module, tuple(example_inputs), list(calibration_inputs)), label, label, Sources(root))
+    example = example_inputs if isinstance(example_inputs, Mapping) else tuple(example_inputs)
+    return _check_result((module, example, list(calibration_inputs)), label, label, Sources(root))
 
 
 def from_exported(exported: torch.export.ExportedProgram, *, label: str = "model") -> TorchModel:
@@ -193,20 +198,22 @@ def from_exported(exported: torch.export.ExportedProgram, *, label: str = "model
     """
     if exported.example_inputs is None:
         raise UsageError(f"{label} has no example inputs", hint="export it again with this torch version")
+    from torch.utils._pytree import tree_leaves
+
     try:
         args, kwargs = exported.example_inputs
-        if kwargs:
+        if args and kwargs:
             raise UsageError(
-                f"{label} takes keyword arguments {list(kwargs)}", hint="export with positional inputs only"
+                f"{label} takes keyword arguments {list(kwargs)} beside others", hint="export with either of the two"
             )
         module = exported.module(check_guards=False)
-        free = FreeSizes.of(exported, args)
+        free = FreeSizes.of(exported, [leaf for leaf in tree_leaves((args, kwargs)) if hasattr(leaf, "shape")])
     except EthosHilError:
         raise
     except Exception as error:
         raise_if_interrupted(error)
         raise UsageError(f"{label} is a damaged program: {summary(error)}", hint="export it again") from error
-    model = _check_result((module, args), label, label, Sources(), exported=True)
+    model = _check_result((module, kwargs or args), label, label, Sources(), exported=True)
     method = replace(model.default, free=free, notes=free.notes({}))
     return replace(model, methods={model.default_name: method})
 
@@ -251,13 +258,15 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     if not isinstance(result, tuple | list) or len(result) not in (2, 3) or not isinstance(result[0], torch.nn.Module):
         raise UsageError(f"{what} returned {_describe(result)}", hint=_RETURNS)
     module = result[0]
-    example = _input_tuple(result[1], what, "example_inputs")
+    example, structure = _input_tuple(module, result[1], what, "example_inputs")
     given = result[2] if len(result) == 3 and result[2] is not None else ()
-    calibration = _calibration(given, f"{what} returned", what, example)
+    calibration = _calibration(given, f"{what} returned", what, module, example, structure)
     if not exported and not is_quantised(module):  # an exported module has no train and eval modes
         module = module.eval()
+    if structure is not None:
+        module = flat_module(module, structure)
     try:
-        changed, steady = call_twice(module, example, what)
+        changed, steady, whole = call_twice(module, example, what)
     except EthosHilError:
         raise
     except Exception as error:
@@ -268,8 +277,9 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
         ) from error
     return replace(
         method or Method(module, example),
-        module=module,
+        module=module if whole or structure is not None else flat_module(module, None),
         example_inputs=example,
+        structure=structure,
         calibration_inputs=calibration or (example,) * (STATEFUL_CALLS if changed or not steady else 1),
         changed=changed,
         steady=steady,
@@ -289,38 +299,48 @@ def calibrate(model: TorchModel, method: str, value: Any, what: str) -> TorchMod
         UsageError: they do not fit the method's example inputs, or there are none.
     """
     mine = model.methods[method]
-    calibration = _calibration(value, f"{what} gives", what, mine.example_inputs)
+    calibration = _calibration(value, f"{what} gives", what, mine.module, mine.example_inputs, mine.structure)
     if not calibration:
         raise UsageError(f"{what} gives no inputs", hint="give at least one input set")
     return replace(model, methods={**model.methods, method: replace(mine, calibration_inputs=calibration)})
 
 
-def _calibration(value: Any, gives: str, what: str, example: Inputs) -> tuple[Inputs, ...]:
+def _calibration(
+    value: Any, gives: str, what: str, module: torch.nn.Module, example: Inputs, structure: Structure | None
+) -> tuple[Inputs, ...]:
     import torch
 
     if isinstance(value, torch.Tensor) or not isinstance(value, Sequence):
         raise UsageError(f"{gives} {_describe(value)} as calibration_inputs", hint="give a list of input tuples")
-    calibration = tuple(_input_tuple(entry, what, f"calibration_inputs[{index}]") for index, entry in enumerate(value))
-    for index, entry in enumerate(calibration):
+    calibration = []
+    for index, given in enumerate(value):
+        entry, arranged = _input_tuple(module, given, what, f"calibration_inputs[{index}]")
+        if arranged is not None and arranged != structure:
+            raise UsageError(
+                f"{what}: calibration_inputs[{index}] is arranged otherwise than the example inputs",
+                hint="give each set the same containers and constants",
+            )
+        calibration.append(entry)
         kinds = [(tensor.shape, tensor.dtype) for tensor in entry]
         if kinds != [(tensor.shape, tensor.dtype) for tensor in example]:
             raise UsageError(
                 f"{what}: calibration_inputs[{index}] is {_describe(entry)}",
                 hint=f"the example inputs are {_describe(example)}",
             )
-    return calibration
+    return tuple(calibration)
 
 
-def _input_tuple(value: Any, what: str, name: str) -> Inputs:
+def _input_tuple(module: torch.nn.Module, value: Any, what: str, name: str) -> tuple[Inputs, Structure | None]:
+    """Return the tensors in inputs, and how they are arranged; None where they are nothing but tensors."""
     import torch
 
     entries = (value,) if isinstance(value, torch.Tensor) else value
-    if not isinstance(entries, tuple | list):
+    if not isinstance(entries, tuple | list | Mapping):
         raise UsageError(f"{what}: {name} is {_describe(value)}, expected a tuple of tensors", hint=_RETURNS)
-    for index, entry in enumerate(entries):
-        if not isinstance(entry, torch.Tensor):
-            raise UsageError(f"{what}: {name}[{index}] is {_describe(entry)}, expected a tensor", hint=_RETURNS)
-    return tuple(map(laid_out, entries))
+    if is_flat(entries):
+        return tuple(map(laid_out, entries)), None
+    tensors, structure = flatten(module, entries, f"{what}: {name}")
+    return tuple(map(laid_out, tensors)), structure
 
 
 def _describe(value: Any) -> str:
@@ -338,8 +358,12 @@ def _describe(value: Any) -> str:
 _HINT = "let forward return tensors, which a device can send"
 
 
-def call_twice(module: torch.nn.Module, example: tuple[torch.Tensor, ...], what: str) -> tuple[tuple[str, ...], bool]:
-    """Call a copy of a module twice, with copies of its example inputs. Return `Method.changed` and `Method.steady`.
+def call_twice(
+    module: torch.nn.Module, example: tuple[torch.Tensor, ...], what: str
+) -> tuple[tuple[str, ...], bool, bool]:
+    """Call a copy of a module twice, with copies of its example inputs.
+
+    Return `Method.changed` and `Method.steady`, and whether there is no None among its outputs.
 
     Args:
         module: the user's module. Neither it nor its inputs change.
@@ -347,19 +371,17 @@ def call_twice(module: torch.nn.Module, example: tuple[torch.Tensor, ...], what:
         what: the module's name in an error.
 
     Raises:
-        UsageError: the module cannot be copied, returns nothing, or returns None among its outputs.
+        UsageError: the module cannot be copied, or returns nothing.
         Exception: what the call raises.
     """
     called = copy_module(module, what)
     first = outputs_of(called, example)
-    if not first:
+    if all(output is None for output in first):
         raise UsageError(f"{what}: forward returns no outputs", hint=_HINT)
-    for index, output in enumerate(first):
-        if output is None:
-            raise UsageError(f"{what}: output {index} of forward is None", hint=_HINT)
     changed = changes(module, called)
     second = outputs_of(called, example)
-    return changed, len(first) == len(second) and all(map(_same, first, second))
+    steady = len(first) == len(second) and all(map(_same, first, second))
+    return changed, steady, all(output is not None for output in first)
 
 
 def _same(first: Any, two: Any) -> bool:

@@ -76,11 +76,6 @@ def look_up_late(net: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
     return net.dense(nn.functional.hardswish(net.gate(y)).flatten(1)), torch.sigmoid(net.first(y[:, :3]))
 
 
-def scale_weights(net: Any, x: torch.Tensor) -> torch.Tensor:
-    """A convolution with computed weights, on which upstream fails."""
-    return nn.functional.conv2d(x, net.conv.weight * x.mean())  # @scaled
-
-
 def leave_torch(x: torch.Tensor) -> torch.Tensor:
     """Leaves torch in the middle, so it cannot be exported."""
     return x + float(x.numpy().sum())  # @numpy
@@ -167,7 +162,6 @@ late_tables = partial(
     given, 10, look_up_late, (1, 3, 8, 7),
     first=CONV(3, 6, 3, padding=1), gate=CONV(6, 6, 1), dense=partial(nn.Linear, 6 * 8 * 7, 5),
 )  # fmt: skip
-scaled_weights = partial(given, 0, scale_weights, (1, 3, 8, 8), conv=CONV(3, 8, 3))
 through_numpy = partial(given, 0, leave_torch, (1, 4))
 dynamic = partial(given, 0, branch_on_values, (1, 4))
 undelegated = partial(given, 0, sort, (1, 12))

@@ -145,7 +145,6 @@ def test_what_cannot_be_lowered_is_refused(tmp_path: Path, cache: Cache, recorde
     [
         ("dynamic", "branch", "exporting", "`x.sum() > 0`): GuardOnDataDependentSymNode"),
         ("through_numpy", "numpy", "exporting", "`x.numpy()`"),
-        ("scaled_weights", "scaled", "lowering", "operator aten.mul.Tensor, pass rewrite_conv_pass"),
     ],
 )
 def test_what_cannot_be_compiled_names_the_operator_and_the_line(

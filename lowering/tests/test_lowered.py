@@ -126,23 +126,11 @@ def test_the_map_of_a_delegate_with_branches_agrees_with_its_stream(lowered: Low
     assert len(inside) >= {"branching": 2, "looping": 1}[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "npu", "message", "hint"),
-    [
-        # exir/emit/_emitter.py of executorch 1.5.1 writes cond, map and scan, and no other control flow.
-        ("looping", U55, "while_loop", "only an Ethos-U85 runs loops"),
-        # _passes/rewrite_conv_pass.py wants weights to be constants.
-        ("scaled_weights", U55, "rewrite_conv_pass", "takes weights that are constants"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_what_upstream_cannot_lower_is_said_with_the_way_out(
-    cache: Cache, name: str, npu: EthosU, message: str, hint: str
-) -> None:
-    with pytest.raises(CompileError) as caught:
-        lower(f"{MODELS}:{name}", npu, cache=cache)
-    assert message in caught.value.message
-    assert hint in (caught.value.hint or "")
+def test_what_upstream_cannot_lower_is_said_with_the_way_out(cache: Cache) -> None:
+    # exir/emit/_emitter.py of executorch 1.5.1 writes cond, map and scan, and no other control flow.
+    with pytest.raises(CompileError, match="while_loop") as caught:
+        lower(f"{MODELS}:looping", U55, cache=cache)
+    assert "only an Ethos-U85 runs loops" in (caught.value.hint or "")
 
 
 # --- Lowering by the backend's id: all of a program in one delegate, integers in and out, and the same answers.

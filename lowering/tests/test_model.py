@@ -46,7 +46,7 @@ def nothing(): pass
 def module_only(): return Net()
 def swapped(): return (torch.ones(1, 4),), Net()
 def number_input(): return Net(), (torch.ones(1, 4), 3)
-def dictionary_inputs(): return Net(), {"x": torch.ones(1, 4)}
+def dictionary_inputs(): return Net(), {"y": torch.ones(1, 4)}
 def wrong_shape(): return Net(), (torch.ones(1, 5),)
 def wrong_calibration(): return Net(), (torch.ones(1, 4),), [(torch.ones(2, 4),)]
 def tensor_calibration(): return Net(), (torch.ones(1, 4),), torch.ones(3, 4)

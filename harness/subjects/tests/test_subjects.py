@@ -97,9 +97,9 @@ def test_a_bare_subject_is_verified_and_says_so(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_its_errors_are_errors_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorded: Recorded) -> None:
-    with pytest.raises(CompileError, match=r"lowering the model failed .*rewrite_conv_pass") as caught:
-        lower_question(Question(f"{MODELS}:scaled_weights", subject=OWN))
-    assert "weights that are constants" in (caught.value.hint or "")
+    with pytest.raises(CompileError, match=r"lowering the model failed.*while_loop") as caught:
+        lower_question(Question(f"{MODELS}:looping", subject=OWN))
+    assert "only an Ethos-U85 runs loops" in (caught.value.hint or "")
     with pytest.raises(UsageError, match="has no function 'nothing'"):
         lower_question(Question(f"{MODELS}:nothing", subject=OWN))
     with pytest.raises(UsageError, match="there is no such file"):
