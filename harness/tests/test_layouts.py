@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import ethos_hil
+from ethos_hil.lowering.testing.memory_order import in_some_order
 
 _SIZES = (1, 1, 2, 3, 5)
 _INPUTS = 16
@@ -24,21 +25,8 @@ class Layouts(nn.Module):
         return tuple(torch.sort(x.relu(), 0).values + x for x in inputs)
 
 
-def _in_some_layout(rng: np.random.Generator) -> Tensor:
-    shape = [int(size) for size in rng.choice(_SIZES, rng.integers(1, 6))]
-    order = [int(axis) for axis in rng.permutation(len(shape))]
-    kind = rng.choice(("dense", "sliced", "expanded", "strides of 0"))
-    axis = int(rng.integers(len(shape)))
-    stored = [shape[at] * (2 if kind == "sliced" and at == axis else 1) for at in order]
-    if kind == "expanded":
-        stored[order.index(axis)] = 1
-    tensor = torch.rand(stored).permute(*np.argsort(order).tolist())
-    if kind == "sliced":
-        return tensor.narrow(axis, 0, shape[axis])
-    if kind == "strides of 0":
-        strides = [0 if size == 1 else stride for size, stride in zip(shape, tensor.stride(), strict=True)]
-        return tensor.as_strided(shape, strides)
-    return tensor.expand(shape)
+def _drawn(rng: np.random.Generator) -> Tensor:
+    return in_some_order(torch.rand([int(size) for size in rng.choice(_SIZES, rng.integers(1, 6))]), rng)
 
 
 @pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u85-256"])
@@ -46,7 +34,7 @@ def _in_some_layout(rng: np.random.Generator) -> Tensor:
 def test_the_order_in_memory_changes_no_answer(seed: int, npu: str) -> None:
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
-    inputs = tuple(_in_some_layout(rng) for _ in range(_INPUTS))
+    inputs = tuple(_drawn(rng) for _ in range(_INPUTS))
     result = ethos_hil.run(Layouts(), inputs, npu=npu)
     assert result.verified, result.record.failure
     for answer, given in zip(result.outputs, inputs, strict=True):

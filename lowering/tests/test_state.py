@@ -280,6 +280,18 @@ def alone() -> nn.Module:
     return keeping(follow, layer=nn.Linear(4, 4), n=torch.zeros(1, 4))
 
 
+def take_mean(net: Any, x: Tensor) -> Tensor:
+    before = net.mean
+    net.mean = net.mean * 0.5 + x * 0.5
+    return net.mean - before
+
+
+def behind_a_norm() -> nn.Module:
+    """A mean that is assigned anew in a module within; what is folded into weights before it is no state."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), keeping(take_mean, mean=torch.zeros(1, 4))).eval()
+
+
 def inputs_of(module: nn.Module) -> tuple[Tensor, ...]:
     return () if hasattr(module, "layer") else (torch.tensor(X),)
 
@@ -290,7 +302,7 @@ def answers(module: nn.Module, cache: Cache, calls: int = 5) -> tuple[Artifact, 
     return artifact, [run.of(call).outputs for call in range(calls)]
 
 
-@pytest.mark.parametrize("kind", [delay, ring, alone])
+@pytest.mark.parametrize("kind", [delay, ring, alone, behind_a_norm])
 def test_each_call_answers_as_the_model_does(kind: Callable[[], nn.Module], cache: Cache) -> None:
     module = kind()
     artifact, calls = answers(module, cache)

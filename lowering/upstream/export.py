@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import raise_if_interrupted
@@ -32,7 +33,8 @@ def _export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.ex
     import torch
 
     try:
-        exported = torch.export.export(module, tuple(inputs))
+        with _assigned_buffers_written(module):
+            exported = torch.export.export(module, tuple(inputs))
         if len(graphs(exported.graph_module)) == 1:
             return exported
     except Exception as error:
@@ -45,6 +47,34 @@ def _export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.ex
             raise_if_interrupted(second)
             raise error from None
     return torch.export.export(module, tuple(inputs), strict=True)
+
+
+@contextmanager
+def _assigned_buffers_written(module: torch.nn.Module) -> Iterator[None]:
+    """While a module is exported, a buffer of a part of it that is assigned a new tensor is written at the end.
+
+    torch.export (2.13, default mode) does so for buffers of the outermost module alone; of its parts it loses the new
+    value, without a word (functorch, register_buffer_assignment_hook). A tensor of another shape or dtype cannot be
+    written there, and is lost as before.
+    """
+    kept: list[tuple[dict[str, Any], str, torch.Tensor]] = []
+
+    def before(*_: Any) -> None:
+        inner = (part for part in module.modules() if part is not module)
+        kept[:] = [(part._buffers, name, old) for part in inner for name, old in part.named_buffers(recurse=False)]
+
+    def after(*_: Any) -> None:
+        for buffers, name, old in kept:
+            new = buffers[name]
+            if new is not old and new is not None and (new.shape, new.dtype) == (old.shape, old.dtype):
+                buffers[name] = old.copy_(new)
+
+    hooks = (module.register_forward_pre_hook(before, prepend=True), module.register_forward_hook(after))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _with_plain_outputs(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

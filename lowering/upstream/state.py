@@ -60,10 +60,16 @@ def find_lost(floating: torch.export.ExportedProgram, program: torch.export.Expo
         return {}
     model, result = influences(floating), influences(program)
     sentences = {}
-    for name in written_buffers(floating):
+    written = written_buffers(floating)
+    for name in written:
         if not model.get(name):
             continue  # written, and never read
-        sources = {other for other, reached in model.items() if name in reached}
+        # Buffers that nothing writes are constants, which may be folded: those of a batch norm are part of weights.
+        sources = {
+            other
+            for other, reached in model.items()
+            if name in reached and (other in written or other.startswith(_INPUT))
+        }
         missing = sorted(model[name] - result.get(name, frozenset()))
         unfed = sorted(other for other in sources if name not in result.get(other, frozenset()))
         if missing or unfed:
@@ -76,6 +82,8 @@ def find_lost(floating: torch.export.ExportedProgram, program: torch.export.Expo
     return sentences
 
 
+_INPUT = "input "
+"""How the names of inputs start in an Influence; those of buffers are without spaces."""
 _WRITTEN = "et_init_buffer"
 """What exir (executorch 1.5.1, InitializedMutableBufferPass) notes of a buffer whose value is to be written."""
 
@@ -121,7 +129,7 @@ def influences(program: torch.export.ExportedProgram) -> Influence:
     """Which outputs and buffers depend on which inputs and buffers, by the names "output 0", "input 0", "cache.k"."""
     functional = program.run_decompositions({}) if has_writes(program.graph_module) else program
     signature = functional.graph_signature
-    names = {placeholder: f"input {at}" for at, placeholder in enumerate(signature.user_inputs)}
+    names = {placeholder: f"{_INPUT}{at}" for at, placeholder in enumerate(signature.user_inputs)}
     names |= signature.inputs_to_buffers
     reached: dict[Any, set[str]] = {}
     numbers = itertools.count()

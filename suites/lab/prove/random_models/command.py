@@ -15,8 +15,8 @@ import typer
 from rich.table import Table
 
 from ethos_hil.base.console import table_of
-from ethos_hil.base.options import Scheme
 from ethos_hil.suites.lab.crew import Crew
+from ethos_hil.suites.lab.prove.random_models.scheme import DrawnScheme
 from ethos_hil.suites.lab.prove.random_models.trial import LIMIT_SECONDS, NetworkEnding, NetworkJob, NetworkTrial
 from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, npus_of, run_jobs, show, write_json
 
@@ -29,7 +29,9 @@ def main(
     npu: Annotated[
         list[str] | None, typer.Option(help=f"NPU; may be repeated. Default: one of each family, {', '.join(NPUS)}.")
     ] = None,
-    scheme: Annotated[Scheme, typer.Option(help="a8w8 or a16w8.")] = "a8w8",
+    scheme: Annotated[
+        DrawnScheme | None, typer.Option(help="mixed: a8w8 with 16 bits in one or two layers. Default: drawn for each.")
+    ] = None,
     jobs: Jobs = CORES,
     json_file: JsonFile = None,
 ) -> None:

@@ -1,46 +1,39 @@
 """Random networks of the operators that the suites declare (suites/ops). Each depends on its seed alone.
 
 A network starts with an operator's case and its inputs. What follows is drawn until it takes the last value: an
-operator whose other inputs are earlier values, the last value combined with an earlier one, or another layout of it.
+operator whose other inputs are earlier values, the last value combined with an earlier one, with an input of another
+type or with what earlier calls left in a buffer, or another layout of it. Inputs lie in memory in drawn orders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Sequence
 from functools import cache
+from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.base.dataclasses import dataclass
+from ethos_hil.base.dataclasses import dataclass, field
+from ethos_hil.base.options import Scheme
 from ethos_hil.harness.declared.modules import Function, random_inputs
+from ethos_hil.lowering.testing.function_module import keeping
+from ethos_hil.lowering.testing.memory_order import in_some_order
 from ethos_hil.suites.declare.case import Case
 from ethos_hil.suites.lab.coverage import declared
+from ethos_hil.suites.lab.prove.random_models.layers import COMBINED, INTEGERS, LAYOUTS, OWN_INPUTS, STATES
+from ethos_hil.suites.lab.prove.random_models.scheme import DrawnScheme
 from ethos_hil.suites.trial.build import module_of
 
 LARGEST = 8192
 """Elements of a value that a network still reads."""
+EXECUTIONS = 3
+"""Of a network with state: as many calls in a row."""
 _TRIES = 60
 _REFUSED = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, NotImplementedError)
 """What PyTorch raises where an operator does not take a value."""
-COMBINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "maximum": torch.maximum,
-    "concat": lambda a, b: torch.cat([a, b], 1),
-}
-LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "flatten": lambda x: x.flatten(1),
-    "tokens": lambda x: x.flatten(2).transpose(1, 2),
-    "swap": lambda x: x.transpose(-1, -2),
-    "halves": lambda x: torch.cat(x.chunk(2, 1)[::-1], 1),
-    "every second": lambda x: x[..., ::2],
-    "mean": lambda x: x.mean(-1),
-    "x - maximum": lambda x: x - x.amax(1, keepdim=True),
-    "gate": lambda x: x * torch.sigmoid(x.mean((2, 3), keepdim=True)),
-}
 
 
 @dataclass(frozen=True)
@@ -51,26 +44,30 @@ class NetworkStep:
         name: for people.
         module: computes the result.
         reads: which earlier values it reads.
+        inputs: how many inputs of the network it reads after them; they are values, too, from then on.
     """
 
     name: str
     module: nn.Module
     reads: tuple[int, ...]
+    inputs: int = 0
 
 
 class RandomNetwork(nn.Module):
     """A network of drawn layers, each of which reads earlier values."""
 
-    def __init__(self, steps: list[NetworkStep], outputs: tuple[int, ...]) -> None:
+    def __init__(self, steps: Sequence[NetworkStep], outputs: tuple[int, ...]) -> None:
         super().__init__()
-        self.steps = steps
+        self.steps = tuple((step.reads, step.inputs) for step in steps)
         self.outputs = outputs
-        self.used = nn.ModuleList(step.module for step in steps)
+        self.layers = nn.ModuleList(step.module for step in steps)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        values = list(inputs)
-        for step in self.steps:
-            values.append(step.module(*(values[at] for at in step.reads)))
+        values: list[Tensor] = []
+        rest = list(inputs)
+        for (reads, own), layer in zip(self.steps, self.layers, strict=True):
+            given, rest = rest[:own], rest[own:]
+            values += [*given, layer(*(values[at] for at in reads), *given)]
         return tuple(values[at] for at in self.outputs)
 
 
@@ -82,38 +79,108 @@ class Drawn:
         seed: what it depends on.
         module: the network.
         inputs: its example inputs.
+        steps: its layers.
+        kind: how it is quantised.
+        wide: the layers that have 16 bits where that is mixed.
     """
 
     seed: int
     module: RandomNetwork
     inputs: tuple[Tensor, ...]
+    steps: tuple[NetworkStep, ...]
+    kind: DrawnScheme
+    wide: tuple[str, ...]
+
+    @property
+    def scheme(self) -> Scheme:
+        """How it is quantised, but for single layers."""
+        return "a8w8" if self.kind == "mixed" else self.kind
+
+    @property
+    def int16(self) -> tuple[str, ...]:
+        """The layers that have 16 bits though the scheme has 8."""
+        return self.wide if self.kind == "mixed" else ()
+
+    @property
+    def executions(self) -> int:
+        """How often it is called with its inputs: more than once where a call leaves something for the next."""
+        return EXECUTIONS if any(step.name in STATES for step in self.steps) else 1
 
     @property
     def recipe(self) -> str:
-        """The shapes of the inputs and the layers, as one line."""
-        steps = "; ".join(f"{step.name}{list(step.reads)}" for step in self.module.steps)
-        shapes = " ".join(str(list(tensor.shape)) for tensor in self.inputs)
-        return f"{shapes}: {steps} -> {list(self.module.outputs)}"
+        """Inputs with dtypes and strides, the layers, what of them has 16 bits, and the outputs, as one line."""
+        steps = "; ".join(f"{step.name}{list(step.reads)}{'+' * step.inputs}" for step in self.steps)
+        inputs = " ".join(_text(tensor) for tensor in self.inputs)
+        scheme = f"{self.kind} {' '.join(self.int16)}".strip()
+        return f"{scheme}: {inputs}: {steps} -> {list(self.module.outputs)}"
 
 
-def network(seed: int) -> Drawn:
-    """Return the network of a seed: always the same one."""
+def _text(tensor: Tensor) -> str:
+    strides = "" if tensor.is_contiguous() else f" strides {list(tensor.stride())}"
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}{strides}"
+
+
+@dataclass
+class _Draft:
+    """A network that is being drawn.
+
+    Attributes:
+        values: of its inputs and layers, in the order of the layers.
+        steps: its layers.
+        inputs: its inputs.
+        places: which values are results of layers.
+    """
+
+    values: list[Tensor] = field(default_factory=list)
+    steps: list[NetworkStep] = field(default_factory=list)
+    inputs: list[Tensor] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+
+    def add(self, name: str, module: nn.Module, reads: Sequence[int] = (), given: Sequence[Tensor] = ()) -> bool:
+        """Add a layer in evaluation mode with inputs of its own. Return whether it takes the values that it reads."""
+        module.eval()
+        try:
+            with torch.no_grad():  # of a copy: the call may leave something in a buffer
+                result = copy.deepcopy(module)(*(self.values[at] for at in reads), *given)
+        except _REFUSED:
+            return False
+        if not isinstance(result, Tensor) or not 0 < result.numel() <= LARGEST or not bool(result.isfinite().all()):
+            return False
+        self.values += [*given, result]
+        self.steps.append(NetworkStep(name, module, tuple(reads), len(given)))
+        self.inputs += given
+        self.places.append(len(self.values) - 1)
+        return True
+
+
+def network(seed: int, kind: DrawnScheme | None = None) -> Drawn:
+    """Return the network of a seed: always the same one.
+
+    Args:
+        seed: any number.
+        kind: how it is quantised; by default that is drawn, too. Nothing else depends on it.
+    """
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
-    values: list[Tensor] = []
-    steps: list[NetworkStep] = []
-    while not steps:  # some cases alone are larger than a network may be
+    draft = _Draft()
+    while not draft.steps:  # some cases alone are larger than a network may be
         name, case = _pick(rng)
-        inputs, _ = random_inputs(case.inputs)
-        values = list(inputs)
-        _append(NetworkStep(name, module_of(case), tuple(range(len(inputs)))), values, steps)
+        draft.add(name, module_of(case), given=[_laid_out(tensor, rng) for tensor in random_inputs(case.inputs)[0]])
     for _ in range(int(rng.integers(2, 8))):
-        for _ in range(_TRIES if _is_read(values[-1]) else 0):
-            if _append(_drawn(rng, values), values, steps):
+        for _ in range(_TRIES if _is_read(draft.values[-1]) else 0):
+            if _grow(rng, draft):
                 break
-    last = len(values) - 1
-    others = [at for at in range(len(inputs), last) if rng.random() < 0.25][:2]
-    return Drawn(seed, RandomNetwork(steps, (*others, last)).eval(), tuple(inputs))
+    others = [at for at in draft.places[:-1] if rng.random() < 0.25][:2]
+    outputs = (*others, draft.places[-1])
+    if rng.random() < 0.3 and _is_read(draft.values[-1]):
+        name = str(rng.choice(list(INTEGERS)))
+        if draft.add(name, Function(INTEGERS[name]), (outputs[-1],)):
+            outputs = (*outputs[rng.integers(2) :], draft.places[-1])  # beside what it is of, or alone
+    drawn = get_args(DrawnScheme)[int(rng.integers(3))]
+    wide = sorted(rng.choice(len(draft.steps), min(len(draft.steps), int(rng.integers(1, 3))), replace=False))
+    layers = tuple(f"layers.{at}" for at in wide)
+    module = RandomNetwork(draft.steps, outputs).eval()
+    return Drawn(seed, module, tuple(draft.inputs), tuple(draft.steps), kind or drawn, layers)
 
 
 @cache
@@ -133,22 +200,40 @@ def _pick(rng: np.random.Generator) -> tuple[str, Case]:
     return cases[int(rng.integers(len(cases)))]
 
 
-def _drawn(rng: np.random.Generator, values: list[Tensor]) -> NetworkStep:
-    """Draw a layer of the last value, which it may not take."""
-    last = len(values) - 1
-    alike = [at for at, value in enumerate(values) if value.shape == values[-1].shape and _is_read(value)]
+def _grow(rng: np.random.Generator, draft: _Draft) -> bool:
+    """Draw a layer of the last value. Return whether it takes that."""
+    last, value = len(draft.values) - 1, draft.values[-1]
+    alike = [at for at, other in enumerate(draft.values) if other.shape == value.shape and _is_read(other)]
     kind = rng.random()
-    if kind < 0.15:
+    if kind < 0.12:
         name = str(rng.choice(list(COMBINED)))
-        return NetworkStep(name, Function(COMBINED[name]), (last, int(rng.choice(alike))))
-    if kind < 0.25:
+        return draft.add(name, Function(COMBINED[name]), (last, int(rng.choice(alike))))
+    if kind < 0.22:
         name = str(rng.choice(list(LAYOUTS)))
-        return NetworkStep(name, Function(LAYOUTS[name]), (last,))
-    if kind < 0.5 and values[-1].dim() > 1:
-        layer = _weighted(rng, values[-1].shape)
-        return NetworkStep(" ".join(str(layer).split()), layer, (last,))
+        return draft.add(name, Function(LAYOUTS[name]), (last,))
+    if kind < 0.3 and value.dim():
+        name = str(rng.choice(list(OWN_INPUTS)))
+        own = OWN_INPUTS[name]
+        (given,), _ = random_inputs([own.given(value.shape)])
+        layer = own.layer(value.shape)
+        module = layer if isinstance(layer, nn.Module) else Function(layer)
+        return draft.add(name, module, (last,), [in_some_order(given, rng)])
+    if kind < 0.36:
+        name = str(rng.choice(list(STATES)))
+        function, kept = STATES[name]
+        return draft.add(name, keeping(function, kept=kept(value.shape)), (last,))
+    if kind < 0.58 and value.dim() > 1:
+        layer = _weighted(rng, value.shape)
+        return draft.add(" ".join(str(layer).split()), layer, (last,))
     name, case = _pick(rng)
-    return NetworkStep(name, module_of(case), (last, *(int(rng.choice(alike)) for _ in case.inputs[1:])))
+    return draft.add(name, module_of(case), (last, *(int(rng.choice(alike)) for _ in case.inputs[1:])))
+
+
+def _laid_out(tensor: Tensor, rng: np.random.Generator) -> Tensor:
+    """Return an input in a drawn order of memory, sometimes with one more axis of size 1."""
+    if tensor.dim() and rng.random() < 0.2:
+        tensor = tensor.narrow(int(rng.integers(tensor.dim())), 0, 1)
+    return in_some_order(tensor, rng)
 
 
 def _weighted(rng: np.random.Generator, shape: torch.Size) -> nn.Module:
@@ -164,20 +249,6 @@ def _weighted(rng: np.random.Generator, shape: torch.Size) -> nn.Module:
         return nn.Conv2d(channels, channels, kernel, stride, kernel // 2, groups=channels)
     convolution = nn.Conv2d(channels, out, kernel, stride, int(rng.choice((0, kernel // 2))))
     return nn.Sequential(convolution, nn.BatchNorm2d(out), nn.ReLU()) if rng.random() < 0.5 else convolution
-
-
-def _append(step: NetworkStep, values: list[Tensor], steps: list[NetworkStep]) -> bool:
-    """Add a layer and its result, in evaluation mode. Return whether it takes the values that it reads."""
-    try:
-        with torch.no_grad():
-            result = step.module.eval()(*(values[at] for at in step.reads))
-    except _REFUSED:
-        return False
-    if not isinstance(result, Tensor) or not 0 < result.numel() <= LARGEST or not bool(result.isfinite().all()):
-        return False
-    values.append(result)
-    steps.append(step)
-    return True
 
 
 def _is_read(value: Tensor) -> bool:

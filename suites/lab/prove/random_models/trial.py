@@ -15,9 +15,9 @@ import numpy as np
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, TargetError, UndefinedAnswer, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.options import Scheme
 from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.run import run_artifact
@@ -26,10 +26,10 @@ from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
-from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.suites.lab.prove.conformance.check import differences
+from ethos_hil.suites.lab.prove.random_models.scheme import DrawnScheme
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool
@@ -49,6 +49,8 @@ class NetworkEnding(StrEnum):
     """Before boot, with a line of the model and advice."""
     UNCLEAR = "unclear"
     """Refused, but without a line or without advice."""
+    UNDEFINED = "verified, other inputs undefined"
+    """As verified, but TOSA defines no answer to the drawn inputs of a delegate that the detail names."""
     FAILED = "failed"
     """Any other end; the detail begins with its kind."""
 
@@ -87,46 +89,51 @@ class NetworkTrial:
         return re.sub(r"-?\d+(\.\d+)?", "#", _LINE.sub("LINE", self.detail)).split(" [")[0]
 
 
-def trial(
-    drawn: Drawn, npu: str, cache: Path, scheme: Scheme = "a8w8", *, pool: BoardPool | None = None
-) -> NetworkTrial:
+def trial(drawn: Drawn, npu: str, cache: Path, *, pool: BoardPool | None = None) -> NetworkTrial:
     """Lower a network for an NPU, compare its delegates with the reference, and run it on the virtual board.
 
     Args:
         drawn: the network.
         npu: the NPU.
         cache: a folder for the artifact.
-        scheme: how to quantise.
         pool: keeps boards between trials.
     """
-    model = from_module(drawn.module, drawn.inputs, label=f"seed {drawn.seed}")
+    question = Question(
+        model=from_module(drawn.module, drawn.inputs, label=f"seed {drawn.seed}"),
+        npu=npu,
+        scheme=drawn.scheme,
+        int16=drawn.int16,
+        repeat=drawn.executions,
+        allow_cpu_only=True,
+    )
     try:
-        artifact = lower(model, EthosU.parse(npu), cache=Cache(cache), scheme=scheme)
+        artifact = lower_question(question, cache=Cache(cache), etrecord=False).artifact
     except UsageError as error:
         return refused(drawn, npu, error)
     except EthosHilError as error:
         return _ended(drawn, npu, NetworkEnding.FAILED, f"{type(error).__name__}: {error}")
     defects = tuple(dict.fromkeys(defect for delegate in artifact.delegates for defect in delegate.defects))
+    undefined: list[str] = []
     for delegate in artifact.delegates:
         try:
-            problem = next(problems_of(delegate, npu, drawn.seed), None)
+            problem = next(problems_of(delegate, npu, drawn.seed, undefined), None)
         except Fault as fault:
             return _ended(drawn, npu, NetworkEnding.FAILED, f"{FailureKind.FAULT}: {fault}", defects)
         if problem is not None:
             return _ended(drawn, npu, NetworkEnding.FAILED, f"{FailureKind.MISMATCH}: {problem}", defects)
     try:
-        ending, detail = _on_a_board(artifact, npu, pool)
+        ending, detail = _on_a_board(artifact, question, pool)
     except PreflightFailed as error:
         return refused(drawn, npu, error)
     except (UsageError, TargetError, EthosHilError) as error:
         return _ended(drawn, npu, NetworkEnding.FAILED, f"{error.kind}: {error}", defects)
+    if undefined and not ending.failed:
+        ending, detail = NetworkEnding.UNDEFINED, "; ".join(undefined)
     return _ended(drawn, npu, ending, detail, defects)
 
 
-def _on_a_board(artifact: Artifact, npu: str, pool: BoardPool | None) -> tuple[NetworkEnding, str]:
-    board = make_target("virtual", EthosU.parse(npu), pool=pool)
-    question = Question(model=artifact.model, npu=npu, allow_cpu_only=True)
-    record = run_artifact(artifact, board, question).record
+def _on_a_board(artifact: Artifact, question: Question, pool: BoardPool | None) -> tuple[NetworkEnding, str]:
+    record = run_artifact(artifact, make_target("virtual", question.npu_name, pool=pool), question).record
     if record.verdict is Verdict.VERIFIED:
         return (NetworkEnding.VERIFIED if artifact.delegates else NetworkEnding.CPU_ONLY), ""
     assert record.failure is not None
@@ -145,16 +152,30 @@ def _ended(drawn: Drawn, npu: str, ending: NetworkEnding, detail: str, defects: 
     return NetworkTrial(drawn.seed, npu, ending, detail, drawn.recipe, defects)
 
 
-def problems_of(delegate: Delegate, npu: str, seed: int) -> Iterator[str]:
-    """Yield each difference between a delegate and the reference, on random and extreme inputs. Raises Fault."""
+def problems_of(delegate: Delegate, npu: str, seed: int, undefined: list[str] | None = None) -> Iterator[str]:
+    """Yield each difference between a delegate and the reference, on random and extreme inputs.
+
+    Args:
+        delegate: the delegate.
+        npu: the NPU.
+        seed: of the inputs.
+        undefined: gets a line for inputs to which TOSA defines no answer.
+
+    Raises:
+        Fault: the NPU cannot run it.
+        UndefinedAnswer: TOSA defines no answer, and there is no list to say so.
+    """
     assert delegate.tosa is not None
     graph = TosaGraph.parse(delegate.tosa)
     for kind in ("random", "extreme"):
         rng = np.random.default_rng((seed, delegate.index))
         inputs = [_drawn_input(tensor, kind, rng) for tensor in graph.inputs]
         try:
-            expected = evaluate(delegate.tosa, inputs, "the delegate")
-        except UndefinedAnswer:
+            expected = evaluate(delegate.tosa, inputs, f"delegate {delegate.index} with {kind} inputs")
+        except UndefinedAnswer as error:
+            if undefined is None:
+                raise
+            undefined.append(str(error))
             continue
         result = run_delegate(Npu(EthosU.parse(npu)), delegate.blob, [array.tobytes() for array in inputs])
         yield from (f"{kind} inputs: {line}" for line in differences(list(result.outputs), list(expected)))
@@ -183,12 +204,12 @@ class NetworkJob:
     Attributes:
         seed: the network's.
         npus: the NPUs.
-        scheme: how to quantise.
+        scheme: how to quantise; None if that is drawn.
     """
 
     seed: int
     npus: Sequence[str]
-    scheme: Scheme
+    scheme: DrawnScheme | None = None
 
     @property
     def count(self) -> int:
@@ -201,7 +222,7 @@ class NetworkJob:
 
         def tried(item: int) -> NetworkTrial:
             with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
-                return trial(network(self.seed), self.npus[item], Path(folder), self.scheme, pool=_pool())
+                return trial(network(self.seed, self.scheme), self.npus[item], Path(folder), pool=_pool())
 
         return tried
 
