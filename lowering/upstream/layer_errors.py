@@ -79,7 +79,7 @@ class LayerErrors:
         self._pairs = {
             last_of.name: (key, _counterpart(node, last).name)
             for node in floating.graph.nodes
-            if node.op == "call_function" and (key := identifier(node)) in self._calls and (last_of := last.get(key))
+            if _is_layer(node) and (key := identifier(node)) in self._calls and (last_of := last.get(key))
         }
         self._sums = {key: _Sums() for key, _ in self._pairs.values()}
         self._last: list[torch.Tensor] = []
@@ -140,6 +140,15 @@ class LayerErrors:
         values = _values(self._floating, self._last, {node.name for node in near})
         error, name = by_name[at.name]
         return LostLayer(error, at, values, _step(next(n for n in self._quantised.graph.nodes if n.name == name)))
+
+
+def _is_layer(node: torch.fx.Node) -> bool:
+    """Tell whether a call returns one tensor. What returns several (a split, a maximum with its place) only picks
+    values; the quantiser says that its parts, and their rounding, descend from it, too.
+    """
+    import torch
+
+    return node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _counterpart(node: torch.fx.Node, surviving: dict[str, Any]) -> torch.fx.Node:
