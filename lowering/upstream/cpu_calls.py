@@ -246,7 +246,9 @@ _INT32_OR_FLOATS = frozenset({"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Te
 """Operators that it has for no other integers than int32."""
 
 
-def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, integers: bool) -> list[Any]:
+def checks(
+    leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, integers: bool, flat: bool
+) -> list[Any]:
     """Return further checks for upstream's partitioners, which refuse what is left to the CPU.
 
     Args:
@@ -255,6 +257,7 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
         misplaced: names of nodes that cannot be delegated either, see `keep_reasons` of
             `ethos_hil.lowering.upstream.cpu_calls`.
         integers: whether the profile computes with integers.
+        flat: whether the NPU has convolutions of two dimensions only.
     """
     import torch
     from torch.fx.passes.operator_support import OperatorSupportBase
@@ -291,7 +294,17 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
                 return dtype.is_floating_point or dtype is torch.int32
             return dtype.is_floating_point or (dtype is torch.bool and "pad" in name)
 
-    return [NotLeft(), NotIntegerSum(), FloatsOnly()]
+    class FlatKernels(OperatorSupportBase):
+        """Upstream (executorch 1.5.1) reads the depth of kernels and strides in the last axis; it is in the first."""
+
+        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+            if not flat or _name(node) != "aten.convolution.default":
+                return True
+            arguments: Any = node.args
+            depth, *rest = _value(arguments[1]).shape[2:]
+            return len(rest) < 2 or bool(depth == 1 and arguments[3][0] == 1)
+
+    return [NotLeft(), NotIntegerSum(), FloatsOnly(), FlatKernels()]
 
 
 def let_wholes_go(partitioner: Any, further: Sequence[Any]) -> Any:

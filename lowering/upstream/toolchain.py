@@ -178,7 +178,8 @@ class Toolchain(abc.ABC):
         misplaced: set[str] = set()
         self._misplaced.append(misplaced)
         spec = self.compile_spec
-        further = checks(leave, locate, misplaced, integers=spec.tosa_spec.support_integer())
+        tosa = spec.tosa_spec
+        further = checks(leave, locate, misplaced, integers=tosa.support_integer(), flat=tosa.is_U55_subset)
         chosen = leave_computed(make, spec, further)
         quantised = self.quantised_by.get(method, QuantisedBy())
         known = self.circumstances[method] = Circumstances(self.device, quantised, origins(locate, ethosu.identifier))

@@ -97,13 +97,15 @@ U55_RULES = (
                           "float32[1, 2, 4, 80]"),),
     ),
     CpuRule(
-        "convolution-of-three-dimensions", "Convolution3d needs to have kernel_z==1|Convolution3d only supports",
+        "convolution-of-three-dimensions",
+        "Convolution3d needs to have kernel_z==1|Convolution3d only supports|Rejected by FlatKernels",
         "its kernel is {kernel}, and {npu} has no convolutions of three dimensions",
         "use convolutions of two dimensions, with the depth as channels, " + _OTHER_NPU, values=values.convolution,
         examples=(
             Example("nn.Conv3d(2, 2, 3)(x)", "nn.Conv2d(12, 8, 3)(x.flatten(1, 2)).unflatten(1, (2, 4))",
                     "float32[1, 2, 6, 6, 6]"),
-            Example("nn.Conv3d(2, 2, 3)(x)", "nn.Conv3d(2, 2, 3)(x)", "float32[1, 2, 6, 6, 6]", other=U85),
+            Example("nn.Conv3d(2, 2, (3, 1, 1))(x)", "nn.Conv3d(2, 2, (3, 1, 1))(x)", "float32[1, 2, 6, 6, 6]",
+                    other=U85),
         ),
     ),
     CpuRule(
