@@ -256,6 +256,8 @@ def test_what_no_input_decides_is_computed_once() -> None:
     indices = module_of(lambda x: x[:, torch.triu_indices(6, 6, 1)[0]])
     assert FOLDED in is_the_same(indices, drawn(2, 6))
     assert FOLDED in is_the_same(keeping(buckets_in_place, table=nn.Embedding(4, 3)), x)
+    own = module_of(lambda x: torch.where(torch.eye(6, dtype=torch.bool), x, torch.linspace(0, 1, 6)))
+    assert FOLDED in is_the_same(own, drawn(6, 6)), "the firmware has no kernel for them"
     truth = keeping(lambda net, x: x * net.kept, kept=torch.arange(6) > 2)
     assert is_the_same(truth, drawn(2, 6)) == (FOLDED,), "upstream casts truth values on the CPU, in every call"
 

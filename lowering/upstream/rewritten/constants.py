@@ -4,8 +4,9 @@ Upstream (executorch 1.5.1, ConstantFoldingPass) does this with torchao's Consta
 parameters and buffers, and leaves out what is made from nothing: an `arange`, a `triu` of `ones`, positions and the
 buckets, embeddings and masks that follow from them. These run on the CPU, in each call, and cut delegates. Here they
 are folded, too. ConstantFolder could do that, but calls operators that write to buffers (`mul_`, `add_`) on the buffers
-of the model, so it would change the state that the program starts with. A `full`, `zeros` or `linspace` that is used as
-it is stays: upstream makes constants of them.
+of the model, so it would change the state that the program starts with. A `full` or `zeros` that is used as it is
+stays: upstream makes constants of them. It does so with `eye` and `linspace`, too, but not where their reader is left
+to the CPU, and there the firmware has no kernels for these two.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ LARGEST = 2**18
 
 
 _UPSTREAMS_OWN = frozenset({
-    "aten.full.default", "aten.zeros.default", "aten.ones.default", "aten.eye.default", "aten.linspace.default",
-    "aten.scalar_tensor.default",
+    "aten.full.default", "aten.zeros.default", "aten.ones.default", "aten.scalar_tensor.default",
 })  # fmt: skip
 _NO_WRITES = frozenset({"aten.detach_.default"})
 """Operators that say they write, and do not: torch.export has one behind each `torch.tensor` in a forward."""
