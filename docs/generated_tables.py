@@ -323,7 +323,7 @@ TABLES: dict[str, Callable[[], str]] = {
     },
     **{
         f"zoo-{name}": partial(_piece, _zoo, f"zoo-{name}")
-        for name in ("run", "verdicts", "architectures", "cpu", "refused")
+        for name in ("run", "verdicts", "architectures", "cpu", "refused", "waiting")
     },
     **{
         f"published-{name}": partial(_piece, _published, f"published-{name}")

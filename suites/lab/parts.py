@@ -142,7 +142,7 @@ PARTS: Mapping[str, Part] = {
     "tflite": Part("small networks against TensorFlow Lite Micro", "prove.tflite.command:main"),
     "random": Part("random networks on an NPU of each family", "prove.random_models.command:main"),
     "upstream": Part("ExecuTorch's own Arm tests on the virtual boards", "prove.upstream.command:main"),
-    "zoo": Part("architectures of torchvision, timm and our own on five NPUs", "prove.zoo.command:main"),
+    "zoo": Part("architectures of torchvision, timm, transformers and our own on five NPUs", "prove.zoo.command:main"),
     "matrix": Part("a sample of the suites with each upstream and each Python", "prove.matrix:main"),
     "published": Part("cycles that FVPs counted and others published", "prove.published.command:main"),
     "fvp-check": Part(

@@ -41,9 +41,7 @@ def test_it_is_for_operators_that_declare_what_they_call() -> None:
     ({"cases": (case("sums", lambda a, b: (a + b).cumsum(0), *SAME.inputs),)}, "failed",
      "not of the Cortex-M backend, and not declared in `leaves`: aten::cumsum.out"),
 ])  # fmt: skip
-def test_what_it_calls_is_held_against_the_declaration(
-    changes: dict[str, Any], verdict: str, message: str
-) -> None:
+def test_what_it_calls_is_held_against_the_declaration(changes: dict[str, Any], verdict: str, message: str) -> None:
     declared = add(**changes)
     test = DeclaredCase(parse(CPU_SUFFIX), Path(test_elementwise.__file__), declared, declared.cases[0])
     record = Trial(test, ANY_TEST).run()

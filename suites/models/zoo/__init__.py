@@ -1,7 +1,7 @@
 """Networks of many kinds, as MODELs: `ethos-hil run ethos_hil.suites.models.zoo:unet`.
 
-`architectures.ARCHITECTURES` lists them. Those of torchvision and timm need the extra `zoo`. The weights are random,
-from a seed; the batch norms have the averages of two random inputs.
+`architectures.ARCHITECTURES` lists them. Those of torchvision, timm and transformers need the extra `zoo`. The weights
+are random, from a seed; the batch norms have the averages of two random inputs.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES, Architecture
+from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES, Architecture, Taken
 
 if TYPE_CHECKING:
+    import torch
+
     from ethos_hil.lowering.model import Method
 
 # What torchvision registers when it is imported. Its release for CUDA, which the package index has, cannot load its
@@ -25,6 +27,7 @@ _OPERATORS = (
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
 _LIBRARIES: list[Any] = []  # what they are defined by has to live as long as they do
+_EXAMPLES = 3
 
 
 def __getattr__(name: str) -> Callable[[], Method]:
@@ -38,13 +41,29 @@ def _model(architecture: Architecture) -> Method:
 
     from ethos_hil.lowering.model import Method
     from ethos_hil.suites.models.seeded import NOTE
-    from ethos_hil.suites.models.zoo.networks import settle
+    from ethos_hil.suites.models.zoo.blocks import scale, settle
 
     torch.manual_seed(0)
     network = _build(architecture)
-    inputs = [torch.rand(architecture.shape) * 2 - 1 for _ in range(3)]
-    settle(network, [torch.cat(inputs[:2])])
-    return Method(network, (inputs[0],), tuple((value,) for value in inputs), notes=(NOTE,))
+    if architecture.scaled:
+        scale(network)
+    inputs = [tuple(_tensor(part) for part in architecture.inputs) for _ in range(_EXAMPLES)]
+    settle(network, [torch.cat(both) for both in zip(*inputs[:2], strict=True)])
+    return Method(network, inputs[0], tuple(inputs), notes=(NOTE,))
+
+
+def _tensor(wanted: Taken) -> torch.Tensor:
+    import torch
+
+    if wanted.below is None:
+        return torch.rand(wanted.shape) * 2 - 1
+    dtype = getattr(torch, wanted.dtype)
+    if wanted.ordered:
+        return torch.arange(wanted.shape[-1], dtype=dtype).expand(wanted.shape).contiguous()
+    if wanted.prefix:
+        length = int(torch.randint(wanted.shape[-1] // 2, wanted.shape[-1] + 1, ()))
+        return (torch.arange(wanted.shape[-1]) < length).to(dtype).expand(wanted.shape).contiguous()
+    return torch.randint(0, wanted.below, wanted.shape).to(dtype)
 
 
 def _build(architecture: Architecture) -> Any:
@@ -58,14 +77,19 @@ def _build(architecture: Architecture) -> Any:
         from torchvision.models import get_model
 
         return get_model(architecture.builder, weights=None, **architecture.options)
-    from ethos_hil.suites.models.zoo.networks import BUILDERS
+    if architecture.origin == "transformers":
+        _import_torchvision()  # which transformers imports where it finds it
+        from ethos_hil.suites.models.zoo.hugging_face import build
 
-    return BUILDERS[architecture.builder]()
+        names = [part.name for part in architecture.inputs]
+        return build(architecture.builder, names, architecture.answers, architecture.options)
+    module, _, name = architecture.builder.partition(".")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)()
 
 
 def _import_torchvision() -> None:
     """Import torchvision, also where its library cannot be loaded. Raises ToolError: it is not installed."""
-    for package in ("torchvision", "timm"):
+    for package in ("torchvision", "timm", "transformers"):
         if importlib.util.find_spec(package) is None:
             raise ToolError(f"{package} is not installed", hint="pip install 'ethos-hil[zoo]'")
     import torch

@@ -42,7 +42,7 @@ def main(
         raise UsageError(f"no architecture is called {unknown[0]}", hint=f"there are {', '.join(ARCHITECTURES)}")
     chosen = [ARCHITECTURES[name] for name in names or ARCHITECTURES]
     if any(architecture.origin != "own" for architecture in chosen) and not (PLACE / ".installed").exists():
-        raise ToolError("torchvision and timm are not installed", hint="make build/zoo/.installed")
+        raise ToolError("torchvision, timm and transformers are not installed", hint="make build/zoo/.installed")
     out.mkdir(parents=True, exist_ok=True)
     build = pair.build()
     kept = {key: result for key, result in _read(out).items() if resume and result.build == build}

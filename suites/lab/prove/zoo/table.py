@@ -40,6 +40,7 @@ def markdown(data: Mapping[str, Any]) -> dict[str, str]:
         "zoo-architectures": _architectures(results, npus),
         "zoo-cpu": _cpu(results),
         "zoo-refused": _refused(results),
+        "zoo-waiting": _waiting({result.architecture for result in results}),
     }
 
 
@@ -57,12 +58,21 @@ def _architectures(results: Sequence[PairResult], npus: Sequence[str]) -> str:
     rows = []
     for name, pairs in by_name.items():
         architecture, least = ARCHITECTURES[name], pairs[min(pairs)]
-        row = [f"`{name}`", architecture.origin, " x ".join(map(str, architecture.shape))]
+        row = [f"`{name}`", architecture.origin, architecture.shapes]
         row += [_cell(pairs[npu]) if npu in pairs else "" for npu in npus]
         row += [f"{_calls(least)}", _number(least.sram and least.sram // 1024), _number(least.lowering)]
         rows.append(row)
-    head = ("architecture", "from", "input", *(npu.removeprefix("ethos-") for npu in npus))
+    head = ("architecture", "from", "inputs", *(npu.removeprefix("ethos-") for npu in npus))
     return _table((*head, "CPU calls", "SRAM, KiB", "lowering, s"), rows)
+
+
+def _waiting(ran: set[str]) -> str:
+    rows = [
+        (f"`{name}`", architecture.origin, architecture.shapes, architecture.kind)
+        for name, architecture in ARCHITECTURES.items()
+        if name not in ran
+    ]
+    return _table(("architecture", "from", "inputs", "kind"), rows)
 
 
 def _cell(result: PairResult) -> str:
