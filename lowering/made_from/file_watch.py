@@ -283,9 +283,50 @@ def installed_paths() -> tuple[Path, ...]:
     return tuple({Path(sysconfig.get_path(n)).resolve() for n in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
-@functools.cache
+def package_folders() -> tuple[Path, ...]:
+    """Return the folders that packages are installed in: Python's own, and what `pip install --target` filled."""
+    return (*installed_paths(), *(folder for folder, _ in _targets(tuple(sys.path))))
+
+
 def _path_starts() -> tuple[str, ...]:
-    return tuple(f"{folder}/" for folder in installed_paths())
+    return _starts(tuple(sys.path))
+
+
+@functools.cache
+def _starts(search: tuple[str, ...]) -> tuple[str, ...]:
+    own = (f"{folder}/{name}" for folder, names in _targets(search) for name in names)
+    return (*(f"{folder}/" for folder in installed_paths()), *own)
+
+
+@functools.cache
+def _targets(search: tuple[str, ...]) -> tuple[tuple[Path, tuple[str, ...]], ...]:
+    """Return the folders among `search` that pip installed packages into, and how the paths of their files begin there.
+
+    The working directory is not one of them: what lies there is worked on.
+    """
+    before, WATCH.on = WATCH.on, False  # what is opened here decides nothing
+    try:
+        folders = (folder for folder in dict.fromkeys(Path(entry).resolve() for entry in search if entry))
+        others = [folder for folder in folders if folder not in (*installed_paths(), Path.cwd()) and folder.is_dir()]
+        tops = [(folder, _tops(folder)) for folder in others]
+        return tuple((folder, names) for folder, names in tops if names)
+    finally:
+        WATCH.on = before
+
+
+@functools.cache
+def _tops(folder: Path) -> tuple[str, ...]:
+    """Return the modules, and the folders with a slash, that packages installed in a folder have there."""
+    files = (line.split(",")[0] for record in folder.glob("*.dist-info/RECORD") for line in _lines(record))
+    parts = (name.partition("/") for name in files)
+    return tuple(sorted({top + slash for top, slash, _ in parts if not top.startswith(".")}))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
 
 
 def _inside(path: Path, roots: tuple[str, ...]) -> bool:
@@ -306,10 +347,14 @@ def counts(path: Path) -> bool:
     return not _inside(path, (*_path_starts(), *_NO_PART))
 
 
-@functools.cache
 def _beginnings() -> tuple[str, ...]:
     """Return how the paths of installed modules start. Most modules are told by it; looking for links takes longer."""
-    return tuple(folder for folder in _path_starts() if not _inside(SUITES, (folder,)))
+    return _others(_path_starts())
+
+
+@functools.cache
+def _others(starts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(start for start in starts if not _inside(SUITES, (start,)))
 
 
 @functools.cache  # torch has thousands of modules, and every case asks again

@@ -37,9 +37,9 @@ from ethos_hil.lowering.made_from.file_watch import (
     Reads,
     counts,
     digest_of_value,
-    installed_paths,
     loaded_files,
     of_project,
+    package_folders,
 )
 
 _BUILDERS = (SUITES / "trial/build.py", *(SUITES / "declare").glob("*.py"))
@@ -294,11 +294,15 @@ def _memo_path(cache: Cache, name: str, target: Sequence[str]) -> Path:
     return cache.root / "cases" / hashlib.sha256(identity.encode()).hexdigest()
 
 
-@functools.cache
 def packages() -> str:
     """Return a digest of the installed packages, their versions, and when each was installed."""
+    return _digest_of_packages(package_folders())
+
+
+@functools.cache
+def _digest_of_packages(folders: tuple[Path, ...]) -> str:
     names = []
-    for folder in installed_paths():
+    for folder in folders:
         for path in folder.glob("*.dist-info"):
             try:
                 names.append(f"{path.name} {(path / 'RECORD').stat().st_mtime_ns}")

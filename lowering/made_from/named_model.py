@@ -16,6 +16,7 @@ from ethos_hil.base.dataclasses import dataclass, field, replace
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.options import LoweringOptions
+from ethos_hil.base.plain_text import list_of
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.process import Progress, silent, tell, telling
@@ -217,7 +218,7 @@ def lower_named(
     _keep(cache, name, key, Found(artifact, made_from, model.told))
     if not made_from.unknown:
         return model
-    why = f"loaded again, as in every run, because what decides it cannot be known: {', '.join(made_from.unknown)}"
+    why = f"loaded again, as in every run, because what decides it cannot be known: {list_of(made_from.unknown)}"
     return replace(model, notes=(*model.notes, why))
 
 

@@ -149,13 +149,13 @@ def test_another_package_or_option_makes_it_lowered_again(tmp_path: Path, monkey
     (tmp_path / "net.py").write_text(HEAD.format(body="factor = 2"))
     installed = tmp_path / "site-packages"
     (installed / "one-1.0.dist-info").mkdir(parents=True)
-    monkeypatch.setattr(model_fingerprint, "installed_paths", lambda: (installed,))
+    monkeypatch.setattr(model_fingerprint, "package_folders", lambda: (installed,))
     monkeypatch.setattr(named_model, "_fresh", lambda made_from: True)  # this session has modules of the suites
     time.sleep(0.1)
     monkeypatch.setattr(model_fingerprint, "BEGAN", time.time_ns())
 
     def is_found(**options: Any) -> bool:
-        model_fingerprint.packages.cache_clear()
+        model_fingerprint._digest_of_packages.cache_clear()
         stages: list[str] = []
         text = f"{tmp_path}/net.py:net"
         lower_named(
@@ -168,7 +168,7 @@ def test_another_package_or_option_makes_it_lowered_again(tmp_path: Path, monkey
     assert [is_found(scheme="a16w8"), is_found()] == [False, True]
     (installed / "one-1.0.dist-info").rename(installed / "one-1.1.dist-info")
     assert [is_found(), is_found()] == [False, True]
-    model_fingerprint.packages.cache_clear()
+    model_fingerprint._digest_of_packages.cache_clear()
 
 
 def test_a_folder_is_not_a_file_that_a_model_is_made_from(tmp_path: Path) -> None:

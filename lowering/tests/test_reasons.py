@@ -267,3 +267,12 @@ def test_a_node_that_cannot_be_read_has_the_reason_as_upstream_says_it() -> None
     (reason,) = find_reasons({node: text}, circumstances).values()
     assert reason.why == f"ExecuTorch's partitioner says: {text}"
     assert "docs/on-the-cpu.md" in reason.remedy
+
+
+def test_a_node_without_inputs_has_a_reason() -> None:
+    graph = torch.fx.Graph()
+    node = graph.call_function(torch.ops.aten.scalar_tensor.default, (1.0,))
+    circumstances = Circumstances("an Ethos-U55", QuantisedBy(), lambda _: Origin("", ""))
+    for rule in (*rules.RULES, *rules.IN_GENERAL):
+        (reason,) = find_reasons({node: rule.said.replace("\\", "")}, circumstances).values()
+        assert reason.why

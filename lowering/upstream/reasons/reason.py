@@ -12,7 +12,7 @@ from ethos_hil.lowering.upstream.names.operators import unwrap
 from ethos_hil.lowering.upstream.reasons import rules
 from ethos_hil.lowering.upstream.reasons.by_operator import OPERATORS
 from ethos_hil.lowering.upstream.reasons.quantised_by import QuantisedBy
-from ethos_hil.lowering.upstream.reasons.rule import CpuRule, Reason, is_one_of, short
+from ethos_hil.lowering.upstream.reasons.rule import UNREADABLE, CpuRule, Reason, is_one_of, short
 
 if TYPE_CHECKING:
     import torch
@@ -25,8 +25,6 @@ _GENERAL = re.compile(
 )
 """Reports that say only that an operator is not known, or not with these types."""
 _CONVERSIONS = "quantized_decomposed."
-_UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What reading a node raises that is not as in the ExecuTorch that is known: its text is shown then."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ def _reason(
         return as_it_is
     try:
         why, remedy = _sentences(node, rule, text, circumstances)
-    except _UNREADABLE:
+    except UNREADABLE:  # upstream's text is shown then
         return as_it_is
     if not rule.follows:
         return Reason(why, remedy)

@@ -15,6 +15,9 @@ Values = Callable[["torch.fx.Node"], Mapping[str, object]]
 """Reads from a node what a sentence has in braces: the value that was found."""
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
 
+UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What reading a node raises that is not as in the ExecuTorch that is known."""
+
 
 class Reason(NamedTuple):
     """Why an operator is on the CPU, and what would help; the second is "" where nothing is known."""
@@ -85,11 +88,18 @@ class CpuRule:
 
     def match(self, said: str, operators: Sequence[str], node: torch.fx.Node | None) -> re.Match[str] | None:
         """Return where upstream's report has the rule's pattern, if it is for one of the operators and the node."""
-        if self.applies is not None and (node is None or not self.applies(node)):
-            return None
         if self.operators and not any(is_one_of(name, self.operators) for name in operators):
             return None
-        return re.search(self.said, said)
+        match = re.search(self.said, said)
+        return match if match is not None and self._is_for(node) else None
+
+    def _is_for(self, node: torch.fx.Node | None) -> bool:
+        if self.applies is None:
+            return True
+        try:
+            return node is not None and self.applies(node)
+        except UNREADABLE:  # it has not what the rule looks at, so the rule is for others
+            return False
 
 
 def is_one_of(name: str, parts: tuple[str, ...]) -> bool:
