@@ -1,7 +1,8 @@
 """The reference for operators of ExecuTorch's Cortex-M backend has CMSIS-NN's answers and those of upstream's Python.
 
 data/cmsis_nn.npz has what CMSIS-NN dbf45db, the version that ExecuTorch 1.5.1 builds, answers to the same calls, one
-after the other. It was compiled for this computer, without vector instructions.
+after the other. It was compiled for this computer, without vector instructions
+(`python -m ethos_hil.suites.lab cmsis-nn CHECKOUT --record`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from ethos_hil.lowering.oracle.cortex_m_kernels import CORTEX_M, PAD, pad, requantise
+from ethos_hil.lowering.oracle.cortex_m_kernels import CORTEX_M, PAD, answer_of, requantise
 from ethos_hil.lowering.testing.cortex_m_cases import EACH, NAMES, NHWC, CortexMCall, calls
 from ethos_hil.lowering.upstream.toolchain import import_executorch
 
@@ -31,12 +31,7 @@ def recorded() -> Mapping[str, np.ndarray]:
 
 
 def answer(call: CortexMCall) -> np.ndarray:
-    arguments = [value.numpy() if isinstance(value, torch.Tensor) else value for value in call.arguments]
-    if call.operator != PAD:
-        return CORTEX_M[call.operator](*arguments)
-    image, *widths = call.arguments
-    last = image.dim() == 4 and image.is_contiguous(memory_format=torch.channels_last)
-    return pad(image.numpy(), *widths, channels_last=last)
+    return answer_of(call.operator, call.arguments)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -140,6 +140,7 @@ PARTS: Mapping[str, Part] = {
     "all": Part("everything below, or some of it, for nightly use: `make lab`", "parts:main"),
     "conformance": Part("all operators on all Ethos-U against TOSA", "prove.conformance.command:main"),
     "tflite": Part("small networks against TensorFlow Lite Micro", "prove.tflite.command:main"),
+    "cmsis-nn": Part("operators of the Cortex-M backend against CMSIS-NN", "prove.cmsis_nn.command:main"),
     "random": Part("random networks on an NPU of each family", "prove.random_models.command:main"),
     "upstream": Part("ExecuTorch's own Arm tests on the virtual boards", "prove.upstream.command:main"),
     "zoo": Part("architectures of torchvision, timm, transformers and our own on five NPUs", "prove.zoo.command:main"),
