@@ -133,7 +133,8 @@ def is_of_operator(node: Any) -> bool:
 
 def is_narrow(node: Any) -> bool:
     """Return whether a node's first input has integers of 8 or 16 bits."""
-    return _type(node.all_input_nodes[0]) in ("int8", "int16")
+    sources = node.all_input_nodes  # none of what is made from numbers, such as an arange
+    return bool(sources) and _type(sources[0]) in ("int8", "int16")
 
 
 def cast(node: Any) -> Mapping[str, object]:
