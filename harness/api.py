@@ -23,6 +23,7 @@ from ethos_hil.harness.verdict.result import Result
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model.flat_module import CONSTANTS
 from ethos_hil.lowering.model.torch_model import ProgramFile, TorchModel, from_exported, from_module
+from ethos_hil.lowering.upstream.names import trees
 from ethos_hil.lowering.user_code.module_changes import copy_module
 
 if TYPE_CHECKING:
@@ -375,19 +376,22 @@ def _input_sets(inputs: Any) -> list[Any]:
 def _tensors(entry: Any) -> Any:
     """Return an input set with tensors in the place of arrays."""
     import torch
-    from torch.utils._pytree import tree_leaves, tree_map
 
-    for index, value in enumerate(tree_leaves(entry)):
+    for index, value in enumerate(trees.flatten(entry)[0]):
         if not isinstance(value, (torch.Tensor, np.ndarray, *CONSTANTS)):
             raise UsageError(f"input {index} is a {type(value).__name__}", hint=_INPUTS_HINT)
-    return tree_map(lambda value: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value, entry)
+    return trees.replace_leaves(_tensor, entry)
+
+
+def _tensor(value: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
 
 
 def _arrays(entry: Any) -> InputSet:
     """Return the tensors and arrays of an input set, in the order in which a program takes them."""
-    from torch.utils._pytree import tree_leaves
-
-    leaves = tree_leaves(entry) if isinstance(entry, Mapping) or not all(map(_is_array, entry)) else entry
+    leaves = trees.flatten(entry)[0] if isinstance(entry, Mapping) or not all(map(_is_array, entry)) else entry
     values = (value for value in leaves if not isinstance(value, CONSTANTS))
     return tuple(value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value) for value in values)
 

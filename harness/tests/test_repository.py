@@ -151,7 +151,8 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
 
 MODELS = [name for name in NAMES if name.startswith("ethos_hil.suites.models.")]
 MODELS += ["ethos_hil.suites.trial.build", "ethos_hil.harness.declared.modules"]
-MODELS += ["ethos_hil.suites.lab.prove.random_models.networks"]
+MODELS += [f"ethos_hil.suites.lab.prove.random_models.{name}" for name in ("layers", "networks")]
+MODELS += ["ethos_hil.suites.lab.prove.cmsis_nn.library"]
 """A model is also what `suites.trial.build` and `harness.declared` make of a declaration, and what is drawn."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
+from ethos_hil.lowering.upstream.names import trees
 
 if TYPE_CHECKING:
     import torch
@@ -37,10 +38,8 @@ class Structure:
 
     def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments and keyword arguments that are made of tensors."""
-        from torch.utils._pytree import tree_unflatten
-
         rest = iter(tensors)
-        args, kwargs = tree_unflatten([next(rest) if leaf is None else leaf[0] for leaf in self.leaves], self.spec)
+        args, kwargs = trees.unflatten([next(rest) if leaf is None else leaf[0] for leaf in self.leaves], self.spec)
         return args, kwargs
 
 
@@ -57,15 +56,12 @@ def flatten(module: torch.nn.Module, value: Any, what: str) -> tuple[tuple[torch
         UsageError: there is something else among them.
     """
     import torch
-    from torch.utils._pytree import tree_flatten, tree_flatten_with_path
 
     args, kwargs = ((), dict(value)) if isinstance(value, Mapping) else (tuple(value), {})
-    leaves, spec = tree_flatten((args, kwargs))
-    paths, _ = tree_flatten_with_path((args, kwargs))
+    leaves, paths, spec = trees.flatten((args, kwargs))
     first = _parameters(module)
     names, tensors, kept = [], [], []
-    for (path, _), leaf in zip(paths, leaves, strict=True):
-        keys: list[Any] = [getattr(step, "key", getattr(step, "idx", None)) for step in path]
+    for keys, leaf in zip(paths, leaves, strict=True):
         positional = keys[0] == 0
         start = first[keys[1]] if positional and keys[1] < len(first) else f"args_{keys[1]}" if positional else keys[1]
         if isinstance(leaf, torch.Tensor):
@@ -134,8 +130,6 @@ def _call_program(around: Any, *args: Any, **kwargs: Any) -> Any:
 def _without_none(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_none(entry) for key, entry in value.items() if entry is not None}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return _without_none(value._asdict())
     if isinstance(value, tuple | list):
         return tuple(_without_none(entry) for entry in value if entry is not None)
     return value

@@ -27,6 +27,7 @@ from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.model.flat_module import Structure, flat_module, flatten, is_flat
 from ethos_hil.lowering.model.free_dimensions import FIXED, FreeSizes
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
+from ethos_hil.lowering.upstream.names import trees
 from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
 from ethos_hil.lowering.user_code.module_changes import changes, copy_module, laid_out, same_tensor
 from ethos_hil.lowering.user_code.user_function import (
@@ -198,8 +199,6 @@ def from_exported(exported: torch.export.ExportedProgram, *, label: str = "model
     """
     if exported.example_inputs is None:
         raise UsageError(f"{label} has no example inputs", hint="export it again with this torch version")
-    from torch.utils._pytree import tree_leaves
-
     try:
         args, kwargs = exported.example_inputs
         if args and kwargs:
@@ -207,7 +206,7 @@ def from_exported(exported: torch.export.ExportedProgram, *, label: str = "model
                 f"{label} takes keyword arguments {list(kwargs)} beside others", hint="export with either of the two"
             )
         module = exported.module(check_guards=False)
-        free = FreeSizes.of(exported, [leaf for leaf in tree_leaves((args, kwargs)) if hasattr(leaf, "shape")])
+        free = FreeSizes.of(exported, [leaf for leaf in trees.flatten((args, kwargs))[0] if hasattr(leaf, "shape")])
     except EthosHilError:
         raise
     except Exception as error:
