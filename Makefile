@@ -87,7 +87,7 @@ peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged
 matrix: setup ## A sample of the suites with each upstream, for docs/compatibility.md (half an hour); ROWS="executorch==1.5.0" runs that
 	@$(BIN)/python -m ethos_hil.suites.lab matrix $(ROWS) -j $(JOBS)
 
-zoo: setup build/zoo/.installed ## 135 architectures of torchvision, timm, transformers and our own on five NPUs (three hours); FEW="unet resnet18" runs those
+zoo: setup build/zoo/.installed ## 138 architectures of torchvision, timm, transformers and our own on five NPUs (three hours); FEW="unet resnet18" runs those
 	@$(BIN)/python -m ethos_hil.suites.lab zoo $(FEW) -j $(JOBS) --resume $(if $(FEW),,--json docs/data/zoo.json)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again

@@ -142,13 +142,6 @@ def test_each_line_is_left_for_its_reason(npu: str, recorded: Recorded, tmp_path
 
 
 @pytest.mark.slow
-def test_what_is_made_from_numbers_has_a_reason(tmp_path: Path) -> None:
-    """It has no inputs that a rule could look at."""
-    lines = {"grid": ("F.affine_grid(x, [1, 1, 4, 4], align_corners=False)", "float32[1, 2, 3]")}
-    left = lowered(lines, U85, Cache(tmp_path)).placement.on_cpu
-    assert "it makes int64 of nothing, and the NPU does not have int64" in {call.reason for call in left}
-
-
 @pytest.mark.parametrize("npu", [U55, U85])
 def test_each_remedy_works(npu: str, tmp_path: Path) -> None:
     """The line in its place is delegated whole, and the program computes what PyTorch does."""

@@ -136,6 +136,16 @@ _TIMM = tuple(
     )
 )
 
+# Of these kinds timm has networks of a tenth of the usual size, for its own tests.
+_TIMM_SMALL = tuple(
+    Architecture(f"timm_small_{name}", "timm", f"test_{name}", _image(64), options)
+    for name, options in {
+        "nfnet": {},
+        "mambaout": {},
+        "coatnet": {"img_size": 64},
+    }.items()
+)
+
 # One or two layers of each, 32 wide: what is tested is what its layers become, which a second dozen would only repeat.
 _TOKENS = Taken((1, 16), 50, name="input_ids")
 _TEXT = (_TOKENS, Taken((1, 16), 2, name="attention_mask", prefix=True))
@@ -276,5 +286,7 @@ _OWN = (
     _own("language.Tagger", "language", Taken((1, 6), 40)),
 )  # fmt: skip
 
-ARCHITECTURES = {architecture.name: architecture for architecture in (*_TORCHVISION, *_TIMM, *_TRANSFORMERS, *_OWN)}
+ARCHITECTURES = {
+    architecture.name: architecture for architecture in (*_TORCHVISION, *_TIMM, *_TIMM_SMALL, *_TRANSFORMERS, *_OWN)
+}
 """Every architecture, by its name."""
