@@ -118,6 +118,8 @@ WRITTEN: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     "std of all": (function(lambda x: x.std()), [MAPS]),
     "std kept": (function(lambda x: torch.std(x, dim=(2, 3), correction=0, keepdim=True)), [MAPS]),
     "pairwise_distance": (function(functional.pairwise_distance), [ROWS, ROWS]),
+    "cumsum": (function(lambda x: torch.exp(torch.log(x.abs() + 0.1).cumsum(1))), [ROWS]),
+    "cumsum of columns": (function(lambda x: (x * 2).cumsum(-2)), [(2, 4, 9)]),
     "avg_pool1d": (lambda: nn.AvgPool1d(3, 2, 1, count_include_pad=False), [ROWS]),
     "avg_pool1d batch": (lambda: nn.AvgPool1d(3), [(2, 4, 9)]),
     "max_pool1d": (lambda: nn.MaxPool1d(2, 2, dilation=2, ceil_mode=True), [(2, 4, 9)]),

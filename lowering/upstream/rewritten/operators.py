@@ -123,6 +123,7 @@ def _choices() -> Mapping[Any, Choice]:
         aten.scaled_dot_product_attention.default: _choose_attention,
         aten.instance_norm.default: _choose_instance_norm,
         aten.avg_pool3d.default: _choose_avg_pool3d,
+        aten.cumsum.default: _choose_cumsum,
     }
 
 
@@ -180,6 +181,26 @@ def _choose_mv(node: torch.fx.Node, constants: Constants) -> Callable[..., Any]:
         return (functional.linear(row, matrix) if constant else row @ matrix.t()).squeeze(0)
 
     return mv
+
+
+def _choose_cumsum(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """A running sum of what another operator computes, as a product with a triangle of ones.
+
+    Upstream (executorch 1.5.1, DecomposeCumsumPass) makes a convolution of it, with weights of the type that it finds its
+    input in: in float between a table and another table, which TOSA refuses. A kernel of more than 64 elements is not
+    for an Ethos-U55.
+    """
+    import torch
+
+    source = node.args[0]
+    if source.op != "call_function" or not source.meta["val"].is_floating_point() or not source.meta["val"].dim():
+        return None
+
+    def cumsum(values: Tensor, dimension: int, **_: Any) -> Tensor:
+        size = values.shape[dimension]
+        return (values.movedim(dimension, -1) @ torch.triu(torch.ones(size, size))).movedim(-1, dimension)
+
+    return cumsum
 
 
 def _choose_attention(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
