@@ -186,8 +186,8 @@ def _choose_mv(node: torch.fx.Node, constants: Constants) -> Callable[..., Any]:
 def _choose_cumsum(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
     """A running sum of what another operator computes, as a product with a triangle of ones.
 
-    Upstream (executorch 1.5.1, DecomposeCumsumPass) makes a convolution of it, with weights of the type that it finds its
-    input in: in float between a table and another table, which TOSA refuses. A kernel of more than 64 elements is not
+    Upstream (executorch 1.5.1, DecomposeCumsumPass) makes a convolution of it, with weights of the type that it finds
+    its input in: in float between two tables, which TOSA refuses. A kernel of more than 64 elements is not
     for an Ethos-U55.
     """
     import torch
