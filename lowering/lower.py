@@ -45,8 +45,9 @@ from ethos_hil.lowering.upstream.cpu_calls import (
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export, output_names
+from ethos_hil.lowering.upstream.graph_repairs import say_orders
 from ethos_hil.lowering.upstream.patches.patch import UpstreamUnfit, apply, bare, go_bare, require_fitting
-from ethos_hil.lowering.upstream.patches.table import FUNCTIONS, OF_LOWERING, SPEED
+from ethos_hil.lowering.upstream.patches.table import FUNCTIONS, OF_LOWERING, ORDERS, SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.reasons.rules import BY_CPU_ALONE, BY_METHOD
 from ethos_hil.lowering.upstream.refusals import refuse_complex
@@ -296,7 +297,7 @@ def _executorch(toolchain: Toolchain, sources: Sources) -> Iterator[None]:
             raise UpstreamUnfit(f"executorch {version('executorch')} lacks what is known of it: {error}") from error
         require_fitting(OF_LOWERING)
         toolchain.compile_spec  # noqa: B018 - importing its class takes seconds
-    with apply(SPEED if toolchain.as_upstream else (*SPEED, *FUNCTIONS)), one_torch_thread():
+    with apply(SPEED if toolchain.as_upstream else (*SPEED, *FUNCTIONS, *ORDERS)), one_torch_thread():
         yield
 
 
@@ -388,6 +389,7 @@ def _compile(
                 cortex_m.lower_rest(edge, name, keeps_layout=keeps_layout)
             if not toolchain.as_upstream:
                 keep_first_values(edge.exported_program(name))
+                say_orders(edge.exported_program(name))
         states = {
             name: _state(method, exported[name], ready[name].program, edge.exported_program(name))
             for name, method in model.methods.items()

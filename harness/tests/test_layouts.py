@@ -44,6 +44,24 @@ def test_the_order_in_memory_changes_no_answer(seed: int, npu: str) -> None:
         assert np.abs(answer - expected.numpy()).max() <= 1.5 * float(expected.max()) / 255 + 1e-6
 
 
+class Casts(nn.Module):
+    """Each input is cast."""
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(x.to(torch.int32) + 1 for x in inputs)
+
+
+def test_a_cast_takes_any_order() -> None:
+    rng = np.random.default_rng(0)
+    torch.manual_seed(0)
+    inputs = tuple((_drawn(rng) * 100).to(torch.int8) for _ in range(_INPUTS))
+    single = torch.ones(1, 1, 4, 3, dtype=torch.int8).to(memory_format=torch.channels_last)
+    result = ethos_hil.run(Casts(), (*inputs, single), npu="ethos-u55-128", allow_cpu_only=True)
+    assert result.verified, result.record.failure
+    for answer, given in zip(result.outputs, (*inputs, single), strict=True):
+        np.testing.assert_array_equal(answer, given.numpy().astype(np.int32) + 1)
+
+
 class Counter(nn.Module):
     """State whose elements share memory until the first write."""
 

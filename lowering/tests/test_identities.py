@@ -32,6 +32,7 @@ SAME: dict[str, Callable[[Tensor], Tensor]] = {
     "one part": lambda x: x.split(4, 1)[0],
     "pad by nothing": lambda x: functional.pad(x, (0, 0, 0, 0)),
     "permuted in order": lambda x: x.permute(0, 1, 2, 3),
+    "shuffled by one": lambda x: functional.pixel_shuffle(x, 1),
     "squeezed where it is not": lambda x: x.squeeze(2).squeeze((1, 3)),
     "to another shape and back": lambda x: x.flatten(1).unsqueeze(0).reshape(1, 4, 6, 6),
     "transposed with itself": lambda x: x.transpose(-1, 3),

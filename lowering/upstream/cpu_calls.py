@@ -246,9 +246,7 @@ _INT32_OR_FLOATS = frozenset({"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Te
 """Operators that it has for no other integers than int32."""
 
 
-def checks(
-    leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, integers: bool, flat: bool
-) -> list[Any]:
+def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, integers: bool, u55: bool) -> list[Any]:
     """Return further checks for upstream's partitioners, which refuse what is left to the CPU.
 
     Args:
@@ -257,7 +255,7 @@ def checks(
         misplaced: names of nodes that cannot be delegated either, see `keep_reasons` of
             `ethos_hil.lowering.upstream.cpu_calls`.
         integers: whether the profile computes with integers.
-        flat: whether the NPU has convolutions of two dimensions only.
+        u55: whether the NPU is an Ethos-U55 or U65.
     """
     import torch
     from torch.fx.passes.operator_support import OperatorSupportBase
@@ -298,13 +296,25 @@ def checks(
         """Upstream (executorch 1.5.1) reads the depth of kernels and strides in the last axis; it is in the first."""
 
         def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            if not flat or _name(node) != "aten.convolution.default":
+            if not u55 or _name(node) != "aten.convolution.default":
                 return True
             arguments: Any = node.args
             depth, *rest = _value(arguments[1]).shape[2:]
             return len(rest) < 2 or bool(depth == 1 and arguments[3][0] == 1)
 
-    return [NotLeft(), NotIntegerSum(), FloatsOnly(), FlatKernels()]
+    class NotWide(OperatorSupportBase):
+        """Upstream (executorch 1.5.1) takes these with inputs of 16 bits, and then fails to lower them.
+
+        A running sum becomes a convolution whose weights have as many bits as its input. Vela (5.1) refuses transposed
+        convolutions of 16 bits for Ethos-U55 and U65.
+        """
+
+        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+            name = _name(node)
+            transposed = u55 and name == "aten.convolution.default" and node.args[6]
+            return not ((transposed or name == "aten.cumsum.default") and _is_wide(node.args[0]))
+
+    return [NotLeft(), NotIntegerSum(), NotWide(), FloatsOnly(), FlatKernels()]
 
 
 def let_wholes_go(partitioner: Any, further: Sequence[Any]) -> Any:
@@ -421,6 +431,13 @@ def _value(node: Any) -> torch.Tensor:
 
 def _is_quantised(node: torch.fx.Node) -> bool:
     return any(_name(user).startswith("quantized_decomposed.quantize") for user in node.users)
+
+
+def _is_wide(node: Any) -> bool:
+    """Whether what a node gives is quantised to 16 bits."""
+    import torch
+
+    return _name(node).startswith("quantized_decomposed.dequantize") and _value(node.args[0]).dtype is torch.int16
 
 
 def _is_annotated(node: torch.fx.Node) -> bool:

@@ -122,6 +122,19 @@ def rewrite_graphs(module: torch.nn.Module, repair: Callable[[torch.fx.GraphModu
     return count
 
 
+def say_orders(program: torch.export.ExportedProgram) -> None:
+    """Have each cast and copy of a lowered program name the order of memory that its result is written with.
+
+    Where an axis has size 1, upstream (executorch 1.5.1, MemoryFormatOpsPass) names torch's order, and writes another:
+    its kernels refuse the program when it runs.
+    """
+    from executorch.exir.tensor import dim_order_from_stride
+
+    for node in operator_calls(program.graph_module):
+        if "dim_order" in node.kwargs:
+            node.update_kwarg("dim_order", list(dim_order_from_stride(node.meta["val"].stride())))
+
+
 def take_apart(module: torch.fx.GraphModule) -> int:
     """Make amax and argmax (amin, argmin) of maxima and minima of a dimension whose indices the model uses.
 

@@ -179,7 +179,7 @@ class Toolchain(abc.ABC):
         self._misplaced.append(misplaced)
         spec = self.compile_spec
         tosa = spec.tosa_spec
-        further = checks(leave, locate, misplaced, integers=tosa.support_integer(), flat=tosa.is_U55_subset)
+        further = checks(leave, locate, misplaced, integers=tosa.support_integer(), u55=tosa.is_U55_subset)
         chosen = leave_computed(make, spec, further)
         quantised = self.quantised_by.get(method, QuantisedBy())
         known = self.circumstances[method] = Circumstances(self.device, quantised, origins(locate, ethosu.identifier))

@@ -148,6 +148,20 @@ _TAKEN_APART = (
 )  # fmt: skip
 
 
+def any_order(upstream: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Upstream's `get_memory_format`; of an order that torch has no memory format for, it says "as the input"."""
+
+    def format_of(order: Sequence[int] | None) -> Any:
+        try:
+            return upstream(order)
+        except AssertionError:
+            import torch
+
+            return torch.preserve_format
+
+    return format_of
+
+
 def traced(call: Callable[..., Any]) -> Callable[..., Any]:
     """A pass's `call` that leaves, in each node it makes, a trace to the node that it replaces."""
 

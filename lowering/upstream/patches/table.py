@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ethos_hil.lowering.upstream.patches.in_executorch import (
+    any_order,
     observe,
     parts_in_order,
     table_of,
@@ -216,6 +217,17 @@ PARTS = (
     ),
 )  # fmt: skip
 
+ORDERS = tuple(
+    _row(
+        f"orders of memory of casts, {when}", "executorch", any_order,
+        f"executorch.exir.passes.{module}.get_memory_format", "817ac3f2d6c12210",
+        why="upstream fails on a cast of a tensor whose order of memory is neither rows nor channels_last",
+        gain="permuted examples that are cast are lowered; not with --as-upstream",
+        changes_result=True,
+    )
+    for when, module in (("traced", "dim_order_ops_registry"), ("delegated", "memory_format_ops_pass"))
+)  # fmt: skip
+
 VELA_PROCESS = (
     _row(
         "process of Vela", "executorch", vela_elsewhere,
@@ -247,6 +259,6 @@ CALLS_OF_VELA = (
     ),
 )  # fmt: skip
 
-OF_LOWERING = (*ORIGINS, *TABLES_FIRST, *FUNCTIONS, *PARTS, *VELA_PROCESS)
+OF_LOWERING = (*ORIGINS, *TABLES_FIRST, *FUNCTIONS, *PARTS, *ORDERS, *VELA_PROCESS)
 """Those that decide what an artifact says: where one does not fit, a model is lowered bare."""
-TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *FUNCTIONS, *PARTS, *VELA_PROCESS, *STARTS_OF_FVPS, *CALLS_OF_VELA)
+TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *FUNCTIONS, *PARTS, *ORDERS, *VELA_PROCESS, *STARTS_OF_FVPS, *CALLS_OF_VELA)

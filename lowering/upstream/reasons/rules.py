@@ -29,6 +29,7 @@ UNNAMED = Reason("ExecuTorch's partitioner gives no reason", "let the program en
 
 _PAGE = "docs/on-the-cpu.md has what to write in its place, or let the program end before it"
 _OTHER_NPU = "or use an Ethos-U85 (--npu ethos-u85-256)"
+_EIGHT_BITS = "quantise it to 8 bits (--scheme a8w8, or leave its module out of --int16)"
 _LINE = "float32[1, 2, 4, 600]"
 
 _COMPUTED_WEIGHTS = (
@@ -61,6 +62,16 @@ ASKED = (
         "give the program the mask or the numbers as float32",
         values=values.types,
         examples=(Example("(x > 0).cumsum(1, dtype=torch.int32)", "x.cumsum(1)", "float32[1, 8]", U85, alike=False),),
+    ),
+    CpuRule(
+        "wide-sum", "Rejected by NotWide",
+        "{executorch} makes a running sum of 16 bits a convolution with weights of 16 bits, and {npu} takes 8",
+        _EIGHT_BITS, operators=("aten.cumsum",),
+    ),
+    CpuRule(
+        "wide-transposed-convolution", "Rejected by NotWide",
+        "Vela refuses transposed convolutions of 16 bits for {npu}", f"{_EIGHT_BITS}, {_OTHER_NPU}",
+        operators=("aten.convolution",),
     ),
     CpuRule(
         "floats-only", "Rejected by FloatsOnly", "TOSA's float profile has it for floats only, and here it is {inputs}",
@@ -250,7 +261,7 @@ U55_RULES = (
     CpuRule(
         "bits-of-a-product", r"has unsupported dtype torch.(?P<found>\w+) \(Supports (?P<wanted>.+)\)",
         "it is given {found}, and {npu} multiplies matrices of {wanted} only",
-        "quantise it to 8 bits (--scheme a8w8, or leave its module out of --int16), " + _OTHER_NPU,
+        f"{_EIGHT_BITS}, {_OTHER_NPU}",
     ),
     CpuRule(
         "bits", r"Unsupported (\w* ?)dtype torch.(?P<found>\w+) \(Supports (?P<wanted>.+)\)",

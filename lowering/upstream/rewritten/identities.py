@@ -51,7 +51,13 @@ def _given(node: Any) -> Any:
             return node.args[0].args[0] if len(node.args[0].meta["val"]) == 1 else node
         case aten.cat.default:
             return node.args[0][0] if len(node.args[0]) == 1 else node
-        case aten.slice.Tensor | aten.alias.default | aten.detach.default:
+        case (
+            aten.slice.Tensor
+            | aten.alias.default
+            | aten.detach.default
+            | aten.pixel_shuffle.default
+            | aten.pixel_unshuffle.default
+        ):
             return node.args[0]
         case aten.pad.default | aten.constant_pad_nd.default:
             return node if any(node.args[1]) else node.args[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
@@ -115,8 +116,12 @@ def _choices() -> Mapping[Any, Choice]:
     for form in ("default", "dim", "correction"):
         always[getattr(aten.std, form)] = _root_of(getattr(aten.var, form))
     chosen: dict[Any, Choice] = {target: lambda *_, function=function: function for target, function in always.items()}
+    scalars = [getattr(aten, f"{name}{end}").Tensor for name in ("add", "sub", "mul", "div") for end in ("", "_")]
     return {
         **chosen,
+        **dict.fromkeys((*scalars, aten.rsub.Scalar), _choose_of_scalars),
+        **dict.fromkeys((aten.argmax.default, aten.argmin.default), _choose_argmax),
+        **dict.fromkeys(_layers_of_maps(aten), _choose_with_batch),
         aten.addmm.default: _choose_addmm,
         aten.addmv.default: _choose_addmv,
         aten.mv.default: _choose_mv,
@@ -125,6 +130,63 @@ def _choices() -> Mapping[Any, Choice]:
         aten.avg_pool3d.default: _choose_avg_pool3d,
         aten.cumsum.default: _choose_cumsum,
     }
+
+
+# Values without axes, and layers of inputs without a batch.
+
+
+def _choose_of_scalars(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """One of a number and a tensor without axes. Upstream gives such a number an axis, and so the result.
+
+    Where that is written to a buffer without axes, ScalarsToAttributePass (executorch 1.5.1) then fails.
+    """
+    import torch
+
+    value = node.meta["val"]
+    numbers = not hasattr(node.args[1], "meta") or node.kwargs.get("alpha", 1) != 1
+    if value.dim() or not value.is_floating_point() or not numbers:
+        return None
+    operator: Any = node.target
+
+    def constant(number: Number) -> Tensor:
+        return torch.full((), number, dtype=value.dtype)
+
+    def of_scalars(source: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
+        second = other if isinstance(other, torch.Tensor) else constant(other)
+        if operator is torch.ops.aten.rsub.Scalar:
+            return second - (source if alpha == 1 else source * constant(alpha))
+        result: Tensor = operator(source, second if alpha == 1 else second * constant(alpha))
+        return result
+
+    return of_scalars
+
+
+def _choose_argmax(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """Of a tensor without axes: the index is 0."""
+    import torch
+
+    source: Any = node.args[0]
+    if source.meta["val"].dim():
+        return None
+    return lambda *_: torch.zeros((), dtype=torch.int64)
+
+
+def _layers_of_maps(aten: Any) -> list[Any]:
+    """The convolutions, and the pools that upstream does not know without a batch."""
+    named = ["avg_pool2d.default", "conv1d.padding", "conv2d.padding", "conv3d.padding"]
+    named += ["conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input"]
+    named += [f"{name}{axes}d.default" for name in ("conv", "adaptive_avg_pool") for axes in (1, 2, 3)]
+    return [attrgetter(name)(aten) for name in named]
+
+
+def _choose_with_batch(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """A layer of an input without a batch. Upstream fails on pools of it, and leaves convolutions to the CPU."""
+    operator: Any = node.target
+    axes = next(count for count in (1, 2, 3) if f"{count}d" in str(operator))
+    given: Any = node.args[0]
+    if given.meta["val"].dim() != axes + 1:
+        return None
+    return lambda source, *rest, **named: operator(source.unsqueeze(0), *rest, **named).squeeze(0)
 
 
 # Products with an addend. Of constant weights they are linear layers, whose weights are quantised per channel.
@@ -205,9 +267,11 @@ def _choose_cumsum(node: torch.fx.Node, constants: Constants) -> Callable[..., A
 
 def _choose_attention(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
     """One whose queries or keys are constants, as in DETR: upstream takes it apart after it has folded constants, and
-    fails on their scaling.
+    fails on their scaling. And one whose heads or batches are repeated, for which upstream asks for enable_gqa.
     """
-    return attention if constants.intersection(node.args[:2]) else None
+    given: Any = node.args[:3]
+    repeated = len({tuple(part.meta["val"].shape[:-2]) for part in given}) > 1 and not node.kwargs.get("enable_gqa")
+    return attention if repeated or constants.intersection(given[:2]) else None
 
 
 def _joined(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
@@ -374,6 +438,8 @@ def _in_two_dimensions(pool: Callable[..., Any]) -> Callable[..., Any]:
             (one,) = (value,) if isinstance(value, int) else value
             return [number, one]
 
+        if source.dim() == 2:  # no batch
+            return pooled(source.unsqueeze(0), *arguments).squeeze(0)
         given = [widened(number, value) for number, value in zip(neutral, arguments, strict=False)]
         batched = source.dim() == 3 and source.shape[0] > 1
         if batched:

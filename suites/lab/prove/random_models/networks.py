@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.options import Scheme
 from ethos_hil.harness.declared.modules import Function, random_inputs
+from ethos_hil.lowering.model.torch_model import STATEFUL_CALLS
 from ethos_hil.lowering.testing.function_module import keeping
 from ethos_hil.lowering.testing.memory_order import in_some_order
 from ethos_hil.suites.declare.case import Case
@@ -162,6 +163,20 @@ def network(seed: int, kind: DrawnScheme | None = None) -> Drawn:
     """
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
+    while not _stays_finite(drawn := _network(seed, rng, kind)):
+        pass
+    return drawn
+
+
+def _stays_finite(drawn: Drawn) -> bool:
+    """Whether a network has no NaN and no infinity in any of the calls that calibrate its state."""
+    module = copy.deepcopy(drawn.module)
+    calls = STATEFUL_CALLS if drawn.executions > 1 else 1
+    values = (value for _ in range(calls) for value in module(*drawn.inputs))
+    return all(bool(value.isfinite().all()) for value in values)
+
+
+def _network(seed: int, rng: np.random.Generator, kind: DrawnScheme | None) -> Drawn:
     draft = _Draft()
     while not draft.steps:  # some cases alone are larger than a network may be
         name, case = _pick(rng)
@@ -177,7 +192,9 @@ def network(seed: int, kind: DrawnScheme | None = None) -> Drawn:
         if draft.add(name, Function(INTEGERS[name]), (outputs[-1],)):
             outputs = (*outputs[rng.integers(2) :], draft.places[-1])  # beside what it is of, or alone
     drawn = get_args(DrawnScheme)[int(rng.integers(3))]
-    wide = sorted(rng.choice(len(draft.steps), min(len(draft.steps), int(rng.integers(1, 3))), replace=False))
+    # Of others, such as copies, nothing may be left to quantise.
+    weighted = [at for at, step in enumerate(draft.steps) if any(True for _ in step.module.parameters())]
+    wide = sorted(rng.choice(weighted, min(len(weighted), int(rng.integers(1, 3))), replace=False)) if weighted else []
     layers = tuple(f"layers.{at}" for at in wide)
     module = RandomNetwork(draft.steps, outputs).eval()
     return Drawn(seed, module, tuple(draft.inputs), tuple(draft.steps), kind or drawn, layers)
@@ -185,10 +202,10 @@ def network(seed: int, kind: DrawnScheme | None = None) -> Drawn:
 
 @cache
 def _cases() -> tuple[tuple[tuple[str, Case], ...], ...]:
-    """The cases of each operator that is on an NPU in the quantised profiles, with their names."""
-    operators = (operator for operator in declared() if not operator.on_cpu)
+    """The cases of each operator that is on an NPU in the quantised profiles, by name; none of known defects."""
+    operators = (operator for operator in declared() if not (operator.on_cpu or operator.defects))
     return tuple(
-        tuple((f"{operator.name}_{case.name}", case) for case in operator.cases if not case.on_cpu)
+        tuple((f"{operator.name}_{case.name}", case) for case in operator.cases if not (case.on_cpu or case.defects))
         for operator in operators
     )
 
