@@ -254,7 +254,7 @@ def _choose_cumsum(node: torch.fx.Node, constants: Constants) -> Callable[..., A
     """
     import torch
 
-    source = node.args[0]
+    source: Any = node.args[0]
     if source.op != "call_function" or not source.meta["val"].is_floating_point() or not source.meta["val"].dim():
         return None
 
