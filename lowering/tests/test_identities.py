@@ -63,6 +63,10 @@ def test_what_changes_nothing_is_left_out(name: str) -> None:
     assert calls(SAME[name]) == []
 
 
+def test_reductions_of_one_value_are_left_out() -> None:
+    assert calls(lambda x: x.sum().mean(-1).amax(0)) == ["aten.sum.default"]
+
+
 @pytest.mark.parametrize("name", OTHER)
 def test_what_changes_something_stays(name: str) -> None:
     assert calls(OTHER[name])

@@ -9,7 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 
+from ethos_hil.base.environment import version
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded
@@ -19,7 +21,7 @@ from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import ProgramFile, from_module
 from ethos_hil.lowering.program.placement import CpuCall, group_calls, kind_of
-from ethos_hil.lowering.testing.function_module import module_of
+from ethos_hil.lowering.testing.function_module import keeping, module_of
 from ethos_hil.lowering.tests.conftest import DATA, U55, refusals
 from ethos_hil.lowering.upstream.cpu_calls import Leavable, keep_reasons, require_known
 from ethos_hil.lowering.upstream.reasons.quantised_by import QuantisedBy
@@ -91,6 +93,19 @@ def test_a_running_sum_of_booleans_is_left_to_the_cpu(cache: Cache) -> None:
         "the NPU makes running sums of quantised numbers only, and here they are bool",
         "give the program the mask or the numbers as float32",
     )  # fmt: skip
+
+
+def test_what_fails_with_sixteen_bits_is_left_to_the_cpu(cache: Cache) -> None:
+    """Upstream's partitioner takes both, its passes fail on the sum, and Vela on the transposed convolution."""
+    net = keeping(lambda net, x: (net.up(x * 2), x.cumsum(1)), up=nn.ConvTranspose2d(3, 4, 3, 2))
+    artifact = lower(from_module(net, (torch.randn(1, 3, 5, 5),)), U55, scheme="a16w8", cache=cache)
+    assert artifact.delegates
+    reasons = {call.operator: call.reason for call in artifact.placement.on_cpu}
+    assert reasons["aten::convolution.out"] == "Vela refuses transposed convolutions of 16 bits for an Ethos-U55"
+    assert reasons["aten::cumsum.out"] == (
+        f"ExecuTorch {version('executorch')} makes a running sum of 16 bits a convolution with weights of 16 bits, "
+        "and an Ethos-U55 takes 8"
+    )
 
 
 def test_integers_are_left_to_the_cpu_where_the_float_profile_has_none(cache: Cache) -> None:
