@@ -184,9 +184,15 @@ def _choose_with_batch(node: torch.fx.Node, constants: Constants) -> Callable[..
     operator: Any = node.target
     axes = next(count for count in (1, 2, 3) if f"{count}d" in str(operator))
     given: Any = node.args[0]
-    if given.meta["val"].dim() != axes + 1:
+    missing = axes + 2 - given.meta["val"].dim()  # a global average is also taken without channels
+    if missing < 1:
         return None
-    return lambda source, *rest, **named: operator(source.unsqueeze(0), *rest, **named).squeeze(0)
+
+    def with_batch(source: Tensor, *rest: Any, **named: Any) -> Tensor:
+        result: Tensor = operator(source[(None,) * missing], *rest, **named)
+        return result.reshape(result.shape[missing:])
+
+    return with_batch
 
 
 # Products with an addend. Of constant weights they are linear layers, whose weights are quantised per channel.
