@@ -84,3 +84,15 @@ def test_a_program_may_return_its_input_and_numbers(npu: str, cache: Cache) -> N
     step = float(X.max()) / 255
     for output, expected in zip(outputs, passes(X), strict=True):
         assert np.abs(output - expected.numpy()).max() <= 2 * step, "the product's step is twice the input's"
+
+
+def test_what_only_carries_an_input_beside_others_is_left_to_the_cpu(cache: Cache) -> None:
+    """An Ethos-U55 multiplies no matrices of 16 bits, and what shapes them for it would be a program of nothing."""
+    inputs = torch.linspace(-1, 1, 48).reshape(2, 4, 6), torch.linspace(0, 1, 12).reshape(2, 1, 6)
+    module = module_of(lambda q, k: torch.einsum("bqd,bkd->bqk", q, k))
+    artifact = lower(from_module(module, inputs), EthosU.parse("ethos-u55-128"), cache=cache, scheme="a16w8")
+    reasons = {call.operator: call.reason for call in artifact.placement.on_cpu}
+    assert "only moves or renames data" in reasons["aten::permute_copy.out"], reasons
+    expected = module(*inputs).numpy()
+    (answer,) = Reference(artifact).run(tuple(value.numpy() for value in inputs)).outputs
+    assert np.abs(answer - expected).max() <= 4 * np.abs(expected).max() / 32767, "four roundings to 16 bits"

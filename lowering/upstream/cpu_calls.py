@@ -20,7 +20,7 @@ from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, 
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
 from ethos_hil.lowering.upstream.reasons.reason import Circumstances, Origin, find_reasons
 from ethos_hil.lowering.upstream.reasons.rule import Reason
-from ethos_hil.lowering.upstream.reasons.rules import ADDED, MISPLACED, UNKNOWN_CALL, UNNAMED
+from ethos_hil.lowering.upstream.reasons.rules import ADDED, MISPLACED, ONLY_MOVED, UNKNOWN_CALL, UNNAMED
 from ethos_hil.lowering.upstream.state import state_inputs
 from ethos_hil.lowering.user_code.user_function import Sources
 
@@ -53,7 +53,8 @@ def keep_reasons(partitioner: Any, misplaced: set[str], circumstances: Circumsta
     """Return the partitioner, which from now on writes its reasons into the nodes that it leaves to the CPU.
 
     It also partitions again where upstream's choice cannot work: a partition gives a float (in a profile of integers)
-    or an int64, or takes state in int64, and TOSA has neither. ExecuTorch 1.4.1 lowers a partition with such an output,
+    or an int64, or takes state in int64, and TOSA has neither; or it gives an input as it is, which Vela refuses.
+    ExecuTorch 1.4.1 lowers a partition with such an output,
     and the delegate then writes int8 or int32 where the program expects the other type.
 
     Partitions are handed over in the order of their numbers. Upstream's order is that of a set of texts, which Python
@@ -75,6 +76,7 @@ def keep_reasons(partitioner: Any, misplaced: set[str], circumstances: Circumsta
         return create(program, reporter)
 
     def partition_and_note(program: Any) -> Any:
+        carried: set[str] = set()
         misplaced.clear()
         while True:
             reporters.clear()
@@ -82,7 +84,8 @@ def keep_reasons(partitioner: Any, misplaced: set[str], circumstances: Circumsta
             nodes = [node for part in graphs(program.graph_module) for node in part.graph.nodes]
             wrong = {maker.name for node in nodes for maker in _makers(node, floats)}
             wrong |= {reader.name for reader in _state_readers(program)}
-            wrong -= misplaced
+            carried |= {carrier.name for node in nodes for carrier in _carriers(node)}
+            wrong = (wrong | carried) - misplaced
             if not wrong:
                 break
             misplaced.update(wrong)
@@ -93,6 +96,7 @@ def keep_reasons(partitioner: Any, misplaced: set[str], circumstances: Circumsta
         reported = {node: text for reporter in reporters for node, text in reporter._rejected_nodes.items()}
         left = [node for node in nodes if node.op == "call_function" and TAG not in node.meta]
         said = {node: MISPLACED if node.name in misplaced else reported.get(node) for node in left}
+        said |= {node: ONLY_MOVED for node in left if node.name in carried}
         for node, reason in find_reasons(said, circumstances).items():
             node.meta[_KEY] = (str(unwrap(node.target)), *reason)
         return result
@@ -113,6 +117,36 @@ def _makers(node: torch.fx.Node, floats: bool) -> list[torch.fx.Node]:
     if not lacking or all(user.meta.get(TAG) == tag for user in node.users):
         return []
     return [node.args[0] if node.target is operator.getitem else node]  # type: ignore[list-item]
+
+
+_SHAPES = frozenset({
+    "aten.view_copy.default", "aten.expand_copy.default", "aten.squeeze_copy.dims", "aten.squeeze_copy.dim",
+    "aten.unsqueeze_copy.default", "aten.alias_copy.default",
+})  # fmt: skip
+
+
+def _carriers(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The calls between an input of a partition and an output that is the same tensor; an empty list otherwise."""
+    tag, calls, at = node.meta.get(TAG), [], node
+    if node.op != "call_function" or tag is None or all(user.meta.get(TAG) == tag for user in node.users):
+        return []
+    while at.op == "call_function" and at.meta.get(TAG) == tag:
+        name = _name(at)
+        if name in _SHAPES or (name == "aten.permute_copy.default" and _keeps_order(at)):
+            calls.append(at)
+        elif not name.startswith("quantized_decomposed."):
+            return []
+        at = at.all_input_nodes[0]
+    value, given = node.meta.get("val"), at.meta.get("val")
+    return calls if getattr(value, "shape", None) == getattr(given, "shape", ()) else []
+
+
+def _keeps_order(permutation: torch.fx.Node) -> bool:
+    """Whether a permutation moves axes of size 1 alone."""
+    source, order = permutation.args
+    sizes = source.meta["val"].shape  # type: ignore[union-attr]
+    moved = [axis % len(sizes) for axis in order if sizes[axis] != 1]  # type: ignore[union-attr]
+    return moved == sorted(moved)
 
 
 def _state_readers(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from ethos_hil.lowering.upstream.reasons import values
 from ethos_hil.lowering.upstream.reasons.rule import U85, CpuRule, Example, Reason
 
+ONLY_MOVED = "Partition contained only ops which are removed"
+"""Said by upstream, and by `ethos_hil.lowering.upstream.cpu_calls` of an output that is an input."""
 MISPLACED = "its result would have another type in TOSA"
 """Said by `ethos_hil.lowering.upstream.cpu_calls`, not by upstream."""
 UNMAPPED = "Not included in BaseTOSASupportList"
@@ -418,7 +420,7 @@ ANY_RULES = (
         "multiply slices", examples=(Example("x.prod(1)", "x[:, 0] * x[:, 1]", "float32[1, 2]"),),
     ),
     CpuRule(
-        "moves-only", "Partition contained only ops which are removed",
+        "moves-only", ONLY_MOVED,
         "it only moves or renames data, and no operator beside it is on the NPU",
         "nothing: on the NPU it would be a copy, too",
     ),
