@@ -141,11 +141,11 @@ def _carriers(node: torch.fx.Node) -> list[torch.fx.Node]:
     return calls if getattr(value, "shape", None) == getattr(given, "shape", ()) else []
 
 
-def _keeps_order(permutation: torch.fx.Node) -> bool:
+def _keeps_order(permutation: Any) -> bool:
     """Whether a permutation moves axes of size 1 alone."""
     source, order = permutation.args
-    sizes = source.meta["val"].shape  # type: ignore[union-attr]
-    moved = [axis % len(sizes) for axis in order if sizes[axis] != 1]  # type: ignore[union-attr]
+    sizes = source.meta["val"].shape
+    moved = [axis % len(sizes) for axis in order if sizes[axis] != 1]
     return moved == sorted(moved)
 
 
