@@ -135,6 +135,8 @@ WRITTEN: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     "numbers with one value": (function(lambda x: torch.rsub((1 - x.sum() * 3) / 2, 4, alpha=2)), [ROWS]),
     "a factor of one value": (function(lambda x: torch.sub(x.sum(), x.mean(), alpha=0.5).add_(1)), [ROWS]),
     "argmax of one value": (function(lambda x: x.sum().argmax(0)), [ROWS]),
+    "softmax of one value": (function(lambda x: torch.softmax(x.sum(), -1) * 2), [ROWS]),
+    "norm of one value": (function(lambda x: torch.linalg.vector_norm(x.sum(), dim=-1)), [ROWS]),
     "heads that are repeated": (
         function(functional.scaled_dot_product_attention), [(1, 1, 5, 8), (1, 2, 5, 8), (2, 5, 8)],
     ),

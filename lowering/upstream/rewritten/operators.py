@@ -120,7 +120,13 @@ def _choices() -> Mapping[Any, Choice]:
     return {
         **chosen,
         **dict.fromkeys((*scalars, aten.rsub.Scalar), _choose_of_scalars),
-        **dict.fromkeys((aten.argmax.default, aten.argmin.default), _choose_argmax),
+        **dict.fromkeys(
+            (aten.argmax.default, aten.argmin.default), _of_one(lambda *_: torch.zeros((), dtype=torch.int64))
+        ),
+        aten.softmax.int: _of_one(lambda source, *_: torch.ones_like(source)),
+        aten.linalg_vector_norm.default: _of_one(
+            lambda source, order=2, *_: source.abs() if order else (source != 0).to(source.dtype)
+        ),
         **dict.fromkeys(_layers_of_maps(aten), _choose_with_batch),
         aten.addmm.default: _choose_addmm,
         aten.addmv.default: _choose_addmv,
@@ -161,14 +167,14 @@ def _choose_of_scalars(node: torch.fx.Node, constants: Constants) -> Callable[..
     return of_scalars
 
 
-def _choose_argmax(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
-    """Of a tensor without axes: the index is 0."""
-    import torch
+def _of_one(compute: Callable[..., Tensor]) -> Choice:
+    """The choice of an operator along an axis: of a value without axes, for which upstream fails, it is `compute`."""
 
-    source: Any = node.args[0]
-    if source.meta["val"].dim():
-        return None
-    return lambda *_: torch.zeros((), dtype=torch.int64)
+    def choose(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+        source: Any = node.args[0]
+        return None if source.meta["val"].dim() else lambda *given, **_: compute(*given)
+
+    return choose
 
 
 def _layers_of_maps(aten: Any) -> list[Any]:
