@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ethos_hil.base.dataclasses import dataclass
+from ethos_hil.base.suffix import CPU_SUFFIX
 from ethos_hil.lowering.upstream.names.operators import is_overload, unwrap
 from ethos_hil.suites.declare.case import PROFILES, Case, Operator
 from ethos_hil.suites.lab.shared import markdown_table
@@ -192,7 +193,7 @@ def _left(operators: Sequence[Operator]) -> Iterator[tuple[str, str, str]]:
     for (what, reason), names in who.items():
         by_profiles: dict[str, list[str]] = {}
         for name, profiles in names.items():
-            by_profiles.setdefault(", ".join(sorted(profiles, key=PROFILES.index)), []).append(name)
+            by_profiles.setdefault(", ".join(sorted(profiles, key=(*PROFILES, CPU_SUFFIX).index)), []).append(name)
         tests = "; ".join(f"{profiles}: {', '.join(sharing)}" for profiles, sharing in by_profiles.items())
         yield what, reason, tests
 
