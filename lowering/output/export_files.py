@@ -156,7 +156,7 @@ def summary(artifact: Artifact) -> list[str]:
 
 def _cpu_line(call: CpuCall, count: int) -> str:
     many = f"{count} x " if count > 1 else ""
-    place = f" at {call.place}" if call.place else ""
+    place = f" {call.place}" if call.place else ""
     return f"on the CPU: {many}{call.operator}{place}: {call.reason}" + (f" ({call.remedy})" if call.remedy else "")
 
 

@@ -35,6 +35,7 @@ def plus_like(name: str, *arguments: Any) -> Callable[..., Any]:
 arange = Operator(
     "arange",
     aten=("arange.start_step",),
+    aten_int=("add.Tensor",),
     fp=("ADD",),
     int=("ADD",),
     cases=(case("positions", plus("arange", 7.0), f32(3, 7)),),

@@ -44,7 +44,7 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     text = f'[run]\njobs = 1\n{ONE}[compare]\nagainst = "last"\n[history]\nfolder = "history"\n'
     text += '[report]\nfile = "report.html"\n[[export]]\nto = "junit"\nfile = "junit.xml"\n[audit]\none_in = 1\n'
     report = report_of(write(tmp_path, text, TESTS + STATING), 0)
-    assert report["sentence"].endswith(": 1 verified; green")
+    assert report["sentence"].endswith(": 1 verified (1 of them with less than 15 dB, constant or saturated); green")
     assert report["comparison"] is None
     (night,) = nights(tmp_path / "results/runs")
     parts = [record.run.part for record in records_of(night) if record.run is not None]

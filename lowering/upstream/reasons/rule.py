@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 Values = Callable[["torch.fx.Node"], Mapping[str, object]]
 """Reads from a node what a sentence has in braces: the value that was found."""
-U55, U85 = "ethos-u55-128", "ethos-u85-256"
+U55 = "ethos-u55-128"
+U85 = "ethos-u85-256"
 
 UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What reading a node raises that is not as in the ExecuTorch that is known."""

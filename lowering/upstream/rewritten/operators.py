@@ -272,7 +272,8 @@ def _choose_cumsum(node: torch.fx.Node, constants: Constants) -> Callable[..., A
 
     def cumsum(values: Tensor, dimension: int, **_: Any) -> Tensor:
         size = values.shape[dimension]
-        return (values.movedim(dimension, -1) @ torch.triu(torch.ones(size, size))).movedim(-1, dimension)
+        ones = torch.tril(torch.ones(size, size))
+        return torch.nn.functional.linear(values.movedim(dimension, -1), ones).movedim(-1, dimension)
 
     return cumsum
 
