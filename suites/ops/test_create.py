@@ -55,19 +55,25 @@ full = Operator(
 
 full_like = Operator(
     "full_like",
-    aten=("full_like.default",),
+    aten=("full.default",),  # of the other tensor it takes the shape alone (lowering/upstream/rewritten/constants.py)
     fp=("ADD", "CONST"),
     int=("ADD", "CONST"),
     cases=(case("ones", plus_like("ones_like"), f32(3, 7)), case("zeros", plus_like("zeros_like"), f32(1, 4, 5, 3))),
 )
 
 eye = Operator(
-    "eye", aten=("eye.default",), fp=("ADD",), int=("ADD",), cases=(case("added", plus("eye", 5), f32(5, 5)),)
+    "eye",
+    aten=("eye.default",),
+    aten_int=("add.Tensor",),
+    fp=("ADD",),
+    int=("ADD",),
+    cases=(case("added", plus("eye", 5), f32(5, 5)),),
 )
 
 linspace = Operator(
     "linspace",
     aten=("linspace.default",),
+    aten_int=("add.Tensor",),
     fp=("ADD",),
     int=("ADD",),
     cases=(case("added", plus("linspace", -1, 1, 7), f32(3, 7)),),
