@@ -114,8 +114,8 @@ def flat_module(module: torch.nn.Module, structure: Structure | None) -> torch.n
     own: Any = type(module)
     call = own.forward
     if isinstance(module, torch.fx.GraphModule):  # a copy of one is made of its graph alone
-        own, call = torch.nn.Module, _call_program
-        around: Any = type("Around", (own,), {"forward": forward})()
+        call = _call_program
+        around: Any = type("Around", (torch.nn.Module,), {"forward": forward})()
         around.program = module
         return around
     flat = own.__new__(type(own.__name__, (own,), {"forward": forward, "__module__": own.__module__}))

@@ -12,7 +12,7 @@ from ethos_hil.lowering.made_from import file_watch, model_fingerprint
 
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with a package, a module and what nobody installed."""
+    """Return a folder with a package, a module and what was not installed."""
     folder = tmp_path / "packages"
     for name in ("large/deep/part.py", "single.py", "mine/own.py", "large-1.0.dist-info/RECORD"):
         path = folder / name

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import LONGEST, number_names
+from ethos_hil.lowering.upstream.names.trees import key_of
 
 if TYPE_CHECKING:
     import torch
@@ -140,15 +141,7 @@ def _name(path: Sequence[Any], number: int) -> str:
 
     if all(isinstance(key, SequenceKey) for key in path):
         return f"output {number}"
-    return ".".join(str(_key(key)) for key in path)
-
-
-def _key(entry: Any) -> Any:
-    """Return the key, index or field of a step in a structure."""
-    for attribute in ("key", "name", "idx"):
-        if hasattr(entry, attribute):
-            return getattr(entry, attribute)
-    return str(entry).strip(".[]'")
+    return ".".join(str(key_of(key)) for key in path)
 
 
 def lowered_parts(program: torch.export.ExportedProgram) -> list[torch.fx.GraphModule]:

@@ -9,6 +9,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.options import Scheme
 from ethos_hil.lowering.conditions.process import tell_within
 from ethos_hil.lowering.upstream.export import export, graphs
+from ethos_hil.lowering.upstream.names.trees import flatten
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
 from ethos_hil.lowering.upstream.state import LiftedState, write_directly
@@ -72,9 +73,7 @@ def quantise(
 
 
 def _outputs(module: torch.fx.GraphModule) -> list[Any]:
-    import torch.utils._pytree as pytree
-
-    return [node for node in pytree.tree_leaves(module.graph.output_node().args) if hasattr(node, "meta")]
+    return [node for node in flatten(module.graph.output_node().args)[0] if hasattr(node, "meta")]
 
 
 def _shapes(module: torch.fx.GraphModule) -> list[Any]:

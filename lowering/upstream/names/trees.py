@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Path = tuple[Any, ...]
-"""The keys on the way to a leaf: of a dictionary, or numbers in a list or tuple."""
+"""The keys on the way to a leaf: of a dictionary, fields, or numbers in a list or tuple."""
 
 
 def flatten(value: Any) -> tuple[list[Any], list[Path], Any]:
@@ -14,8 +14,15 @@ def flatten(value: Any) -> tuple[list[Any], list[Path], Any]:
     from torch.utils._pytree import tree_flatten_with_path
 
     pairs, spec = tree_flatten_with_path(value)
-    paths = [tuple(getattr(step, "key", getattr(step, "idx", None)) for step in path) for path, _ in pairs]
-    return [leaf for _, leaf in pairs], paths, spec
+    return [leaf for _, leaf in pairs], [tuple(map(key_of, path)) for path, _ in pairs], spec
+
+
+def key_of(step: Any) -> Any:
+    """Return the key, field or index of a step on the way to a leaf."""
+    for attribute in ("key", "name", "idx"):
+        if hasattr(step, attribute):
+            return getattr(step, attribute)
+    return str(step).strip(".[]'")
 
 
 def unflatten(leaves: Sequence[Any], spec: Any) -> Any:

@@ -141,10 +141,6 @@ def _folded(module: torch.fx.GraphModule, known: set[torch.fx.Node]) -> tuple[li
     return folded, others
 
 
-def _is_value(node: torch.fx.Node, users: list[torch.fx.Node]) -> bool:
-    return bool(node.meta["val"].is_floating_point()) and not all(map(_has_weights, users))
-
-
 def _has_weights(user: torch.fx.Node) -> bool:
     return any(name in str(user.target) for name in ("conv", "linear", "norm", "embedding"))
 

@@ -90,7 +90,7 @@ def _choices() -> Mapping[Any, Choice]:
         aten.rnn_tanh_cell.default: _rnn_cell(torch.tanh),
         aten.rnn_relu_cell.default: _rnn_cell(torch.relu),
         aten.rms_norm.default: _rms_norm,
-        aten.baddbmm.default: _baddbmm,
+        aten.baddbmm.default: _addmm,
         aten.logsumexp.default: _logsumexp,
         aten.logaddexp.default: _logaddexp,
         aten.clamp_min.default: lambda source, low: torch.clamp(source, low, None),
@@ -290,10 +290,6 @@ def _choose_attention(node: torch.fx.Node, constants: Constants) -> Callable[...
 def _joined(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """Two matrices whose product is the sum of the products of a batch."""
     return first.transpose(0, 1).reshape(first.shape[1], -1), second.reshape(-1, second.shape[2])
-
-
-def _baddbmm(addend: Tensor, first: Tensor, second: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    return _plus(_times(first @ second, alpha), addend, beta)
 
 
 def _times(value: Tensor, factor: Number) -> Tensor:
