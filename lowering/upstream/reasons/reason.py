@@ -129,7 +129,7 @@ def _reason(
     if reported is None:
         return rules.UNNAMED
     text = without_schemas(reported)
-    as_it_is = Reason(f"ExecuTorch's partitioner says: {text}", rules.UNKNOWN.remedy)
+    as_it_is = Reason(f"ExecuTorch's partitioner says: {text}", rules.PAGE)
     if rule is None:
         return as_it_is
     try:

@@ -29,7 +29,8 @@ ADDED = {
 """Calls that descend from no operator of the model, by their kernels."""
 UNNAMED = Reason("ExecuTorch's partitioner gives no reason", "let the program end before it, or begin behind it")
 
-_PAGE = "docs/on-the-cpu.md has what to write in its place, or let the program end before it"
+PAGE = "docs/on-the-cpu.md has the limits of each NPU; stay within them, or let the program end before it"
+_ALONE = "write it with operators that a run does not list, or let the program end before it"
 _OTHER_NPU = "or use an Ethos-U85 (--npu ethos-u85-256)"
 _EIGHT_BITS = "quantise it to 8 bits (--scheme a8w8, or leave its module out of --int16)"
 _LINE = "float32[1, 2, 4, 600]"
@@ -454,8 +455,8 @@ TYPES = CpuRule(
                 "float32[1, 8]; float32[1, 8]", U85),
     ),
 )  # fmt: skip
-UNKNOWN = CpuRule("no-lowering", UNMAPPED, "{executorch}'s Arm backend does not lower {operator} to TOSA", _PAGE)
-WITHOUT_RULE = CpuRule("no-rule", UNQUANTISED, "{executorch}'s Arm quantiser has no rule for {operator}", _PAGE)
+UNKNOWN = CpuRule("no-lowering", UNMAPPED, "{executorch}'s Arm backend does not lower {operator} to TOSA", _ALONE)
+WITHOUT_RULE = CpuRule("no-rule", UNQUANTISED, "{executorch}'s Arm quantiser has no rule for {operator}", _ALONE)
 MIXED = CpuRule(
     "mixed-types", UNQUANTISED, "it is given {inputs}, and {executorch}'s Arm quantiser takes float32 only",
     "cast before the program, or choose with torch.where in place of a product with a mask", values=values.mixed,
@@ -464,7 +465,7 @@ MIXED = CpuRule(
                       U85),),
 )  # fmt: skip
 IN_FLOAT = CpuRule(
-    "in-float", UNQUANTISED, "{executorch}'s Arm quantiser leaves {operator} in float here", _PAGE,
+    "in-float", UNQUANTISED, "{executorch}'s Arm quantiser leaves {operator} in float here", _ALONE,
     applies=values.is_known,
 )  # fmt: skip
 LEFT_OUT = CpuRule(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
-from ethos_hil.lowering.upstream.rewritten.constants import constant_nodes, is_fresh
+from ethos_hil.lowering.upstream.rewritten.constants import constant_nodes, is_fresh, values_of
 from ethos_hil.lowering.upstream.rewritten.splice import write_out
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def _choices() -> Mapping[Any, Choice]:
         aten.instance_norm.default: _choose_instance_norm,
         aten.avg_pool3d.default: _choose_avg_pool3d,
         aten.cumsum.default: _choose_cumsum,
+        aten.embedding_bag.padding_idx: _choose_embedding_bag,
     }
 
 
@@ -276,6 +277,45 @@ def _choose_cumsum(node: torch.fx.Node, constants: Constants) -> Callable[..., A
         return torch.nn.functional.linear(values.movedim(dimension, -1), ones).movedim(-1, dimension)
 
     return cumsum
+
+
+def _choose_embedding_bag(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """Bags of one size, as rows of indices have: a sum, mean or maximum of embeddings.
+
+    ExecuTorch has no kernel of it. What a padding index leaves out of a mean or maximum is only known from the indices.
+    """
+    import torch
+
+    given: tuple[Any, ...] = (*node.args, *_BAG_DEFAULTS[len(node.args) :])
+    table, indices, offsets, _, mode, _, weights, last, padding = given
+    if offsets not in constants or any(use.args[1] != 0 and use.users for use in node.users):
+        return None
+    module = cast("torch.fx.GraphModule", node.graph.owning_module)
+    starts = values_of(module, constants, [offsets])[offsets].tolist()
+    count, size = len(starts) - bool(last), indices.meta["val"].numel()
+    if not count or starts != [size // count * number for number in range(len(starts))] or size % count or not size:
+        return None
+    if padding is not None and (mode != _SUM or table not in constants):
+        return None
+
+    def embedding_bag(table: Tensor, indices: Tensor, *rest: Any) -> Tensor:
+        from torch.nn import functional
+
+        if padding is not None:
+            table = table * torch.arange(table.shape[0]).ne(padding).to(table.dtype)[:, None]
+        rows = functional.embedding(indices.reshape(count, -1), table)
+        if weights is not None:
+            rows = rows * rest[4].reshape(count, -1, 1)
+        reductions: Any = (torch.sum, torch.mean, torch.amax)
+        result: Tensor = reductions[mode](rows, 1)
+        return result
+
+    return embedding_bag
+
+
+_BAG_DEFAULTS = (None, None, None, False, 0, False, None, False, None)
+"""The arguments of aten.embedding_bag that need not be given: its third is the mode."""
+_SUM = 0
 
 
 def _choose_attention(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:

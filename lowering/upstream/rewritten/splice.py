@@ -20,7 +20,7 @@ def write_out(module: torch.fx.GraphModule, node: torch.fx.Node, function: Calla
 
     Args:
         module: the module of a float exported program.
-        node: a call of an operator that gives one tensor.
+        node: a call of an operator that gives one tensor, or several of which only the first is read.
         function: is called with the node's arguments, and computes the same. It may look at shapes and types, not at
             numbers.
     """
@@ -45,7 +45,11 @@ def write_out(module: torch.fx.GraphModule, node: torch.fx.Node, function: Calla
             placed[part] = graph.node_copy(part, placed.__getitem__)
             placed[part].meta = described(node, part.meta["val"])
     result = placed[traced.graph.output_node().args[0]]
-    node.replace_all_uses_with(result)
+    several = not isinstance(node.meta["val"], torch.Tensor)
+    for given in [*node.users] if several else [node]:
+        given.replace_all_uses_with(result)
+        if several:
+            graph.erase_node(given)
     graph.erase_node(node)
 
 
