@@ -14,7 +14,9 @@ from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
 
-_CONVOLUTIONS = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "TRANSPOSE_CONV2D")
+CONVOLUTIONS = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "TRANSPOSE_CONV2D")
+MOVED = ("RESHAPE", "TRANSPOSE", "IDENTITY")
+"""Operators that leave constant weights constant for Vela."""
 
 
 def find_input_weights(block: DraftBlock, family: Family) -> list[DraftOperator]:
@@ -22,7 +24,7 @@ def find_input_weights(block: DraftBlock, family: Family) -> list[DraftOperator]
     return [
         operator
         for operator in block.operators
-        if operator.op in _CONVOLUTIONS
+        if operator.op in CONVOLUTIONS
         and not _is_constant(block, operator.inputs[1])
         and any(reader.op == "RESCALE" and _per_channel(reader) for reader in block.readers(operator.outputs[0]))
     ]
@@ -30,7 +32,7 @@ def find_input_weights(block: DraftBlock, family: Family) -> list[DraftOperator]
 
 def _is_constant(block: DraftBlock, name: str) -> bool:
     writer = block.producer(name)
-    while writer is not None and writer.op in ("RESHAPE", "TRANSPOSE", "IDENTITY"):
+    while writer is not None and writer.op in MOVED:
         writer = block.producer(writer.inputs[0])
     return writer is not None and writer.op == "CONST"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -556,6 +557,49 @@ for treat in ("repeat_elements", "find_uneven"):
     case(treat, "bilinear", [], enlarged(*HALF, "BILINEAR"))
 
 # --- constants
+
+
+def rescaled_weights(
+    dtype: str = "int8", scales: Sequence[Pair] = (), kind: str = "conv", *, moved: bool = False, twice: bool = False,
+    **how: Any,
+) -> Build:  # fmt: skip
+    """A convolution with a scale for each channel, whose weights a RESCALE makes of a constant."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        depthwise, most = kind == "depthwise", 2 ** (7 if dtype == "int8" else 15)
+        shape = (3, 3, 5, 1) if depthwise else (4, 3, 3, 5)
+        held = graph.const(rng.integers(-most, most, shape), dtype)
+        pairs = scales or [multiplier_shift(1.3 * 128 / most)]
+        held = graph.rescale(graph.transpose(held, (0, 2, 1, 3)) if moved else held, pairs, **how)
+        held = graph.transpose(held, (0, 2, 1, 3)) if moved else held
+        held = graph.rescale(held, 0.8, zero_in=2, zero_out=-3) if twice else held
+        bias = rng.integers(-99, 99, 5 if depthwise else 4)
+        sums = getattr(graph, kind)(graph.input((1, 6, 5, 5)), held, bias)
+        return graph.rescale(sums, per_channel(rng, len(bias), 0.003))
+
+    return build
+
+
+FIVE = [multiplier_shift(factor) for factor in (0.3, 0.7, 1.0, 1.9, 2.6)]
+for what, build in {
+    "one scale": rescaled_weights(),
+    "zero points": rescaled_weights(zero_in=-7, zero_out=5),
+    "a scale for each channel": rescaled_weights(scales=FIVE),
+    "of int16": rescaled_weights("int16", zero_in=0),
+    "of int32": rescaled_weights("int32"),
+    "half-way, rounded once": rescaled_weights(scales=[(1 << 30, 31)]),
+    "rounded twice": rescaled_weights(scales=[(1 << 30, shift) for shift in (30, 31, 32, 33, 34)], double_round=True),
+    "behind a transposition and before another": rescaled_weights(moved=True),
+    "twice": rescaled_weights(twice=True),
+    "transposed": rescaled_weights(kind="transpose_conv"),
+    "depthwise": rescaled_weights(kind="depthwise"),
+}.items():
+    case("fold_weights", what, ["CONST"], build, U85)
+case("fold_weights", "of an unsigned constant", [], rescaled_weights(unsigned=(True, False)), U85)
+case("fold_weights", "of an input", [],
+     lambda g, _: g.conv(g.input((1, 4, 4, 3)), g.rescale(g.input((4, 1, 1, 3)), 0.5), np.zeros(4)), U85)  # fmt: skip
+case("fold_weights", "constant weights", [], computed_weights(constant=True), U85)
+
 
 case("fold_transposes", "of a constant", ["CONST"],
      lambda g, r: g.concat([g.input((3, 4)), g.transpose(g.const(weights(r, 4, 3), "int8"), (1, 0))], 0))  # fmt: skip

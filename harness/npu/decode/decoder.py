@@ -215,7 +215,8 @@ class _Decoder:
         if ofm.depth != expected:
             raise fields.unsupported("OFM_DEPTH_M1", ofm.depth - 1, f"an output depth of {expected} is expected")
         in_parts = start is not None or ofm.is_accumulators
-        if ofm.is_accumulators and mode not in CONTINUED:
+        # NONE leaves the values that it read: the bias of a product of maps.
+        if ofm.is_accumulators and mode not in (*CONTINUED, PoolMode.NONE):
             raise fields.unsupported("ACC_FORMAT", get("ACC_FORMAT"), "what this pool leaves in the accumulators")
         self._check_pool(mode, kernel, upscale, ifm, in_parts=in_parts)
         scaling = fields.pool_scaling(mode, kernel, ofm)

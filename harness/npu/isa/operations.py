@@ -181,8 +181,8 @@ class Pool:
     """POOL. `hardware_divide` asks for the mean over the valid taps before scaling.
 
     Where there are `channel_scales`, they scale, with the rounding of `scale`; otherwise `scale` does. PoolMode.NONE
-    passes values through the accumulators unchanged. `start` and the OFM are as for Convolution: a sum adds to what the
-    accumulators hold, a maximum or minimum chooses.
+    passes values through the accumulators unchanged, or leaves them there. `start` and the OFM are as for Convolution:
+    a sum adds to what the accumulators hold, a maximum or minimum chooses.
     """
 
     offset: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Unpack
 
 import numpy as np
@@ -138,10 +138,17 @@ def table_of_int16(graph: Graph, rng: Rng) -> Value:
     return graph.rescale(looked_up, 1 / 128, dtype="int16")
 
 
-def given_weights(graph: Graph, rng: Rng) -> Value:
-    # one scale: of those per channel, Vela 5.1 gives every channel the first
-    products = graph.conv(graph.input((1, 5, 6, 8)), graph.input((9, 3, 3, 8)), rng.integers(-999, 999, 9), zero=4)
-    return graph.rescale(products, 0.0012, zero_out=11)
+def given_weights(name: str, kernels: Sequence[int], dtype: str = "int8") -> Build:
+    """A convolution, or a depthwise one, whose weights are an input."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        zero, out = (0, 0) if dtype == "int16" else (4, 11)
+        add = graph.depthwise if name == "depthwise" else graph.conv
+        products = add(graph.input((1, 5, 6, 8), dtype), graph.input(kernels), rng.integers(-999, 999, 8), zero=zero)
+        # one scale: of those per channel, Vela 5.1 gives every channel the first
+        return graph.rescale(products, 0.0012, zero_out=out, dtype=dtype)
+
+    return build
 
 
 def held(draw: Callable[[Rng], Array], scale: float, dtype: str = "int8", **kernel: Unpack[Kernel]) -> Build:
@@ -199,7 +206,9 @@ CONVOLUTIONS.add_all({
     "conv with table": lambda g, r: g.table(
         g.rescale(sums(g, r, 16, 1, 1), per_channel(r, 16, 0.02)), r.integers(-128, 128, 256)),
     "conv int16 with table": table_of_int16,
-    "conv weights as input": given_weights,
+    "conv weights as input": given_weights("conv", (8, 3, 3, 8)),
+    "conv int16 weights as input": given_weights("conv", (8, 1, 1, 8), "int16"),
+    "depthwise weights as input": given_weights("depthwise", (3, 3, 8, 1)),
     "conv int4 weights": held(lambda r: r.integers(-7, 8, (16, 3, 3, 8)), 0.05, weight_type="int4"),
     "conv weights 2:4 sparse": held(sparse(64, 3, 128), 0.002, pad=EDGE),
     "conv weights 2:4 sparse, point": held(sparse(96, 1, 256), 0.004),

@@ -39,7 +39,6 @@ REFUSED = {
     **{(name, old): PLAIN_SHIFT for name in ("int32 shift right", "chain of 32 bits") for old in ("u55", "u65")},
     **{(f"{name} int16, scales differ by two", old): TWO_SCALES for name in ("add", "sub") for old in ("u55", "u65")},
     ("conv int16 by way of int32", "u85"): "multipliers of 15 bits",
-    ("conv weights as input", "u85"): "what this pool leaves in the accumulators",
 }
 
 
