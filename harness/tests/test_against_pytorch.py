@@ -118,8 +118,30 @@ def test_an_integer_that_does_not_fit_is_an_overflow(board: OpenTarget) -> None:
     assert "output 0 is int32, int64 in the model; PyTorch answers 1099511627777 at [0, 0], the program 1" in message
     message = failure(board.run(module_of(lambda x: x > 0), wide), FailureKind.OVERFLOW)
     assert message.startswith("input 0 has 1099511627776 at [0, 0]; the program narrows it to int32")
-    with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):  # the sum overflows, where the input fits
-        board.run(module_of(lambda x: x + 1), torch.tensor([[1, 2**31 - 1]]))
+    with pytest.raises(OracleError, match=r"TOSA_UNPREDICTABLE.* ADD of aten\.add\.Tensor at ") as caught:
+        board.run(module_of(lambda x: x + 1), torch.tensor([[1, 2**31 - 1]]))  # the input fits, the sum does not
+    assert str(caught.value.hint).startswith("TOSA defines no answer where whole numbers")
+
+
+WIDE = torch.linspace(-300, 300, 4096).reshape(1, 4, 32, 32)
+
+
+@pytest.mark.slow
+def test_what_a_table_of_16_bits_cannot_hold_is_told_with_the_line_and_8_bits_hold_it(board: OpenTarget) -> None:
+    """A pole has no answer in TOSA; jumps between the points of a table are not PyTorch's; a wave beside it is."""
+    fine = WIDE / 150
+    with pytest.raises(OracleError, match=r"TOSA_UNPREDICTABLE.* TABLE of aten\.reciprocal\.default at ") as caught:
+        board.run(module_of(lambda x: 1 / torch.tanh(x)), fine, scheme="a16w8")
+    assert str(caught.value.hint).startswith("a table of 16 bits has no steps of more")
+    kept = board.run(module_of(lambda x: 1 / torch.tanh(x.clamp(min=0.1))), fine, scheme="a16w8")
+    assert kept.verified
+    floors = board.run(module_of(torch.floor), WIDE, scheme="a16w8")
+    assert "roundings explain at most" in failure(floors)
+    assert str(floors.failure and floors.failure.hint).startswith(
+        "with 16 bits the NPU has 512 points of aten.floor.default and joins them"
+    )
+    assert board.run(module_of(torch.floor), WIDE).verified
+    assert board.run(module_of(torch.tan), fine, scheme="a16w8").verified  # it may be anything beside its pole
 
 
 @pytest.mark.parametrize("depth", [0, *(pytest.param(depth, marks=pytest.mark.proof) for depth in (1, 14))])

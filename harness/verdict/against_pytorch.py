@@ -24,6 +24,7 @@ from ethos_hil.base.record import Accuracy
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall, fitting
+from ethos_hil.lowering.formats.tosa import TosaGraph
 
 NOT_THE_MODEL = (
     "what was compiled is computed right, and is not PyTorch's model: look for what quantising or lowering made of it; "
@@ -33,6 +34,10 @@ Arrays = Sequence[np.ndarray]
 CHANCE = 1e-9
 """An order is called wrong if chance explains it with a probability below this."""
 _STEPS_OF_8_BITS = 255
+_UNEVEN = {
+    "ceil", "floor", "round", "trunc", "frac", "remainder", "fmod", "sin", "cos", "tan", "reciprocal", "pow",
+}  # fmt: skip
+"""Functions that jump, or have poles or waves."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +201,27 @@ def _too_far(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
             f"{wanted[far]:.9g}, the program {output[far]:.9g}; roundings explain at most {allowed[far]:.3g} "
             f"(SQNR {'undefined' if sqnr is None else f'{sqnr:.1f} dB'})"
         )
-        return _fail(FailureKind.ACCURACY, text)
+        return _fail(FailureKind.ACCURACY, text, _of_tables(artifact) or NOT_THE_MODEL)
     return PyTorchFinding()
+
+
+def _of_tables(artifact: Artifact) -> str:
+    """What helps where a function turns or jumps between the points of a table of 16 bits; "" where there is none."""
+    names = [name for name in artifact.delegated if name.split(".")[1] in _UNEVEN]
+    if not names or not any(_has_large_table(delegate.tosa) for delegate in artifact.delegates):
+        return ""
+    return (
+        f"with 16 bits the NPU has 512 points of {', '.join(dict.fromkeys(names))} and joins them with straight lines, "
+        "so it misses jumps, poles and waves between them: quantise it to 8 bits (--scheme a8w8, or leave its module "
+        "out of --int16), or narrow the range of its input"
+    )
+
+
+def _has_large_table(tosa: bytes | None) -> bool:
+    if tosa is None:
+        return False
+    graph = TosaGraph.parse(tosa)
+    return any(op.op == "TABLE" and graph.tensors[op.inputs[1]].shape == (513,) for op in graph.operators)
 
 
 def _far(artifact: Artifact, outputs: Arrays) -> Iterator[tuple[int, ...] | None]:

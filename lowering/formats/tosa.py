@@ -94,6 +94,9 @@ class TosaOperator:
         """Whether it is a constant, of data or of a shape."""
         return self.op in CONSTANTS
 
+    def __str__(self) -> str:
+        return f"TOSA operator {self.index} {self.op}"
+
 
 @dataclass(frozen=True)
 class TosaGraph:

@@ -8,8 +8,8 @@ imported, fails, ends its process (`ethos_hil.lowering.native`), or does not rep
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.environments import KeptEnvironments, PipFailed
 from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
-from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor, unknown_parts
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator, TosaTensor, unknown_parts
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
+from ethos_hil.lowering.native.failing_operator import PART_SECONDS, crashing_operator, failing_operator
 from ethos_hil.lowering.native.worker import (
     LIMIT_SECONDS,
     REFERENCE_MODEL,
@@ -32,6 +33,16 @@ from ethos_hil.lowering.native.worker import (
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
 
 _MAX_STEPS = 100_000
+_OVERFLOW = "TOSA defines no answer where whole numbers leave int32, and NPUs differ: keep them smaller, or use float32"
+_UNDEFINED = {
+    **dict.fromkeys(("ADD", "SUB", "MUL", "NEGATE", "ABS", "REDUCE_SUM", "LOGICAL_LEFT_SHIFT", "MATMUL"), _OVERFLOW),
+    "TABLE": "a table of 16 bits has no steps of more than 32767, as of a function beside a pole: keep its input from "
+    "there, as with clamp, or quantise it to 8 bits",
+    "GATHER": "an index is beyond the table that it picks from: look at the inputs",
+    "SCATTER": "an index is beyond what is written to, or there twice: look at the inputs",
+}
+"""What helps, by the operator without an answer."""
+_UNDEFINED_ELSEWHERE = "try inputs of the size that the model was calibrated with"
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,7 @@ class Reference:
                 )
             self._tosa[delegate.instruction] = delegate.tosa
         self._made_with = artifact.versions.get("tosa-tools", "")
+        self._delegates = {delegate.instruction: delegate for delegate in artifact.delegates}
         self._programs = {at: TosaGraph.parse(tosa) for at, tosa in self._tosa.items()}
         for at, tosa in self._tosa.items():  # a missing model is reported before anything runs
             reference_model_for(tosa, f"instruction {at}", self._made_with)
@@ -142,7 +154,7 @@ class Reference:
     def _delegate(
         self, at: int, call: DelegateCall, store: Store, inputs: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, ...]:
-        answers = evaluate(self._tosa[at], inputs, f"instruction {at}", self._made_with)
+        answers = evaluate(self._tosa[at], inputs, f"instruction {at}", self._made_with, partial(self._line, at))
         targets = call.args[len(inputs) :]
         if len(answers) != len(targets):
             raise OracleError(f"the reference model gave {len(answers)} outputs, expected {len(targets)}")
@@ -151,8 +163,26 @@ class Reference:
             store.set(index, array)
         return results
 
+    def _line(self, at: int, operator: TosaOperator) -> str:
+        """Say which part of the model is in the same entry of the NPU's queue, or in the next one."""
+        delegate, index = self._delegates[at], operator.index
+        if delegate.compiled is not None:  # its operators have other numbers; what they write has the same names
+            others = TosaGraph.parse(delegate.compiled).operators
+            index = next((other.index for other in others if {*other.outputs} & {*operator.outputs}), index)
+        behind = [op for op in delegate.npu_ops if op.operator >= index and op.aten_ops]
+        if not behind:
+            return ""
+        op = min(behind, key=lambda op: op.operator)
+        return f" of {', '.join(op.aten_ops)}" + (f" at {op.source}" if op.source else "")
 
-def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str, made_with: str = "") -> tuple[np.ndarray, ...]:
+
+def evaluate(
+    tosa: bytes,
+    inputs: Sequence[np.ndarray],
+    what: str,
+    made_with: str = "",
+    line: Callable[[TosaOperator], str] = lambda operator: "",
+) -> tuple[np.ndarray, ...]:
     """Return the outputs of a TOSA program, as tosa_reference_model computes them.
 
     Args:
@@ -161,6 +191,7 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str, made_with: st
         what: the program's name in an error, for example "instruction 3".
         made_with: the version of tosa-tools that it was made with, "" where that is not known: its reference model
             answers where that of here is too old for the program.
+        line: says which part of the user's model an operator is, in an error: " of aten.tan at net.py:12".
 
     Raises:
         UndefinedAnswer: the model does not report TOSA_VALID.
@@ -173,18 +204,19 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str, made_with: st
     except ToolRaised as error:
         raise OracleError(f"tosa_reference_model failed on {what}: {error}".split("\n")[0]) from error
     except NativeCrash as crash:
-        from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
-
         operator = crashing_operator(tosa, lambda part: _call(tool, part, arrays, PART_SECONDS))
-        place = f", on TOSA operator {operator.index} {operator.op}" if operator is not None else ""
+        place = f", on {operator}{line(operator)}" if operator is not None else ""
         raise OracleError(
             f"tosa_reference_model {tool.version} {crash.how} while it computed {what}{place}{crash.said}",
             hint="there is no right answer to compare with; change that operation, its shapes or the inputs",
         ) from crash
     if not answer.header["valid"]:
+        operator = failing_operator(tosa, lambda part: not _call(tool, part, arrays, PART_SECONDS).header["valid"])
+        place = f", on {operator}{line(operator)}" if operator is not None else ""
         raise UndefinedAnswer(
-            f"tosa_reference_model reports {answer.header['status']} for {what}, not TOSA_VALID: "
-            "its outputs are not a reference"
+            f"tosa_reference_model reports {answer.header['status']} for {what}{place}, not TOSA_VALID: "
+            "its outputs are not a reference",
+            hint=_UNDEFINED.get(operator.op if operator is not None else "", _UNDEFINED_ELSEWHERE),
         )
     return tuple(
         np.frombuffer(block, kind).reshape(shape).copy()

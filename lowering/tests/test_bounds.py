@@ -301,6 +301,38 @@ def test_a_table_whose_last_entry_repeats_is_beyond_its_bound() -> None:
         assert bool((np.abs(bounded.value - exact) <= bounded.error).all()) is holds
 
 
+@pytest.mark.parametrize(
+    ("function", "vacuous"),
+    [
+        pytest.param(lambda x: 1 / x, 1, id="odd pole"),
+        pytest.param(lambda x: 1 / x**2, 1, id="even pole"),
+        pytest.param(lambda x: np.abs(x) * 50, 0, id="edge"),
+        pytest.param(lambda x: np.floor(x / 8) * 20, 0, id="jumps"),
+        pytest.param(lambda x: (x - np.floor(x / 64) * 64) * 50, 0, id="teeth"),
+        pytest.param(lambda x: np.exp(-np.abs(x) / 30) * 30000, 0, id="cusp"),
+    ],
+)
+@pytest.mark.parametrize("place", [0.02, 0.3, 0.503, 0.97])
+def test_a_function_with_a_pole_may_answer_anything_in_its_step_and_nowhere_else(
+    function: Callable[[np.ndarray], np.ndarray], vacuous: int, place: float
+) -> None:
+    """A pole, edge or jump is somewhere between two of 513 entries; all 65,536 inputs have answers within the bound.
+
+    The table does not always say in which of three steps the pole is.
+    """
+    codes = np.arange(-32768, 32768)
+    ends = np.arange(-256, 257) - place
+    scale = 3000 if vacuous else 1
+    program = Graph()
+    entries = np.rint(np.clip(function(ends) * scale, -32768, 32767)).astype(int)
+    program.output(program.table(program.input(codes.shape, "int16"), entries))
+    (bounded,) = graph.evaluate(program.serialize(), [Bounded(codes, np.zeros(codes.size))], EXACT)
+    exact = np.clip(function(codes / 128 - place) * scale, -32768, 32767) * 128
+    assert (np.abs(bounded.value - exact) <= bounded.error).all()
+    anything = np.count_nonzero(bounded.error >= 128 * 65535)
+    assert 128 * vacuous <= anything <= 3 * 128 * vacuous
+
+
 # --- The bounds as numbers: a few elements of each operator's are recorded, to four digits.
 
 SHAPE = (1, 4, 4, 3)

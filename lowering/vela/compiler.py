@@ -22,7 +22,7 @@ from ethos_hil.base.errors import CompileError, ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.tosa import TosaOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
-from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
+from ethos_hil.lowering.native.failing_operator import PART_SECONDS, crashing_operator
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
 from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -60,7 +60,7 @@ class VelaCrash(CompileError):
     def __init__(
         self, crash: NativeCrash, operator: TosaOperator | None, where: str = "", *, version: str | None = None
     ) -> None:
-        place = f" on TOSA operator {operator.index} {operator.op}{where}" if operator is not None else ""
+        place = f" on {operator}{where}" if operator is not None else ""
         super().__init__(
             f"Vela {VELA.version if version is None else version} {crash.how}{place}{crash.said}", hint=_CRASH_HINT
         )

@@ -19,7 +19,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.processes import left_of, signals_of_a_command, wait_until
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.native import worker
-from ethos_hil.lowering.native.crashing_operator import crashing_operator, prefix
+from ethos_hil.lowering.native.failing_operator import crashing_operator, prefix
 from ethos_hil.lowering.native.worker import NativeCrash, NativeTool, ToolRaised
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.tosa_graph import Graph

@@ -276,11 +276,13 @@ def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
     """Bound TABLE. A table of 256 has PyTorch's answer for each 8-bit number, one of 513 its answers in steps of 128.
 
     Between two entries of the larger table the program interpolates linearly. The function departs from the line by at
-    most half the largest bend of the table nearby: an eighth where it is smooth, a half at an edge. Where the function
+    most half the largest bend of the table nearby: an eighth where it is smooth, a half at an edge. Towards an edge it
+    may bend, too: half a step on, it is steeper by 3/4 of the bend beyond, which makes 3/8 of that. Where the function
     jumps, as ceil does, it departs by the height of the jump. That height is how much the line is steeper than both its
-    neighbours, and half of it is in the bends already. Entries are rounded, or cut, to integers, which adds one step,
-    and bends of up to 2. ExecuTorch 1.4 repeated the last entry but one, which is beyond this bound where the function
-    is steep there (1.5.1, insert_table_ops.py, has the right one).
+    neighbours, and half of it is in the bends already. At a pole, as of tan, entries do not show how high it goes: it
+    may be anywhere. Entries are rounded, or cut, to integers, which adds one step, and bends of up to 2.
+    ExecuTorch 1.4 repeated the last entry but one, which is beyond this bound where the function is steep there (1.5.1,
+    insert_table_ops.py, has the right one).
     """
     entries = table.value
     if entries.size == 256:
@@ -295,11 +297,12 @@ def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
     slopes = np.diff(entries)
     bends = np.concatenate(([0], np.abs(np.diff(slopes)), [0]))  # at each entry
     places = np.arange(512)
-    around = np.maximum.reduce([bends[np.clip(places + step, 0, 512)] for step in (-1, 0, 1, 2)])
+    around = [bends[np.clip(places + step, 0, 512)] for step in (-1, 0, 1, 2)]
+    bent = 0.5 * np.maximum.reduce(around) + 0.375 * np.maximum(around[0], around[3])
     before, after = np.append(slopes[1], slopes[:-1]), np.append(slopes[1:], slopes[-2])
     steeper = np.maximum(slopes - np.maximum(before, after), np.minimum(before, after) - slopes)
     jumps = np.where(steeper > 2, steeper + 2, 0)  # rounding the entries alone makes up to 2
-    departs = 128 * (0.5 * around + 0.5 * jumps + 2)
+    departs = np.where(_has_pole(slopes), 128 * 65535, 128 * (bent + 0.5 * jumps + 2))
     # The input's error may reach steeper places, and places with a larger error.
     reach = np.ceil(np.minimum(x.error, 65536) / 128).astype(np.int64)
     steepest, own = np.zeros(code.shape), np.zeros(code.shape)
@@ -309,6 +312,24 @@ def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
         own = np.where(reached, np.maximum(own, departs[there]), own)
     value = (entries[place] << 7) + slopes[place] * fraction
     return operation.integer_result(value, error_or_zero(steepest * x.error, x), own)
+
+
+def _has_pole(slopes: Array) -> Array:
+    """Whether a pole may be in each step of a table: slopes grow towards it from both sides.
+
+    Those of 1/x grow at least threefold into the step beside the pole, and go on in one direction; those of 1/x**2
+    grow fivefold, and turn round.
+    """
+    around = np.pad(slopes, 2)
+    far, before, after, other = (around[2 + step : 2 + step + slopes.size] for step in (-2, -1, 1, 2))
+    found = np.zeros(slopes.size, bool)
+    for growth, signs in ((2, 1), (4, -1)):
+        # Rounding two entries changes a slope by up to 2.
+        left = np.abs(before) - 2 >= growth * (np.abs(far) + 2)
+        right = np.abs(after) - 2 >= growth * (np.abs(other) + 2)
+        found |= left & right & (np.sign(before) * np.sign(after) == signs)
+    found[[0, 1, -2, -1]] = False
+    return found
 
 
 def _rescale(

@@ -1,4 +1,4 @@
-"""The operator of a TOSA program on which a tool ends its process, found by trying its prefixes."""
+"""The operator of a TOSA program on which a tool fails, found by trying its prefixes."""
 
 from __future__ import annotations
 
@@ -14,46 +14,56 @@ PART_SECONDS = 20
 SEARCH_SECONDS = 60.0
 
 
-def crashing_operator(tosa: bytes, call: Callable[[bytes], object]) -> TosaOperator | None:
-    """Return the last operator of the shortest prefix of a program that crashes a tool.
+def failing_operator(tosa: bytes, fails: Callable[[bytes], bool]) -> TosaOperator | None:
+    """Return the last operator of the shortest prefix of a program on which a tool fails.
 
-    A crash is taken to stay when operators are added, so the search halves. It gives up, and returns None, if no
-    prefix crashes, after SEARCH_SECONDS, or if the program cannot be read.
+    A failure is taken to stay when operators are added, so the search halves. It gives up, and returns None, if no
+    prefix fails, after SEARCH_SECONDS, or if the program cannot be read.
 
     Args:
-        tosa: the program, which crashes the tool.
-        call: calls the tool with a program; NativeCrash, if that crashes it.
+        tosa: the program, on which the tool fails.
+        fails: whether it fails on a program.
     """
     started = time.monotonic()
     try:
         operators = TosaGraph.parse(tosa).operators
         # A prefix ends in an operator that computes: with a constant at its end, it would have no output.
         ends = [operator.index + 1 for operator in operators if not operator.is_constant]
-        # The last prefix is tried, too: the crash may have come by chance, or there are no operators.
-        if not ends or not _crashes(call, prefix(tosa, ends[-1])):
+        # The last prefix is tried, too: a crash may have come by chance, or there are no operators.
+        if not ends or not fails(prefix(tosa, ends[-1])):
             return None
         good, bad = -1, len(ends) - 1
         while bad - good > 1:
             if time.monotonic() - started > SEARCH_SECONDS:
                 return None
             middle = (good + bad) // 2
-            if _crashes(call, prefix(tosa, ends[middle])):
+            if fails(prefix(tosa, ends[middle])):
                 bad = middle
             else:
                 good = middle
         return operators[ends[bad] - 1]
-    except Exception:  # a damaged program has no operator to name; the crash is what is reported
+    except Exception:  # a damaged program has no operator to name; the failure is what is reported
         return None
 
 
-def _crashes(call: Callable[[bytes], object], tosa: bytes) -> bool:
-    try:
-        call(tosa)
-    except NativeCrash:
-        return True
-    except ToolRaised:
+def crashing_operator(tosa: bytes, call: Callable[[bytes], object]) -> TosaOperator | None:
+    """Return the operator with which a tool ends its process.
+
+    Args:
+        tosa: the program, which crashes the tool.
+        call: calls the tool with a program; NativeCrash, if that crashes it.
+    """
+
+    def crashes(part: bytes) -> bool:
+        try:
+            call(part)
+        except NativeCrash:
+            return True
+        except ToolRaised:
+            return False
         return False
-    return False
+
+    return failing_operator(tosa, crashes)
 
 
 def prefix(tosa: bytes, count: int) -> bytes:
