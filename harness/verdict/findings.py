@@ -55,7 +55,13 @@ from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun, computed_tensors, tensor_values
+from ethos_hil.lowering.oracle.reference import (
+    Reference,
+    ReferenceRun,
+    computed_tensors,
+    product_overflow,
+    tensor_values,
+)
 from ethos_hil.lowering.user_code.user_function import summary
 
 _LISTED = 4  # most names in a sentence
@@ -199,7 +205,9 @@ class _Case:
             return replace(self._place("delegate", self._targets_fault(right)), reproduced=False)
         reproduced = answered == self.in_memory_order(self.call.outputs)
         result = self._first(again) or self._place("delegate", _NOT_SEEN)
-        return replace(result, message=f"{result.message}. {self._blame(reproduced)}", reproduced=reproduced)
+        overflow = product_overflow(self.delegate, self.inputs)
+        cause = self._blame(reproduced) if overflow is None else f"{overflow.text}, so neither of the two is at fault"
+        return replace(result, message=f"{result.message}. {cause}", reproduced=reproduced)
 
     def _place(self, place: str, text: str) -> Divergence:
         call = self.call.instruction
@@ -353,7 +361,7 @@ def report_of(answer: Answer, label: str, *, reporter: Reporter | None = None) -
     finding = PyTorchFinding() if comparison.difference is not None else _against_pytorch(answer)
     difference = comparison.difference
     if difference is not None and differs:
-        difference = name_defects(difference, artifact)
+        difference = _with_overflow(name_defects(difference, artifact), artifact, answer.references)
     divergence = None
     if differs:
         reporter.stage("Looking for the first operation that differs")
@@ -399,6 +407,19 @@ def report_of(answer: Answer, label: str, *, reporter: Reporter | None = None) -
         difference=difference, unlike=finding.failure, compared=comparison.compared, lacking=answer.lacking
     )
     return Report(facts, evidence, answer)
+
+
+def _with_overflow(failure: Failure, artifact: Artifact, references: Sequence[ReferenceRun]) -> Failure:
+    """Return a failure that names a product beyond int32, if there is one in a delegate."""
+    for reference in references:
+        for instruction, inputs in reference.delegate_inputs.items():
+            try:
+                overflow = product_overflow(artifact.delegate_at(instruction), inputs)
+            except OracleError:  # of a part of a program that has an answer; the mismatch is reported without it
+                continue
+            if overflow is not None:
+                return replace(failure, message=f"{failure.message}; {overflow.text}", hint=overflow.advice)
+    return failure
 
 
 def _against_pytorch(answer: Answer) -> PyTorchFinding:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ethos_hil.base.dataclasses import dataclass, field
 from ethos_hil.base.errors import OracleError, UndefinedAnswer, UsageError
-from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.cache.environments import KeptEnvironments, PipFailed
 from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
@@ -31,9 +31,13 @@ from ethos_hil.lowering.native.worker import (
     ToolRaised,
 )
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
+from ethos_hil.lowering.oracle.overflow import ProductOverflow, line_of, overflow_at, overflowing_product
 
 _MAX_STEPS = 100_000
-_OVERFLOW = "TOSA defines no answer where whole numbers leave int32, and NPUs differ: keep them smaller, or use float32"
+_OVERFLOW = (
+    "TOSA defines no answer where whole numbers leave int32: give the operation numbers whose results fit, or leave it "
+    "to the CPU (--leave), which wraps around as PyTorch does"
+)
 _UNDEFINED = {
     **dict.fromkeys(("ADD", "SUB", "MUL", "NEGATE", "ABS", "REDUCE_SUM", "LOGICAL_LEFT_SHIFT", "MATMUL"), _OVERFLOW),
     "TABLE": "a table of 16 bits has no steps of more than 32767, as of a function beside a pole: keep its input from "
@@ -154,7 +158,9 @@ class Reference:
     def _delegate(
         self, at: int, call: DelegateCall, store: Store, inputs: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, ...]:
-        answers = evaluate(self._tosa[at], inputs, f"instruction {at}", self._made_with, partial(self._line, at))
+        answers = evaluate(
+            self._tosa[at], inputs, f"instruction {at}", self._made_with, partial(line_of, self._delegates[at])
+        )
         targets = call.args[len(inputs) :]
         if len(answers) != len(targets):
             raise OracleError(f"the reference model gave {len(answers)} outputs, expected {len(targets)}")
@@ -162,18 +168,6 @@ class Reference:
         for index, array in zip(targets, results, strict=True):
             store.set(index, array)
         return results
-
-    def _line(self, at: int, operator: TosaOperator) -> str:
-        """Say which part of the model is in the same entry of the NPU's queue, or in the next one."""
-        delegate, index = self._delegates[at], operator.index
-        if delegate.compiled is not None:  # its operators have other numbers; what they write has the same names
-            others = TosaGraph.parse(delegate.compiled).operators
-            index = next((other.index for other in others if {*other.outputs} & {*operator.outputs}), index)
-        behind = [op for op in delegate.npu_ops if op.operator >= index and op.aten_ops]
-        if not behind:
-            return ""
-        op = min(behind, key=lambda op: op.operator)
-        return f" of {', '.join(op.aten_ops)}" + (f" at {op.source}" if op.source else "")
 
 
 def evaluate(
@@ -213,6 +207,9 @@ def evaluate(
     if not answer.header["valid"]:
         operator = failing_operator(tosa, lambda part: not _call(tool, part, arrays, PART_SECONDS).header["valid"])
         place = f", on {operator}{line(operator)}" if operator is not None else ""
+        if operator is not None:
+            overflow = overflow_at(tosa, arrays, operator, lambda part: evaluate(part, arrays, what, made_with))
+            place += f", whose result {overflow} does not fit int32" if overflow is not None else ""
         raise UndefinedAnswer(
             f"tosa_reference_model reports {answer.header['status']} for {what}{place}, not TOSA_VALID: "
             "its outputs are not a reference",
@@ -227,6 +224,16 @@ def evaluate(
 def _call(tool: NativeTool, tosa: bytes, arrays: Sequence[np.ndarray], seconds: int = LIMIT_SECONDS) -> ToolAnswer:
     header = {"arrays": [[array.dtype.str, array.shape] for array in arrays]}
     return tool.call(header, [tosa, *(array.tobytes() for array in arrays)], seconds=seconds)
+
+
+def product_overflow(delegate: Delegate, inputs: Sequence[np.ndarray]) -> ProductOverflow | None:
+    """Return the first product of a delegate's inputs that does not fit int32, or None.
+
+    Raises:
+        OracleError: the reference model cannot compute its program.
+    """
+    what = f"a part of delegate {delegate.index}"
+    return overflowing_product(delegate, inputs, lambda tosa: evaluate(tosa, inputs, what))
 
 
 def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
