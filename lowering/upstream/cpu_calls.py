@@ -278,6 +278,11 @@ _FLOATS_ONLY = frozenset({
 """Operators that TOSA's float profile has for no integers. Upstream (executorch 1.5.1) takes them all the same."""
 _INT32_OR_FLOATS = frozenset({"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor"})
 """Operators that it has for no other integers than int32."""
+_INT32 = _INT32_OR_FLOATS | {
+    "aten.abs.default", "aten.neg.default", "aten.maximum.default", "aten.minimum.default", "aten.relu.default",
+}  # fmt: skip
+"""Operators that TOSA's profile of integers has for int32 alone; what was quantised becomes that."""
+_MATRICES = frozenset({"aten.bmm.default", "aten.mm.default", "aten.addmm.default"})
 
 
 def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, integers: bool, u55: bool) -> list[Any]:
@@ -326,6 +331,19 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
                 return dtype.is_floating_point or dtype is torch.int32
             return dtype.is_floating_point or (dtype is torch.bool and "pad" in name)
 
+    class NotNarrow(OperatorSupportBase):
+        """Upstream (executorch 1.5.1) takes 8 and 16 bits that were not quantised, and fails to lower them."""
+
+        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+            narrow = (torch.int8, torch.int16, torch.uint8)
+            return _name(node) not in _INT32 or _value(node.args[0]).dtype not in narrow
+
+    class NotIntegerProduct(OperatorSupportBase):
+        """Upstream (executorch 1.5.1) takes matrices of any integers for an Ethos-U85, and fails to lower them."""
+
+        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+            return _name(node) not in _MATRICES or _value(node.args[0]).dtype.is_floating_point
+
     class FlatKernels(OperatorSupportBase):
         """Upstream (executorch 1.5.1) reads the depth of kernels and strides in the last axis; it is in the first."""
 
@@ -348,7 +366,9 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
             transposed = u55 and name == "aten.convolution.default" and node.args[6]
             return not ((transposed or name == "aten.cumsum.default") and _is_wide(node.args[0]))
 
-    return [NotLeft(), NotIntegerSum(), NotWide(), FloatsOnly(), FlatKernels()]
+    return [
+        NotLeft(), NotIntegerSum(), NotNarrow(), NotIntegerProduct(), NotWide(), FloatsOnly(), FlatKernels(),
+    ]  # fmt: skip
 
 
 def let_wholes_go(partitioner: Any, further: Sequence[Any]) -> Any:

@@ -67,6 +67,19 @@ ASKED = (
         examples=(Example("(x > 0).cumsum(1, dtype=torch.int32)", "x.cumsum(1)", "float32[1, 8]", U85, alike=False),),
     ),
     CpuRule(
+        "narrow-integers", "Rejected by NotNarrow",
+        "TOSA has it for numbers that are quantised or int32, and here they are {inputs}",
+        "give the program the numbers as int32, or as float32", values=values.types,
+        examples=(Example("x + x", "x + x", "int8[1, 8]", given="int32[1, 8]", alike=False),),
+    ),
+    CpuRule(
+        "integer-product", "Rejected by NotIntegerProduct",
+        "the NPU multiplies matrices of quantised numbers only, and here they are {inputs}",
+        "give the program the numbers as float32", values=values.types,
+        examples=(Example("x @ y", "x @ y", "int32[1, 4, 4]; int32[1, 4, 4]", U85,
+                          given="float32[1, 4, 4]; float32[1, 4, 4]"),),
+    ),
+    CpuRule(
         "wide-sum", "Rejected by NotWide",
         "{executorch} makes a running sum of 16 bits a convolution with weights of 16 bits, and {npu} takes 8",
         _EIGHT_BITS, operators=("aten.cumsum",),
