@@ -75,7 +75,7 @@ fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes,
 lab: setup ## Everything that proves the product, for nightly use (hours); PARTS="conformance fuzz" runs some of it
 	@$(BIN)/python -m ethos_hil.suites.lab all $(PARTS) -j $(JOBS)
 
-upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or two; SAMPLE=60 runs so many of them
+upstream: setup ## ExecuTorch's own Arm and Cortex-M tests on the virtual boards, an hour or two; SAMPLE=60 runs so many of them
 	@$(BIN)/python -m ethos_hil.suites.lab upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--json docs/data/upstream.json)
 
 fvp-check: setup ## With an FVP of Arm's: programs, tests and cycles on it, in one file to send; TARGET=corstone-300

@@ -319,7 +319,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{f"operators-{name}": partial(_piece, _operators, name) for name in ("counts", "aten", "cpu", "defects")},
     **{
         f"upstream-{name}": partial(_piece, _upstream, name)
-        for name in ("run", "u55", "u65", "u85", "wrong", "unexpectedly-passed", "unusable")
+        for name in ("run", "u55", "u65", "u85", "m55", "wrong", "unexpectedly-passed", "unusable")
     },
     **{
         f"zoo-{name}": partial(_piece, _zoo, f"zoo-{name}")

@@ -1,4 +1,4 @@
-"""`python -m ethos_hil.suites.lab upstream`: upstream's Arm backend tests, unchanged, on the virtual boards.
+"""`python -m ethos_hil.suites.lab upstream`: upstream's Arm and Cortex-M tests, unchanged, on the virtual boards.
 
 Exit status: 0 nothing failed or differed from the reference that is not diagnosed in known.toml, 1 something did,
 2 unusable arguments, 3 tool missing.
@@ -24,7 +24,7 @@ from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.prove.upstream import table
 from ethos_hil.suites.lab.prove.upstream.records import TestResult, diagnosis_of, load, read, spread
-from ethos_hil.suites.lab.prove.upstream.setting import PACKAGES, REPOSITORY, Setting, tests_root
+from ethos_hil.suites.lab.prove.upstream.setting import PACKAGES, REPOSITORY, Setting, Tree, trees
 from ethos_hil.suites.lab.shared import CORES, Jobs, JsonFile, write_json
 
 # Lowering leaves some megabytes behind in torch's caches with every test, so workers are replaced after this many.
@@ -35,7 +35,10 @@ _OK, _TESTS_FAILED, _INTERRUPTED, _NOTHING_COLLECTED = 0, 1, 2, 5  # pytest's ex
 
 def main(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILES]", help="Test files, as ops/test_add.py; default: all.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILES]", help="Test files, as ops/test_add.py or cortex_m/test/ops/test_add.py; default: all."
+        ),
     ] = None,
     sample: Annotated[int, typer.Option(metavar="N", min=0, help="Run N tests spread over files; 0: all.")] = 0,
     seed: Annotated[int, typer.Option(help="Of the sample and of the order.")] = 0,
@@ -49,7 +52,7 @@ def main(
     fvps: Annotated[Path | None, typer.Option(metavar="DIR", help="FVP executables to use, not our launchers.")] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Run upstream's Arm backend tests, unchanged, on the virtual boards, and print what came of them per file."""
+    """Run the tests of upstream's Arm and Cortex-M backends, unchanged, on the virtual boards, and print a table."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, pytest is ended too
     setting = Setting.prepare(out, fvps)
     results = out / "results.jsonl"
@@ -101,12 +104,21 @@ def _report(out: Path, results: list[TestResult], json_file: Path | None) -> Non
 
 
 def _catalogue(setting: Setting, files: Sequence[str], expression: str) -> list[str]:
-    """Collect the tests for Ethos-U in `files` (all, if none), as pytest's -k selects them."""
+    """Collect the tests that are for a device in `files` (all, if none), as pytest's -k selects them."""
     path = setting.folder / "catalogue.json"
-    path.unlink(missing_ok=True)
-    options = ["--collect-only", "--continue-on-collection-errors", "--upstream-catalogue", str(path.resolve())]
-    _pytest(setting, 1, [*options, "-k", expression], files)
-    return list(json.loads(path.read_text())["items"])
+    items: list[str] = []
+    unusable: dict[str, object] = {}
+    for tree in trees():
+        if files and not tree.own(files):
+            continue
+        path.unlink(missing_ok=True)
+        options = ["--collect-only", "--continue-on-collection-errors", "--upstream-catalogue", str(path.resolve())]
+        _pytest(setting, 1, [*options, "-k", expression], tree, tree.own(files))
+        found = json.loads(path.read_text())
+        items += found["items"]
+        unusable |= found["unusable"]
+    path.write_text(json.dumps({"items": items, "unusable": unusable}, indent=1))
+    return items
 
 
 def _run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int) -> None:
@@ -114,15 +126,15 @@ def _run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int) ->
     before = _size(results)
     with Live() as live:
         live.stage(f"Running {len(items):,} of upstream's tests")
-        for first in range(0, len(items), BATCH):
-            batch = items[first : first + BATCH]
+        own = [(tree, tree.own(items)) for tree in trees()]
+        for tree, batch in ((tree, all_[at : at + BATCH]) for tree, all_ in own for at in range(0, len(all_), BATCH)):
             path = setting.folder / "items.json"
             path.write_text(json.dumps(batch))
             options = ["--upstream-items", str(path.resolve()), "--upstream-results", str(results.resolve())]
             options += ["--upstream-build", setting.build, "--timeout", str(_TIME_LIMIT)]
             options += ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else ["-p", "no:xdist"]
             files = sorted({item.partition("::")[0] for item in batch})
-            _pytest(setting, jobs, options, files, lambda: live.step(_size(results) - before, len(items)))
+            _pytest(setting, jobs, options, tree, files, lambda: live.step(_size(results) - before, len(items)))
 
 
 def _size(results: Path) -> int:
@@ -131,10 +143,15 @@ def _size(results: Path) -> int:
 
 
 def _pytest(
-    setting: Setting, jobs: int, options: Sequence[str], files: Sequence[str], look: Callable[[], None] | None = None
+    setting: Setting,
+    jobs: int,
+    options: Sequence[str],
+    tree: Tree,
+    files: Sequence[str],
+    look: Callable[[], None] | None = None,
 ) -> None:
     """Run pytest in the setting; its own output goes to pytest.log there."""
-    root = tests_root()
+    root = tree.rootdir
     unknown = [file for file in files if not (root / file).exists()]
     if unknown:
         raise UsageError(f"{unknown[0]} is not in {root}", hint="name files as in ops/test_add.py")
@@ -147,7 +164,7 @@ def _pytest(
         "--disable-warnings",
         *options,
     ]
-    command += [str(root / file) for file in files] or [str(root)]
+    command += [str(root / file) for file in files] or [str(tree.tests)]
     log = setting.folder / "pytest.log"
     with log.open("w") as output:
         process = subprocess.Popen(

@@ -26,7 +26,7 @@ from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.upstream.patches.patch import VARIABLE, apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import CALLS_OF_VELA, SPEED, STARTS_OF_FVPS
-from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, Outcome, TestResult, append, npu_of
+from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, Outcome, TestResult, append, device_of
 
 
 class Oracle:
@@ -101,6 +101,7 @@ def _describe(tensor: Tensor, data: bytes, right: np.ndarray) -> str:
 
 _LOG_END = 6000  # characters of a failed test's log that are kept: the FVP's command line and console are at its end
 _MESSAGE_END = 2000
+_ON_DEVICE = r"U[568]5|u[568]5|def test_implementation_"
 _NO_FVP = "Did not find Corstone-"
 """Start of the reasons of XfailIfNoCorstone300, ..300_u65 and ..320 (executorch/backends/arm/test/common.py, 1.4.1)."""
 
@@ -127,7 +128,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class TestLister:
-    """Writes the tests for Ethos-U that pytest finds, and the files that can't be imported, with the reason."""
+    """Writes the tests for a device that pytest finds, and the files that can't be imported, with the reason."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -141,10 +142,10 @@ class TestLister:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write the file."""
-        items = [item.nodeid for item in session.items if npu_of(item.nodeid)]
+        items = [item.nodeid for item in session.items if device_of(item.nodeid)]
         root = session.config.rootpath
         unusable = {
-            file: {"reason": reason, "ethos_u": bool(re.search(r"U[568]5|u[568]5", (root / file).read_text()))}
+            file: {"reason": reason, "on_device": bool(re.search(_ON_DEVICE, (root / file).read_text()))}
             for file, reason in self._unusable.items()
         }
         self._path.write_text(json.dumps({"items": items, "unusable": unusable}, indent=1))
@@ -266,7 +267,7 @@ def result_of(item: str, reports: list[pytest.TestReport], build: str) -> TestRe
     calls = max((_facts(report).get("calls", []) for report in reports), key=len)
     return TestResult(
         id=item,
-        npu=npu_of(item) or "",
+        npu=device_of(item) or "",
         outcome=outcome_of(decisive),
         seconds=round(sum(report.duration for report in reports), 3),
         build=build,

@@ -24,9 +24,20 @@ Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 FAILURES: tuple[Outcome, ...] = ("failed", "error")
 
 
-def npu_of(item: str) -> str | None:
-    """Return the NPU of a test from its name (test_add_tensor_u55_INT[..]); None for other backends."""
-    match = re.search(r"(?<![a-z0-9])u(?:55|65|85)(?![0-9])", item.partition("::")[2], re.IGNORECASE)
+CORTEX_M = "m55"
+
+
+def device_of(item: str) -> str | None:
+    """Return what a test is for, from its name; None for what is on no device.
+
+    Returns:
+        The NPU (test_add_tensor_u55_INT[..]), or CORTEX_M for a Cortex-M55 alone (test_implementation_add[..],
+        test_portable_int8_ops_fvp[..] in backends/cortex_m/test, executorch 1.5.1).
+    """
+    name = item.partition("::")[2]
+    if re.match(r"test_(implementation_\w+|\w+_fvp)(\[|$)", name):
+        return CORTEX_M
+    match = re.search(r"(?<![a-z0-9])u(?:55|65|85)(?![0-9])", name, re.IGNORECASE)
     return match.group().lower() if match else None
 
 
@@ -47,8 +58,8 @@ class TestResult:
 
     __test__ = False  # pytest takes a class called Test... for one of tests
 
-    id: str  # file::test[parameters], the file relative to executorch/backends/arm/test
-    npu: str
+    id: str  # file::test[parameters], the file relative to executorch/backends/arm/test, or of cortex_m to backends
+    npu: str  # or CORTEX_M
     outcome: Outcome
     seconds: float
     build: str  # of what it ran on: see setting.py
@@ -164,11 +175,11 @@ def stale(results: Iterable[TestResult], known: Iterable[Known]) -> list[Known]:
 
 
 def spread(items: Iterable[str], size: int, seed: int) -> list[str]:
-    """Draw `size` tests, or all if there are fewer: one of each file and NPU before a second of any."""
+    """Draw `size` tests, or all if there are fewer: one of each file and device before a second of any."""
     randomly = random.Random(seed)
     groups: dict[tuple[str, str | None], list[str]] = {}
     for item in sorted(items):
-        groups.setdefault((item.partition("::")[0], npu_of(item)), []).append(item)
+        groups.setdefault((item.partition("::")[0], device_of(item)), []).append(item)
     names = sorted(groups, key=str)
     randomly.shuffle(names)
     for group in groups.values():

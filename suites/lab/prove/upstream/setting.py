@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,6 +31,24 @@ _RUNNERS = {
 }
 # Where else upstream looks for a runner, or writes; a user's own values must not decide what is tested.
 _UNSET = ("EXECUTORCH_ROOT", "GITHUB_WORKSPACE", "BUILD_WORKSPACE_DIRECTORY", "TOSA_TESTCASES_BASE_PATH", "TEST_SEED")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The tests of one of upstream's backends. They have a conftest of their own, so they need their own pytest."""
+
+    rootdir: Path  # the identifiers of tests are relative to it
+    tests: Path
+
+    def own(self, items: Iterable[str]) -> list[str]:
+        """Return those of some files or tests that are its own."""
+        return [item for item in items if item.startswith("cortex_m/") == (self.rootdir != self.tests)]
+
+
+def trees() -> tuple[Tree, ...]:
+    """Return the tests of the Arm backend and of the Cortex-M backend."""
+    arm, backends = tests_root(), tests_root().parents[1]
+    return Tree(arm, arm), Tree(backends, backends / "cortex_m/test")
 
 
 def tests_root() -> Path:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from ethos_hil.base.dataclasses import dataclass, field
-from ethos_hil.suites.lab.prove.upstream.records import Known, Outcome, TestResult, diagnosis_of, stale
+from ethos_hil.suites.lab.prove.upstream.records import CORTEX_M, Known, Outcome, TestResult, diagnosis_of, stale
 from ethos_hil.suites.lab.shared import markdown_table
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+_DEVICES = {CORTEX_M: "Cortex-M55 alone"}
 _COUNTS = ("on device", "compared", "equal")
 _NUMBERS = ("tests", "on_device", "compared", "equal", "failed_on_device")
 """Fields of FileCounts, and of docs/data/upstream.json."""
@@ -59,7 +60,7 @@ def rows(results: Iterable[TestResult]) -> tuple[list[FileCounts], FileCounts]:
 
 def short(file: str) -> str:
     """Return the short name of a file: ops/add for ops/test_add.py."""
-    return file.removesuffix(".py").replace("/test_", "/").removeprefix("test_")
+    return file.replace("cortex_m/test/", "cortex_m/").removesuffix(".py").replace("/test_", "/").removeprefix("test_")
 
 
 def by_npu(results: Iterable[TestResult]) -> dict[str, list[TestResult]]:
@@ -78,7 +79,7 @@ def columns(total: FileCounts) -> list[str]:
 def text(results: Sequence[TestResult], known: Sequence[Known]) -> str:
     """Return the report for people: a table for each NPU, what is wrong, and entries that nothing needs any more."""
     pieces = markdown(to_json(results, known, {}))
-    lines = [f"Ethos-{npu.upper()}: {pieces[npu]}" for npu in by_npu(results)]
+    lines = [f"{_DEVICES.get(npu, f'Ethos-{npu.upper()}')}: {pieces[npu]}" for npu in by_npu(results)]
     for result in filter(lambda result: result.wrong, results):
         entry = diagnosis_of(result, known)
         why = entry.diagnosis if entry else "not diagnosed"
@@ -90,7 +91,7 @@ def text(results: Sequence[TestResult], known: Sequence[Known]) -> str:
 def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[str, object]) -> dict[str, object]:
     """Return the report for programs: counts for each file, and each test that did not simply pass."""
     return {
-        "schema_version": 3,
+        "schema_version": 4,
         "facts": facts,
         "files": [
             {
@@ -126,7 +127,7 @@ def markdown(data: Mapping[str, Any]) -> dict[str, str]:
         data: what `to_json` gives.
 
     Returns:
-        Markdown by name: "run", each NPU ("u55"), "wrong", "unexpectedly-passed", "unusable".
+        Markdown by name: "run", each device ("u55", "m55"), "wrong", "unexpectedly-passed", "unusable".
     """
     facts = data["facts"]
     npus = dict.fromkeys(entry["npu"] for entry in data["files"])
@@ -166,8 +167,8 @@ def _entry(entry: Mapping[str, Any]) -> str:
 
 
 def _unusable(files: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = [f"- {file}: {why['reason']}" for file, why in sorted(files.items()) if why["ethos_u"]]
-    others = [file for file, why in sorted(files.items()) if not why["ethos_u"]]
+    lines = [f"- {file}: {why['reason']}" for file, why in sorted(files.items()) if why["on_device"]]
+    others = [file for file, why in sorted(files.items()) if not why["on_device"]]
     if others:
-        lines.append(f"\nAnd {len(others)} that have no test for Ethos-U: {', '.join(others)}.")
+        lines.append(f"\nAnd {len(others)} that have no test for a device: {', '.join(others)}.")
     return "\n".join(lines or ["None."]) + "\n"

@@ -17,7 +17,8 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.suites.lab.prove.upstream.plugin import Oracle, compare
-from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, TestResult, load
+from ethos_hil.suites.lab.prove.upstream.records import DeviceCall, TestResult, device_of, load
+from ethos_hil.suites.lab.prove.upstream.setting import trees
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,27 @@ def test_an_entry_without_diagnosis_is_refused(tmp_path: Path, text: str) -> Non
     path.write_text(f"[[known]]\n{text}\n")
     with pytest.raises(UsageError, match="needs test, diagnosis and evidence"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("ops/test_add.py::test_add_tensor_u55_INT[op_add1]", "u55"),
+        ("cortex_m/test/ops/test_add.py::test_implementation_add[cortex-m55-self_scalar]", "m55"),
+        ("cortex_m/test/test_explicit_layout.py::test_explicit_conv1d_runs_on_fvp", "m55"),
+        ("cortex_m/test/ops/test_add.py::test_dialect_add[self_scalar]", None),
+        ("ops/test_add.py::test_add_tensor_tosa_INT[op_add1]", None),
+    ],
+)
+def test_the_device_of_a_test_is_in_its_name(name: str, device: str | None) -> None:
+    assert device_of(name) == device
+
+
+def test_each_test_is_of_the_backend_that_has_its_file() -> None:
+    for file in ("ops/test_add.py", "cortex_m/test/ops/test_add.py"):
+        (tree,) = (tree for tree in trees() if tree.own([file]))
+        assert (tree.rootdir / file).is_relative_to(tree.tests)
+        assert (tree.rootdir / file).is_file()
 
 
 def test_a_test_that_passes_with_other_outputs_than_the_references_is_wrong() -> None:

@@ -22,6 +22,16 @@ MODELS = [
     for name in ("ds_cnn", "mobilenet_v1_025", "resnet8", "deep_autoencoder")
     for npu in ("u55", "u85")
 ]
+# Of the Cortex-M backend: the same networks, and a test of each kind that starts an FVP.
+CORTEX_M = [
+    *(
+        f"cortex_m/test/models/test_{name}.py::test_implementation_{name}[{name}]"
+        for name in ("ds_cnn", "mobilenet_v1_025", "resnet8", "deep_autoencoder")
+    ),
+    "cortex_m/test/ops/test_linear.py::test_implementation_linear[cortex-m55-linear_rank1]",
+    "cortex_m/test/misc/test_portable_int8.py::test_shared_qspec_portable_int8_ops_fvp[amax]",
+    "cortex_m/test/test_explicit_layout.py::test_explicit_conv1d_runs_on_fvp",
+]
 _TIME_LIMIT = 840  # two minutes on a quiet machine of two processors, several times as long on a busy one
 LISTED = SAMPLE.read_text().splitlines()
 
@@ -61,7 +71,10 @@ def test_upstream_finds_a_runner_for_every_board_and_for_a_cortex_m_alone(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("items", "jobs"),
-    [pytest.param(LISTED[:1], 1, id="one"), pytest.param([*LISTED, *MODELS], 2, id="sample", marks=pytest.mark.proof)],
+    [
+        pytest.param(LISTED[:1], 1, id="one"),
+        pytest.param([*LISTED, *MODELS, *CORTEX_M], 2, id="sample", marks=pytest.mark.proof),
+    ],
 )
 def test_upstreams_operator_tests_and_tiny_models_pass(tmp_path: Path, items: list[str], jobs: int) -> None:
     status, results, text = upstream(tmp_path, items, "-j", str(jobs))
