@@ -28,12 +28,14 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall, Tensor, ValueList
 from ethos_hil.lowering.program.multiplications import products_of_call
 from ethos_hil.lowering.program.placement import CpuCall, group_calls, kernel_calls
+from ethos_hil.lowering.program.scaled_integers import taken_for_numbers
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 OK, NOTE, FAIL = "ok", "note", "fail"
 ANY_PLACE = JudgeOptions(allow_cpu_only=True)
 """What demands nothing of the NPU."""
 DELEGATION = "delegation"
+_INTEGERS = "8-bit arithmetic"
 _KINDS = {
     DELEGATION: FailureKind.DELEGATION,
     "npu": FailureKind.NPU_MISMATCH,
@@ -41,9 +43,15 @@ _KINDS = {
     "memory mode": FailureKind.NPU_MISMATCH,
     "firmware": FailureKind.WRONG_PROGRAM,
     "kernels": FailureKind.UNSUPPORTED,
+    _INTEGERS: FailureKind.UNSUPPORTED,
     "runner": FailureKind.UNSUPPORTED,
 }
 """Failure kinds by the name of the check; every other check is about memory."""
+_WHOLE = (
+    "quantise with CortexMQuantizer, and lower with compile_config=cortex_m_edge_compile_config(), of "
+    "executorch.backends.cortex_m.edge_compile_config, before CortexMPassManager; or run the model with --cpu cortex-m"
+)
+"""That configuration (executorch 1.5.1) keeps whole what the passes have operators for: linear layers, activations."""
 _INDEXING = ("aten::index.Tensor_out", "aten::index_put.out")
 
 
@@ -107,6 +115,7 @@ def examine(
         demands: what has to be on the NPU; by default nothing.
     """
     rows = [
+        *_integers(artifact),
         delegation_check(artifact, demands),
         _npu(artifact, place),
         _stream(artifact, place),
@@ -190,6 +199,16 @@ def _scales(artifact: Artifact) -> Iterator[Check]:
     for tensor in quantised_io(artifact):
         given = "; floats may be given" if tensor.name.startswith("input") else ""
         yield Check(tensor.name, tensor.tensor, f"stands for {tensor.text}{given}", OK)
+
+
+def _integers(artifact: Artifact) -> Iterator[Check]:
+    """Yield a failure where operators of aten compute with quantised integers."""
+    calls = list(taken_for_numbers(artifact.plan))
+    if calls:
+        names = ", ".join(f"{call.operator} (instruction {at})" for at, call in calls[:_SHOWN])
+        more = f" and {len(calls) - _SHOWN} more" if len(calls) > _SHOWN else ""
+        text = "only of aten, which takes quantised integers for the numbers that they stand for"
+        yield Check(_INTEGERS, f"an operator with scales for {names}{more}", text, FAIL, _WHOLE)
 
 
 def _runner(artifact: Artifact, footprint: Footprint) -> Check:
