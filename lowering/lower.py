@@ -502,36 +502,22 @@ def _prepare(
     from ethos_hil.lowering.upstream.graph_repairs import SEPARATED, prepare, rewrite_graphs, separate
     from ethos_hil.lowering.upstream.names.operators import is_quantised
     from ethos_hil.lowering.upstream.quantizers import function_name, grouped_notes, quantise
-    from ethos_hil.lowering.upstream.reasons.quantised_by import QuantisedBy, examine
+    from ethos_hil.lowering.upstream.reasons.quantised_by import examine
 
     floating = exported.module(check_guards=False)
     if is_quantised(exported.graph_module):
-        if toolchain.scheme is None:
-            raise UsageError(
-                f"method {name} is quantised already; {toolchain.product} is asked for in float",
-                hint="give the float model, or ask for TOSA-1.0+INT",
-            )
-        require_unquantised_options(name, method, toolchain.scheme)
-        toolchain.quantised_by[name] = QuantisedBy("given", "the model's quantiser")
-        toolchain.observe(name, floating, sources)
-        notes: tuple[str, ...] = ()
-        if not toolchain.as_upstream and rewrite_graphs(floating, separate):
-            exported, notes = export(floating, method.example_inputs), (SEPARATED,)
-        unrounded = unrounded_answers(floating, method.example_inputs)
-        kept = cortex_m.preserved(floating, toolchain.options.cpu)
-        return _Ready(exported, (), evaluate(floating, method.example_inputs), notes, AS_GIVEN, kept, unrounded)
+        return _as_given(name, method, exported, floating, toolchain, sources)
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:
             return _Ready(exported, floats, (), ())
-        quantised = toolchain.scheme is not None
         notes = prepare(
             floating,
-            quantised=quantised,
+            quantised=toolchain.scheme is not None,
             as_upstream=toolchain.as_upstream,
             u55=bool(toolchain.compile_spec.tosa_spec.is_U55_subset),
             calibration=method.calibration_inputs,
-            locate=lambda node: sources.locate(node.meta.get("stack_trace")),
+            locate=sources.line_of,
         )
         toolchain.observe(name, floating, sources)
     cpu = toolchain.options.cpu
@@ -556,19 +542,50 @@ def _prepare(
             toolchain.quantised_by[name] = examine(
                 quantiser, function_name(method.quantizer), floating, toolchain.compile_spec, identifier
             )
-        module, program = quantise(floating, method.calibration_inputs, quantiser)
+        module, program = quantise(floating, method.calibration_inputs, quantiser, sources.line_of)
         left = toolchain.calls_left(name, program, method.leave, sources) if cpu == CPU_BESIDE else frozenset()
         floating = unquantised.module(check_guards=False) if cpu != CPU_FLOAT else floating
         kept = cortex_m.preserved(floating, cpu, left)
         if left and method.quantizer is None:
             quantiser = quantizer_of(name, method, toolchain.scheme, toolchain.compile_spec, floating)
             notes = (*notes, *cortex_m.notes(floating, left, sources))
-            module, program = quantise(floating, method.calibration_inputs, cortex_m.add_quantizer(quantiser, left))
+            module, program = quantise(
+                floating, method.calibration_inputs, cortex_m.add_quantizer(quantiser, left), sources.line_of
+            )
         if not toolchain.as_upstream and rewrite_graphs(module, separate):
             program, notes = export(module, method.calibration_inputs[0]), (*notes, SEPARATED)
         scheme = scheme_text(method, toolchain.scheme)
         unrounded = unrounded_answers(module, method.example_inputs)
         return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme, kept, unrounded)
+
+
+def _as_given(
+    name: str,
+    method: Method,
+    exported: torch.export.ExportedProgram,
+    floating: torch.fx.GraphModule,
+    toolchain: Toolchain,
+    sources: Sources,
+) -> _Ready:
+    """Take a method that the user has quantised as it is."""
+    from ethos_hil.lowering.upstream.dropped_roundings import unrounded_answers
+    from ethos_hil.lowering.upstream.graph_repairs import SEPARATED, rewrite_graphs, separate
+    from ethos_hil.lowering.upstream.reasons.quantised_by import QuantisedBy
+
+    if toolchain.scheme is None:
+        raise UsageError(
+            f"method {name} is quantised already; {toolchain.product} is asked for in float",
+            hint="give the float model, or ask for TOSA-1.0+INT",
+        )
+    require_unquantised_options(name, method, toolchain.scheme)
+    toolchain.quantised_by[name] = QuantisedBy("given", "the model's quantiser")
+    toolchain.observe(name, floating, sources)
+    notes: tuple[str, ...] = ()
+    if not toolchain.as_upstream and rewrite_graphs(floating, separate):
+        exported, notes = export(floating, method.example_inputs), (SEPARATED,)
+    kept, inputs = cortex_m.preserved(floating, toolchain.options.cpu), method.example_inputs
+    answers, unrounded = evaluate(floating, inputs), unrounded_answers(floating, inputs)
+    return _Ready(exported, (), answers, notes, AS_GIVEN, kept, unrounded)
 
 
 def _array(tensor: torch.Tensor, index: int) -> np.ndarray:

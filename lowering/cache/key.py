@@ -110,7 +110,7 @@ def _graph(module: Any, sources: Sources) -> list[list[str]]:
                     repr(node.args),
                     repr(node.kwargs),
                     module_path(stack[-1]) if stack else "",
-                    sources.locate(node.meta.get("stack_trace")) or "",
+                    sources.line_of(node) or "",
                 ]
             )
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -52,6 +53,32 @@ def test_complex_numbers_are_refused_where_they_are_made(operator: str, cache: C
         == f"{operator} at test_messages.py:{line} makes complex numbers, which a program cannot have"
     )
     assert "cosines and sines" in (caught.value.hint or "")
+
+
+def logarithm(net: Any, x: Tensor) -> Tensor:
+    return functional.linear(torch.log(x), net.w)
+
+
+NANS = {
+    "operator": (1.0, -1.0, "aten.log.default at test_messages.py:", " makes"),
+    "weight": (float("nan"), 1.0, "the weight w has", ""),
+    "input": (1.0, float("nan"), "the calibration input values_0 has", ""),
+}
+"""The first element of the weight and of the input, and what is said of them."""
+
+
+@pytest.mark.parametrize("where", NANS)
+def test_a_nan_is_told_where_it_is_made(where: str, cache: Cache) -> None:
+    """Sees red: "torch.histc: range of [-nan, -nan] is not finite"."""
+    weight, first, place, made = NANS[where]
+    x = torch.rand(1, 8) + 1
+    x[0, 0] = first
+    model = from_module(keeping(logarithm, w=torch.full((1, 8), weight)), (x,))
+    with pytest.raises(CompileError, match=f"^{re.escape(place)}[0-9]*{made} NaN .[18] of 8 elements., and integers"):
+        lower(model, U55, cache=cache)
+    x[0, 0] = 1
+    keeps = from_module(keeping(logarithm, w=torch.ones(1, 8)), (x,))
+    assert is_as_pytorch(lower(keeps, U55, cache=cache))
 
 
 def test_what_topk_and_max_return_is_written_as_a_tuple(cache: Cache) -> None:

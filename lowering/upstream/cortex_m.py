@@ -219,7 +219,7 @@ def notes(module: torch.fx.GraphModule, left: frozenset[str] | None, sources: So
 
     mine = [node for node in operator_calls(module) if left is None or identifier(node) in left]
     shared = left is not None and any(node.target is torch.ops.aten.linear.default for node in mine)
-    floats = sorted({sources.locate(node.meta.get("stack_trace")) or node.name for node in filter(has_no_kernel, mine)})
+    floats = sorted({sources.line_of(node) or node.name for node in filter(has_no_kernel, mine)})
     return (*((ONE_SCALE,) if shared else ()), *((IN_FLOAT.format(", ".join(floats)),) if floats else ()))
 
 

@@ -233,7 +233,7 @@ def sites(calls: Mapping[str, AtenCall], identify: Callable[[Any], str], sources
         if call is not None:
             return Site(call.source, call.module, call.aten)
         stack = list((node.meta.get("nn_module_stack") or {}).values())
-        return Site(sources.locate(node.meta.get("stack_trace")) or "", module_path(stack[-1]) if stack else "", "")
+        return Site(sources.line_of(node) or "", module_path(stack[-1]) if stack else "", "")
 
     return locate
 

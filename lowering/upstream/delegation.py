@@ -282,7 +282,7 @@ def refusal(
         for node in part.graph.nodes:
             if node.op == "call_function" and not support.is_node_supported(modules, node) and node in reasons:
                 operator = unwrap(node.target)
-                line = sources.locate(node.meta.get("stack_trace"))
+                line = sources.line_of(node)
                 reason = find_reasons({node: reasons[node]}, circumstances)[node]
                 return f"{operator}{f' ({line})' if line else ''}", reason
     return None

@@ -215,7 +215,7 @@ def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, A
             identifier=key,
             aten=node.meta.get(WRITTEN_OUT, str(node.target)),
             module=module_path(stack[-1]) if stack else "",
-            source=sources.locate(node.meta.get("stack_trace")) or "",
+            source=sources.line_of(node) or "",
             producer=identifier(first) if getattr(first, "op", None) == "call_function" else None,
         )
     return calls

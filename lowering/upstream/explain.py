@@ -97,7 +97,7 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
         if not operator and own and sources.name(own[-1].filename, own[-1].lineno or 0) == line:
             details += _expression(own[-1])
     elif node is not None:
-        near = next(filter(None, (sources.locate(near.meta.get("stack_trace")) for near in _around(node))), None)
+        near = next(filter(None, (sources.line_of(near) for near in _around(node))), None)
         details += [f"near {near}"] if near is not None else []
     where = f" ({', '.join(details)})" if details else ""
     empty = next(filter(None, map(empty_shape, node.all_input_nodes)), None) if node is not None else None

@@ -163,5 +163,5 @@ def _name(node: torch.fx.Node, sources: Sources) -> str:
         return f"input {inputs.index(node.name)} ({node.name})"
     if node.op == "get_attr":
         return f"the model's constant {node.target}"
-    line = sources.locate(node.meta.get("stack_trace"))
+    line = sources.line_of(node)
     return f"{node.target}{f' at {line}' if line else ''}"

@@ -12,6 +12,7 @@ from ethos_hil.lowering.upstream.export import export, graphs
 from ethos_hil.lowering.upstream.names.trees import flatten
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
+from ethos_hil.lowering.upstream.refusals import refuse_nan
 from ethos_hil.lowering.upstream.state import LiftedState, write_directly
 from ethos_hil.lowering.user_code.user_function import Sources, call_user
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def quantise(
-    floating: torch.fx.GraphModule, calibration_inputs: Sequence[tuple[torch.Tensor, ...]], quantiser: Any
+    floating: torch.fx.GraphModule,
+    calibration_inputs: Sequence[tuple[torch.Tensor, ...]],
+    quantiser: Any,
+    locate: Callable[[torch.fx.Node], str | None] = lambda node: None,
 ) -> tuple[torch.fx.GraphModule, torch.export.ExportedProgram]:
     """Quantises a float program.
 
@@ -30,6 +34,7 @@ def quantise(
         calibration_inputs: sets of inputs whose ranges decide the scales. At least one; if the model branches, at least
             one for each way through it.
         quantiser: torchao's Quantizer, which says how (`ethos_hil.lowering.upstream.quantizers`).
+        locate: names the line of a node.
 
     Returns:
         The quantised module, which runs in eager torch, and its exported program, for lowering.
@@ -37,6 +42,7 @@ def quantise(
     Raises:
         ToolError: a patch that keeps origins does not fit the installed ExecuTorch.
         UsageError: the program has branches, and the quantiser is not one of upstream's Arm backend.
+        CompileError: what it computes of the calibration inputs has no range, as it is NaN.
     """
     import torch
     from executorch.exir.graph_module import get_cond_while_submodules
@@ -63,7 +69,11 @@ def quantise(
             state = () if lifted is None else lifted.first_values()
             for number, inputs in enumerate(sets):
                 tell_within(f"calibrating with input {number + 1} of {len(sets)}")
-                prepared(*inputs, *state)
+                try:
+                    prepared(*inputs, *state)
+                except RuntimeError:
+                    refuse_nan(prepared, (*inputs, *state), locate)
+                    raise
             tell_within("choosing the ranges")
             converted = convert_pt2e(prepared)
             if lifted is not None:
@@ -138,7 +148,7 @@ def grouped_notes(floating: torch.fx.GraphModule, sources: Sources) -> tuple[str
     nodes = [node for part in graphs(floating) for node in GroupedFinder().find_nodes(part)]
     if not nodes:
         return ()
-    lines = dict.fromkeys(sources.locate(node.meta.get("stack_trace")) or node.name for node in nodes)
+    lines = dict.fromkeys(sources.line_of(node) or node.name for node in nodes)
     return (
         f"the weights of transposed convolutions with groups have one scale (at {', '.join(lines)}): ExecuTorch's "
         "quantiser gives them a scale for each input channel, and fails on the bias",

@@ -1,9 +1,9 @@
-"""What no program can have, and is refused by name before ExecuTorch writes it: empty tensors, and complex numbers."""
+"""What no program can have, and is refused by name before ExecuTorch writes it: empty tensors, complex numbers, NaN."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import CompileError
@@ -96,3 +96,43 @@ def refuse_complex(module: torch.fx.GraphModule, locate: Locate) -> None:
 def _is_complex(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     return bool(getattr(getattr(value, "dtype", None), "is_complex", False))
+
+
+def refuse_nan(module: torch.fx.GraphModule, inputs: Sequence[torch.Tensor], locate: Locate) -> None:
+    """Look for the first NaN that a module computes: no scale has room for it.
+
+    Args:
+        module: in float; it may have observers.
+        inputs: of its graph.
+        locate: names the user's lines.
+
+    Raises:
+        CompileError: there is one. The message names the operation and the line, the weight or the input.
+    """
+    import torch
+
+    class Search(torch.fx.Interpreter):
+        def run_node(self, n: torch.fx.Node) -> object:
+            value = super().run_node(n)
+            if isinstance(value, torch.Tensor) and value.is_floating_point() and value.isnan().any():
+                raise _refusal_of_nan(n, value, locate)
+            return value
+
+    # It would say which node it was at, in the error.
+    search = Search(module)
+    search.extra_traceback = False
+    search.run(*inputs)
+
+
+def _refusal_of_nan(node: torch.fx.Node, value: torch.Tensor, locate: Locate) -> CompileError:
+    amount = f"NaN ({int(value.isnan().sum()):,} of {value.numel():,} elements), and integers have none"
+    if node.op == "placeholder":
+        return CompileError(f"the calibration input {node.name} has {amount}", hint="calibrate with numbers only")
+    if node.op == "get_attr":
+        return CompileError(f"the weight {node.target} has {amount}", hint="look for what its training came to")
+    line = locate(node)
+    place = f" at {line}" if line else ""
+    return CompileError(
+        f"{unwrap(node.target)}{place} makes {amount}, of the calibration inputs",
+        hint="calibrate with inputs that it has answers for, or keep its input from others, as with clamp",
+    )

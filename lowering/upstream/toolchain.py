@@ -249,7 +249,7 @@ class TosaToolchain(Toolchain):
         """Refuses what TOSA does not have. The program itself is complete."""
         sources = self._sources.get(method)
         for part in lowered_parts(program):
-            refuse_empty(part, lambda node: sources.locate(node.meta.get("stack_trace")) if sources else None)
+            refuse_empty(part, sources.line_of if sources else lambda node: None)
 
     def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
         delegates = []

@@ -19,12 +19,15 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.base.files import check_regular, read_bytes
 from ethos_hil.lowering.program.program_file import FORMS, no_file
+
+if TYPE_CHECKING:
+    import torch
 
 _FRAMEWORKS = ("torch", "torchao", "executorch")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
@@ -70,6 +73,10 @@ class Sources:
             if not is_framework_file(match["file"]):
                 return self.name(match["file"], match["line"])
         return None
+
+    def line_of(self, node: torch.fx.Node) -> str | None:
+        """Return the innermost of the user's lines that a node of a graph comes from, or None."""
+        return self.locate(node.meta.get("stack_trace"))
 
 
 _LOWERING = Path(__file__).parents[1]
