@@ -105,14 +105,31 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("name", [name if name == "a head left" else pytest.param(name, marks=proof) for name in MIXED])
-def test_what_the_npu_leaves_stays_quantised(board: OpenTarget, name: str) -> None:
+def mixed(board: OpenTarget, name: str) -> None:
     make, x, leave, operator = MIXED[name]
     result = run(board, make(), x, cpu="cortex-m", leave=leave)
     assert result.artifact.delegates
     assert f"cortex_m::{operator}.out" in on_cpu(result)
     assert all(name.startswith("cortex_m::") for name in on_cpu(result))
     assert (ONE_SCALE in result.artifact.notes) == ("aten.linear" in leave)
+
+
+@pytest.mark.parametrize("name", [name if name == "a head left" else pytest.param(name, marks=proof) for name in MIXED])
+def test_what_the_npu_leaves_stays_quantised(board: OpenTarget, name: str) -> None:
+    mixed(board, name)
+
+
+@pytest.mark.parametrize(
+    ("npu", "name"),
+    [
+        (npu, name) if cheap == name else pytest.param(npu, name, marks=proof)
+        for npu, cheap in (("ethos-u65-256", "sums and pools left"), ("ethos-u85-256", "a head left"))
+        for name in MIXED
+    ],
+)
+def test_it_does_so_beside_an_ethos_u65_and_an_ethos_u85(npu: str, name: str) -> None:
+    with ethos_hil.target(npu=npu) as board:
+        mixed(board, name)
 
 
 def test_what_cmsis_nn_computes_wrongly_stays_in_float(board: OpenTarget) -> None:
