@@ -133,6 +133,34 @@ def test_layers_of_a_branch_are_left_to_the_cpu_where_branches_are_delegated_alo
     assert is_as_pytorch(artifact)
 
 
+def halves(net: Any, x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, lambda x: torch.sort(net.one(x), 1).values, net.other, (x * 2,)) + 1
+
+
+def nested(net: Any, x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, lambda x: torch.cond(x.max() > 1, net.one, net.other, (x,)), torch.relu, (x * 2,))
+
+
+def either(net: Any, x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, net.one, net.other, (x * 2,)) + 1
+
+
+@pytest.mark.parametrize(
+    ("choose", "groups"), [(halves, 1), (nested, 1), (either, 2)], ids=["part", "nested", "groups"]
+)
+def test_layers_of_a_branch_that_is_not_delegated_whole_are_left_to_the_cpu(
+    choose: Callable[..., Tensor], groups: int, cache: Cache
+) -> None:
+    """Sees red: "unsupported param type", which names weights that the model computes."""
+    net = keeping(choose, one=nn.Conv2d(4, 4, 3, padding=1, groups=groups), other=nn.Conv2d(4, 4, 1))
+    x = torch.rand(1, 4, 8, 8)
+    artifact = lower(from_module(net, (x,), [(x,), (-x,)]), U85, cache=cache)
+    calls = [call for call in artifact.placement.on_cpu if call.aten == "aten.convolution.default"]
+    assert len(calls) == 2
+    assert all(call.reason.startswith("it is in a branch, its weights are outside") for call in calls)
+    assert is_as_pytorch(artifact)
+
+
 # --- Quantizers of the user's that upstream fails on.
 
 

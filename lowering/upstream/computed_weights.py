@@ -1,7 +1,9 @@
 """Convolutions and linear layers whose weights are not constants of what is delegated. The NPU takes constants only.
 
 The model computes them; or they are those of a branch, which is delegated by itself on Ethos-U55 and U65. Upstream's
-partitioner (executorch 1.5.1) takes such operators all the same, and its passes fail: "unsupported param type".
+partitioner (executorch 1.5.1) takes such operators all the same, and its passes fail: "unsupported param type". On an
+Ethos-U85 they fail, too, at convolutions with groups in a branch, at a branch within a branch, and at a branch of which
+only a part is delegated.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     import torch
 
 _WEIGHTED = frozenset({"aten.convolution.default", "aten.conv_transpose2d.input", "aten.linear.default"})
-_WEIGHTS = 1
-"""The argument that has the weights."""
+_WEIGHTS, _GROUPS = 1, 8
+"""The arguments that have the weights, and the number of groups of a convolution."""
+_TAG = "delegation_tag"
+"""What upstream's partitioner notes at a node that it takes."""
 
 
 def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
@@ -29,8 +33,10 @@ def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
         spec: upstream's compile spec.
         further: our other checks. The one for this is appended.
     """
+    from executorch.exir.graph_module import get_cond_while_submodules
     from torch.fx.passes.operator_support import OperatorSupportBase
 
+    whole = spec.tosa_spec.support_extension("cf")
     computed: set[Any] = set()
     of_branches: set[Any] = set()
 
@@ -42,7 +48,10 @@ def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
         def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
             return node not in of_branches
 
-    further += [ConstantWeights(), OwnWeights()]
+    class InWholeBranches(OwnWeights):
+        """The same for an Ethos-U85, with another reason."""
+
+    further += [ConstantWeights(), InWholeBranches() if whole else OwnWeights()]
     partitioner = make(spec, further)
     partition, ask = partitioner.partition, partitioner.ops_to_not_decompose
 
@@ -50,12 +59,28 @@ def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
         outer, *branches = graphs(program.graph_module)
         given = {node for node in outer.graph.nodes if node.name in program.graph_signature.user_inputs}
         computed.update(_weighted(outer, given | set(state_inputs(program))))
-        if not spec.tosa_spec.support_extension("cf"):  # otherwise branches are delegated with what has their weights
-            for branch in branches:
-                of_branches.update(_weighted(branch, {node for node in branch.graph.nodes if node.op == "placeholder"}))
+        inner = {part for branch in branches for part in graphs(branch)[1:]}
+        for branch in branches:
+            # Where branches are delegated with what has their weights, some are not taken all the same.
+            left = (node for node in _of_outside(branch) if not (whole and branch not in inner and _is_plain(node)))
+            of_branches.update(left)
 
     def find_and_partition(program: torch.export.ExportedProgram) -> Any:
         find(program)
+        done = partition(program)
+        alone = [
+            node
+            for _, branch, choice in get_cond_while_submodules(program.graph_module)
+            if _TAG not in choice.meta
+            for node in _of_outside(branch)
+        ]
+        if of_branches.issuperset(alone):
+            return done
+        # A branch that is not delegated as a whole leaves the other one to be delegated by itself.
+        of_branches.update(alone)
+        for part in graphs(program.graph_module):
+            for node in part.graph.nodes:
+                node.meta.pop(_TAG, None)
         return partition(program)
 
     def find_and_ask(program: torch.export.ExportedProgram) -> Any:
@@ -64,6 +89,20 @@ def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
 
     partitioner.partition, partitioner.ops_to_not_decompose = find_and_partition, find_and_ask
     return partitioner
+
+
+def _of_outside(branch: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """The operators of a branch whose weights are given to it, or computed from what is."""
+    return _weighted(branch, {node for node in branch.graph.nodes if node.op == "placeholder"})
+
+
+def _is_plain(node: torch.fx.Node) -> bool:
+    """Whether upstream takes the weights of an operator in a branch: as they are given, in one convolution."""
+    weights: Any = node.args[_WEIGHTS]
+    while weights.op == "call_function" and "quantize_per" in str(weights.target):
+        weights = weights.args[0]
+    groups: Any = node.args[_GROUPS] if str(unwrap(node.target)) == "aten.convolution.default" else 1
+    return bool(weights.op == "placeholder" and (groups == 1 or weights.meta["val"].shape[1] == 1))
 
 
 def _weighted(part: torch.fx.GraphModule, varying: set[torch.fx.Node]) -> Iterator[torch.fx.Node]:

@@ -60,6 +60,12 @@ ASKED = (
         "compute what has weights outside of the branch, " + _OTHER_NPU,
     ),
     CpuRule(
+        "weights-of-a-part", "Rejected by InWholeBranches",
+        "it is in a branch, its weights are outside, and {executorch} takes those without groups, and only where both "
+        "branches are delegated as a whole, with no branch inside",
+        "compute what has weights outside of the branch, and choose between the answers",
+    ),
+    CpuRule(
         "integer-sum", "Rejected by NotIntegerSum",
         "the NPU makes running sums of quantised numbers only, and here they are {inputs}",
         "give the program the mask or the numbers as float32",
