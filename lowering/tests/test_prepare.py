@@ -27,6 +27,7 @@ from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.graph_repairs import (
     LONE_NORMS,
     RELU6,
+    REPEATED,
     SEPARATED,
     prepare,
     rewrite_graphs,
@@ -63,6 +64,35 @@ def test_extremes_whose_indices_are_used_are_taken_apart(batch: int) -> None:
     for mine, theirs in zip(module(x), wanted, strict=True):
         assert mine.dtype == theirs.dtype
         assert torch.equal(mine, theirs)
+
+
+REPEATS: dict[str, Callable[[Tensor], Tensor]] = {
+    "cat": lambda x: torch.cat([x, x, x], 1),
+    "stack": lambda x: torch.stack([x[:, 0]] * 3, 1),
+    "others between": lambda x: torch.cat([x, x * 2, x], 1),
+    "last axis": lambda x: torch.cat([x, x], -1).flatten(1).unflatten(1, (3, -1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", REPEATS)
+def test_what_is_concatenated_with_itself_is_repeated(name: str) -> None:
+    x = torch.randn(1, 1, 6, 6)
+    module = floating(lambda x: REPEATS[name](x) + 1, x)
+    wanted = module(x)
+    (note,) = prepare(module, quantised=True, as_upstream=True)
+    assert note == REPEATED
+    assert torch.equal(module(x), wanted)
+    assert not [node for node in module.graph.nodes if "cat" in str(node.target) and len({*node.args[0]}) == 1]
+
+
+def test_a_grey_picture_has_three_channels(cache: Cache) -> None:
+    """Sees red: "Conv2D: - ERROR_IF(shapeCheck(weight, [OC,KH,KW,IC], input, [N,IH,IW,IC]))"."""
+    torch.manual_seed(0)
+    module = nn.Conv2d(3, 4, 3)
+    model = from_module(keeping(lambda net, x: net.c(torch.cat([x, x, x], 1)), c=module), (torch.rand(1, 1, 8, 8),))
+    artifact = lower(model, EthosU.parse("ethos-u55-128"), cache=cache)
+    assert not artifact.placement.on_cpu
+    assert against_example(artifact, Reference(artifact).run(artifact.example_inputs).outputs).failure is None
 
 
 @pytest.mark.parametrize("pads", [(1, 2), (2, 0, 0, 3), (-1, -1, 0, 3), (0, 0, 1, 1, 2, 2)], ids=str)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ethos_hil.lowering.upstream.rewritten.identities import drop_identities
 from ethos_hil.lowering.upstream.rewritten.masks import apply_masks
 from ethos_hil.lowering.upstream.rewritten.operators import write_operators, write_out_of_place, written_note
 from ethos_hil.lowering.upstream.rewritten.resizes import write_resizes
+from ethos_hil.lowering.upstream.rewritten.splice import call
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +30,10 @@ TAKEN_APART = (
 CONCATENATED = (
     "circular padding was written as a concatenation: ExecuTorch's Arm backend transposes around it, and does not cut "
     "where an amount is negative"
+)
+REPEATED = (
+    "tensors that are concatenated with themselves were written as repetitions: ExecuTorch's Arm backend may keep one "
+    "of them only"
 )
 RELU6 = (
     "relu6 was written as hardtanh from 0 to 6, as nn.ReLU6 is: ExecuTorch's Arm quantiser leaves the other form in "
@@ -79,6 +85,7 @@ def prepare(
     repairs: list[tuple[Callable[[torch.fx.GraphModule], int], str]] = [
         (take_apart, TAKEN_APART),
         (concatenate_circular, CONCATENATED),
+        (repeat_parts, REPEATED),
         (fill_without_input, WITHOUT_INPUT),
     ]
     if not quantised or as_upstream:
@@ -186,6 +193,34 @@ def concatenate_circular(module: torch.fx.GraphModule) -> int:
     for node in paddings:
         _concatenate(module, node)
     return len(paddings)
+
+
+def repeat_parts(module: torch.fx.GraphModule) -> int:
+    """Make repetitions of a tensor that is concatenated with itself, as a grey picture is to have three channels.
+
+    Upstream (executorch 1.5.1, PropagateViewCopyPermuteUpPass) moves transposes through a concatenation, and then has
+    each of its tensors once: Vela refuses the program, or the answer has another shape.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    count = 0
+    for node in module.graph.nodes:
+        parts: Any = node.args[0] if node.target in (aten.cat.default, aten.stack.default) else ()
+        if len({*parts}) == len(parts):
+            continue
+        count += 1
+        dimensions = node.meta["val"].dim()
+        axis = (node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)) % dimensions
+        joined: Any = None  # from the end on, so that no concatenation has a tensor twice
+        for part, times in reversed([(part, len([*equal])) for part, equal in groupby(parts)]):
+            one = call(node, aten.unsqueeze.default, part, axis) if node.target is aten.stack.default else part
+            counts = [times if at == axis else 1 for at in range(dimensions)]
+            repeated = call(node, aten.repeat.default, one, counts) if times > 1 else one
+            joined = repeated if joined is None else call(node, aten.cat.default, [repeated, joined], axis)
+        node.replace_all_uses_with(joined)
+        module.graph.erase_node(node)
+    return count
 
 
 def _concatenate(module: torch.fx.GraphModule, node: Any) -> None:
