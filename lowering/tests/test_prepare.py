@@ -22,6 +22,7 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.testing.function_module import keeping, module_of
+from ethos_hil.lowering.upstream import graph_repairs
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.graph_repairs import (
@@ -35,6 +36,7 @@ from ethos_hil.lowering.upstream.graph_repairs import (
 )
 from ethos_hil.lowering.upstream.quantizers import GroupedFinder, grouped_notes, quantise
 from ethos_hil.lowering.user_code.user_function import Sources
+from ethos_hil.lowering.vela.compiler import VelaRefusal
 
 
 def extremes(x: Tensor) -> tuple[Tensor, ...]:
@@ -85,12 +87,17 @@ def test_what_is_concatenated_with_itself_is_repeated(name: str) -> None:
     assert not [node for node in module.graph.nodes if "cat" in str(node.target) and len({*node.args[0]}) == 1]
 
 
-def test_a_grey_picture_has_three_channels(cache: Cache) -> None:
-    """Sees red: "Conv2D: - ERROR_IF(shapeCheck(weight, [OC,KH,KW,IC], input, [N,IH,IW,IC]))"."""
+def test_a_grey_picture_has_three_channels_and_what_vela_refuses_has_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
     module = nn.Conv2d(3, 4, 3)
     model = from_module(keeping(lambda net, x: net.c(torch.cat([x, x, x], 1)), c=module), (torch.rand(1, 1, 8, 8),))
-    artifact = lower(model, EthosU.parse("ethos-u55-128"), cache=cache)
+    with monkeypatch.context() as patch:
+        patch.setattr(graph_repairs, "repeat_parts", lambda module: 0)
+        with pytest.raises(VelaRefusal, match=r"ERROR_IF.* CONV2D, aten\.conv2d\.default at test_prepare\.py:\d+\)$"):
+            lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path / "red"))
+    artifact = lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path / "green"))
     assert not artifact.placement.on_cpu
     assert against_example(artifact, Reference(artifact).run(artifact.example_inputs).outputs).failure is None
 

@@ -27,7 +27,7 @@ from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_model import FORWARD
-from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator, module_path, without_locations
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, origins_of
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
 from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash, treat_program, vela
@@ -38,7 +38,14 @@ from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
 from ethos_hil.lowering.upstream.refusals import refuse_empty
 from ethos_hil.lowering.upstream.rewritten.splice import WRITTEN_OUT
 from ethos_hil.lowering.user_code.user_function import Sources
-from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, VelaOutput, VelaRefusal, with_ini
+from ethos_hil.lowering.vela.compiler import (
+    DEBUG_FLAGS,
+    VelaCrash,
+    VelaOutput,
+    VelaRefusal,
+    refused_operator,
+    with_ini,
+)
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.options import VelaSetup
 
@@ -296,8 +303,14 @@ def _backend() -> Any:
                         return refusal
                     return VelaOutput.read(blob, Path(folder))
 
-                upstreams = _in_some_order(edge_program, compile_program, capture.notes)
-                tosa = (Path(folder) / "out.tosa").read_bytes()
+                written = Path(folder, "out.tosa")
+                try:
+                    upstreams = _in_some_order(edge_program, compile_program, capture.notes)
+                except RuntimeError as error:
+                    if isinstance(error.__cause__, VelaRefusal) and written.exists():
+                        raise _located(error.__cause__, written.read_bytes(), flags, calls) from error
+                    raise
+                tosa = written.read_bytes()
                 partition = Partition(calls, nodes, handles, capture.surviving[capture.method])
                 done = mend_partition(upstreams, tosa, flags, partition, capture.notes, as_upstream=capture.as_upstream)
                 output = done.output
@@ -337,14 +350,27 @@ def _line(call: AtenCall | None) -> str | None:
 
 def _locate(crash: VelaCrash, calls: Mapping[str, AtenCall]) -> VelaCrash:
     """The same crash, with the model's operation and line in its message, as far as they are known."""
-    location = crash.operator.location if crash.operator is not None else None
-    call = calls.get(location.root.identifier) if location is not None and location.root is not None else None
-    if call is None:
+    place = _call_of(crash.operator, calls)
+    if not place:
         return crash
-    line = f" at {call.source}" if call.source else ""
-    located = VelaCrash(crash.crash, crash.operator, f" ({call.aten}{line})")
+    located = VelaCrash(crash.crash, crash.operator, f" ({place})")
     located.__cause__ = crash
     return located
+
+
+def _located(refusal: VelaRefusal, tosa: bytes, arguments: Sequence[str], calls: Mapping[str, AtenCall]) -> VelaRefusal:
+    """The same refusal, with the model's operation and line in its message, as far as they are known."""
+    operator = refused_operator(tosa, arguments)
+    place = "" if operator is None else f" ({', '.join(filter(None, (str(operator), _call_of(operator, calls))))})"
+    return VelaRefusal(f"{refusal.message}{place}", hint="leave that operator to the CPU (--leave LINE)")
+
+
+def _call_of(operator: TosaOperator | None, calls: Mapping[str, AtenCall]) -> str:
+    location = operator.location if operator is not None else None
+    call = calls.get(location.root.identifier) if location is not None and location.root is not None else None
+    if call is None:
+        return ""
+    return f"{call.aten} at {call.source}" if call.source else call.aten
 
 
 def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]]:

@@ -22,7 +22,7 @@ from ethos_hil.base.errors import CompileError, ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.tosa import TosaOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
-from ethos_hil.lowering.native.failing_operator import PART_SECONDS, crashing_operator
+from ethos_hil.lowering.native.failing_operator import PART_SECONDS, crashing_operator, failing_operator
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
 from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -167,6 +167,24 @@ def run_vela(
             text = " ".join(answer.listing.split())[-300:]
             raise CompileError(f"Vela ended with status {answer.header['status']}: {text}")
         return VelaOutput.read(_pack(folder / "output" / "out_vela.npz"), folder, answer.listing)
+
+
+def refused_operator(tosa: bytes, arguments: Sequence[str]) -> TosaOperator | None:
+    """Return the first operator that Vela refuses of a program that it refuses, or None if that is not known.
+
+    Args:
+        tosa: the program.
+        arguments: Vela's.
+    """
+
+    def refuses(part: bytes) -> bool:
+        try:
+            run_vela(part, arguments)
+        except VelaRefusal:
+            return True
+        return False
+
+    return failing_operator(tosa, refuses)
 
 
 def call_vela(arguments: Sequence[str], *, tool: NativeTool = VELA) -> ToolAnswer:
