@@ -95,7 +95,7 @@ def test_a_grey_picture_has_three_channels_and_what_vela_refuses_has_a_line(
     model = from_module(keeping(lambda net, x: net.c(torch.cat([x, x, x], 1)), c=module), (torch.rand(1, 1, 8, 8),))
     with monkeypatch.context() as patch:
         patch.setattr(graph_repairs, "repeat_parts", lambda module: 0)
-        with pytest.raises(VelaRefusal, match=r"ERROR_IF.* CONV2D, aten\.conv2d\.default at test_prepare\.py:\d+\)$"):
+        with pytest.raises(VelaRefusal, match=r"ERROR_IF.* CONV2D, aten\.conv2d\.default at test_prepare\.py:\d+\)\n"):
             lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path / "red"))
     artifact = lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path / "green"))
     assert not artifact.placement.on_cpu
