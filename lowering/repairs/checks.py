@@ -8,7 +8,7 @@ from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.command_stream import DMA_START, WIDE, operations
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.formats.tosa_draft import TosaDraft
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator, TosaDraft
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.vela.compiler import VelaOutput
 
@@ -35,13 +35,14 @@ def outputs_are_missing(output: VelaOutput) -> bool:
 # The check that a compiled stream pads no window further than the window reaches.
 #
 # Vela works out the padding of an operation from its shapes. Where it has given an operation a shape that is not its
-# own, there are positions whose window lies in padding alone. No convolution or pool of TOSA has such positions on its
-# edge beyond the window's extent; so this shows miscompilations, also those that have no name yet.
+# own, there are positions whose window lies in padding alone. Few programs of TOSA ask for that; so this shows
+# miscompilations, also those that have no name yet.
 #
 # Vela splits a padded pool or convolution with a stride above 3 into operations of one tap each, which share
 # accumulators (Ethos-U85). The padding of these is that of the whole, and they are left out here. A transposed
 # convolution with a larger stride than its kernel, or with more output padding than padding, has outputs that no input
-# reaches; Vela computes them from padding alone. A program that has one is not checked.
+# reaches, and so has a convolution whose padding is as large as its kernel (nn.Conv2d(8, 8, 1, padding=1)); Vela
+# computes them from padding alone. A program that has one is not checked.
 #
 # Codes of registers and operations, the same on all families; source: the register description in the vela wheel.
 _PADS = {0x100: "top", 0x101: "left", 0x102: "right", 0x103: "bottom"}
@@ -89,7 +90,21 @@ def _has_unreached_outputs(tosa: bytes) -> bool:
                 _, height, width, _ = block.tensors[operator.inputs[1]].shape
                 if stride[0] > height or stride[1] > width or max(added) > 0:
                     return True
+            elif operator.op in _KERNELS and _is_padded_beyond_its_kernel(block, operator):
+                return True
     return False
+
+
+_KERNELS = {"CONV2D": slice(1, 3), "DEPTHWISE_CONV2D": slice(0, 2), "CONV3D": slice(1, 4)}
+"""Where the shape of their weights has that of the kernel."""
+
+
+def _is_padded_beyond_its_kernel(block: DraftBlock, operator: DraftOperator) -> bool:
+    attribute = operator.old_attribute
+    kernel = block.tensors[operator.inputs[1]].shape[_KERNELS[operator.op]]
+    reach = [(size - 1) * step for size, step in zip(kernel, attribute.DilationAsNumpy().tolist(), strict=True)]
+    pads = attribute.PadAsNumpy().tolist()
+    return any(pad > reach[number // 2] for number, pad in enumerate(pads))
 
 
 def scan_padding(stream: bytes) -> tuple[ExcessPadding, ...]:

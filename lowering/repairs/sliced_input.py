@@ -1,4 +1,4 @@
-"""A slice in front of a reduction, a product, a padded window, or of five dimensions in a batch.
+"""A slice in front of a reduction, a product, a window of three axes or with padding, or of five dimensions in a batch.
 
 Vela has an operation read a part of a tensor in place of a SLICE's result (`MoveSplitSliceToConsumer`). The steps that
 come later do not all know of parts. Reductions and matrix products get another shape for the whole tensor; transposed
@@ -6,6 +6,9 @@ convolutions and, on Ethos-U55 and U65, the first factor of a matrix product los
 convolution or pool with padding loses it at the top and left where Vela cuts the operation: with a batch above 1,
 dilation above 2, or, on Ethos-U85, strides above 3. There the part's offset is taken for one from which the padding is
 known. `x.chunk(2)`, `qkv` of attention with a batch, and a convolution that drops a remainder of its input meet it.
+
+A convolution of three axes becomes several of two, which lose the part or read its first map for all
+(`DecomposeConv3D`, `RewriteConv3D`). One with groups meets it: ExecuTorch has each group read a slice of the channels.
 
 Where a slice takes one position of the first of five or more dimensions, and a reshape drops that dimension, an
 operation of elements reads the samples behind the first from elsewhere on Ethos-U85; for Ethos-U55 and U65 Vela crashes
@@ -27,7 +30,7 @@ from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.rewrites import add_clamp
 
-_WINDOWS = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "AVG_POOL2D", "MAX_POOL2D")
+_WINDOWS = ("CONV2D", "DEPTHWISE_CONV2D", "AVG_POOL2D", "MAX_POOL2D")
 _PASSED = ("RESHAPE", "IDENTITY", "RESCALE", "CAST")
 """Operators that Vela removes, or fuses into what reads them."""
 _MANY_DIMENSIONS = 5
@@ -61,7 +64,7 @@ def _is_misread(block: DraftBlock, name: str) -> bool:
                 return True
         elif reader.inputs[0] == name and (
             reader.op.startswith("REDUCE_")
-            or reader.op in ("ARGMAX", "MATMUL", "TRANSPOSE_CONV2D")
+            or reader.op in ("ARGMAX", "MATMUL", "TRANSPOSE_CONV2D", "CONV3D")
             or (reader.op in _WINDOWS and reader.old_attribute.PadAsNumpy().any() and _may_be_cut(block, reader))
         ):
             return True
@@ -76,7 +79,7 @@ def _drops_the_first(block: DraftBlock, name: str, reshaped: str) -> bool:
 
 def _may_be_cut(block: DraftBlock, window: DraftOperator) -> bool:
     """Return whether Vela may cut a convolution or pool: one with a batch, or with steps that the NPU lacks."""
-    if block.tensors[window.inputs[0]].shape[0] > 1 or window.op == "CONV3D":
+    if block.tensors[window.inputs[0]].shape[0] > 1:
         return True
     attribute = window.old_attribute
     dilation = attribute.DilationAsNumpy().tolist() if hasattr(attribute, "DilationAsNumpy") else [1]

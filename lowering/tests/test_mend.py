@@ -29,7 +29,8 @@ from ethos_hil.lowering.repairs.constant_result import constant_results, scan_re
 from ethos_hil.lowering.repairs.defect import DefectFinding
 from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend, mend_crash
 from ethos_hil.lowering.testing.programs.pieces import layer, requantized, spread, weights
-from ethos_hil.lowering.testing.tosa_graph import Graph, Pads, Pair
+from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_program import Rng
 from ethos_hil.lowering.tests.conftest import MODELS, Lowered, refusals
 from ethos_hil.lowering.tests.known_model import marked
 from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
@@ -180,12 +181,38 @@ def test_a_program_on_which_vela_crashes_is_repaired_where_a_defect_explains_it(
     assert caught.value is crash.value
 
 
-@pytest.mark.parametrize(("kernel", "stride", "added"), [((2, 1), 3, (0, 0, 0, 0)), ((3, 3), 2, (0, 1, 0, 1))])
-def test_outputs_that_no_input_reaches_are_no_excess(kernel: Pair, stride: int, added: Pads) -> None:
+def beyond_its_stride(graph: Graph, source: Value, rng: Rng) -> Value:
+    kernels = weights(rng, 8, 2, 1, 9)
+    return graph.transpose_conv(source, kernels, rng.integers(-99, 99, 8), stride=(3, 3))
+
+
+def with_added_rows(graph: Graph, source: Value, rng: Rng) -> Value:
+    kernels = weights(rng, 8, 3, 3, 9)
+    return graph.transpose_conv(source, kernels, rng.integers(-99, 99, 8), stride=(2, 2), out_pad=(0, 1, 0, 1))
+
+
+def padded_beyond_its_kernel(graph: Graph, source: Value, rng: Rng) -> Value:
+    return graph.conv(source, weights(rng, 8, 1, 3, 9), rng.integers(-99, 99, 8), pad=(1, 0, 0, 0))
+
+
+def depthwise_padded(graph: Graph, source: Value, rng: Rng) -> Value:
+    kernels = weights(rng, 9, 2, 3).reshape(2, 3, 9, 1)
+    return graph.depthwise(source, kernels, rng.integers(-99, 99, 9), dilation=(2, 1), pad=(0, 0, 0, 3))
+
+
+def solid_padded(graph: Graph, source: Value, rng: Rng) -> Value:
+    maps = graph.reshape(source, (1, 2, 3, 5, 9))
+    sums = graph.conv3d(maps, weights(rng, 8, 2, 1, 1, 9), rng.integers(-99, 99, 8), pad=(0, 0, 0, 1, 0, 0))
+    return graph.reshape(sums, (1, 4, 5, 8))
+
+
+@pytest.mark.parametrize(
+    "build", [beyond_its_stride, with_added_rows, padded_beyond_its_kernel, depthwise_padded, solid_padded]
+)
+def test_outputs_that_no_input_reaches_are_no_excess(build: Callable[[Graph, Value, Rng], Value]) -> None:
     """They are computed from padding alone; the program is right (harness/npu/tests/test_pools_in_parts.py)."""
     graph, rng = Graph(), np.random.default_rng(0)
-    source, kernels, bias = graph.input((1, 6, 5, 9)), weights(rng, 8, *kernel, 9), rng.integers(-99, 99, 8)
-    sums = graph.transpose_conv(source, kernels, bias, stride=(stride, stride), out_pad=added)
+    sums = build(graph, graph.input((1, 6, 5, 9)), rng)
     graph.output(requantized(graph, rng, sums, 0.01, "int8"))
     output = mended(graph, "ethos-u85-256").output
     assert scan_padding(output.parsed.command_stream)

@@ -265,6 +265,15 @@ case(
 )
 case("keep_slices", "a batch without padding", [], sliced(window(0), *MAPS))
 case("keep_slices", "one sample", [], sliced(window(), *MAP))
+
+
+def solid(*kernel: int) -> Callable[[Graph, Rng, Value], Value]:
+    return lambda g, r, v: small(g, g.conv3d(v, weights(r, 4, *kernel, v.shape[4]), r.integers(-99, 99, 4)))
+
+
+SOLID = ((1, 4, 6, 6, 8), (1, 4, 6, 6, 4))
+case("keep_slices", "a window of three axes", SLICE, sliced(solid(2, 1, 3), *SOLID))
+case("keep_slices", "a window of two of three axes", SLICE, sliced(solid(1, 3, 3), *SOLID))
 case("keep_slices", "a stride of 3", [], sliced(window(1, (3, 3)), *MAP))
 case("keep_slices", "a stride of 4 along one axis", SLICE, sliced(window(1, (4, 1)), *MAP))
 case("keep_slices", "a dilation of 2", [], sliced(window(2, (1, 1), (2, 2)), *MAP))

@@ -222,6 +222,8 @@ CONVOLUTIONS.add_all({
         held(lambda r: np.where(r.random((24, 3, 3, 40)) < 0.5, -128, 127), 0.002, pad=EDGE, zero=-128),
     "conv 3D, flat kernel": lambda g, r: solid(g, r, 1, 0),
     "conv 3D": lambda g, r: solid(g, r, 3, 1),
+    "conv padded beyond its kernel":
+        lambda g, r: requantized(g, r, sums(g, r, 16, 1, 1, pad=EDGE, zero=4), 0.01, "int8"),
 })  # fmt: skip
 
 

@@ -97,6 +97,8 @@ CASES: list[tuple[str, str | Build, Sequence[str]]] = [
     ("keep_slices", "a batch of a padded convolution", NPUS),
     ("keep_slices", "a dilation of 3 along one axis", NPUS),
     ("keep_slices", "a stride of 4 along one axis", U85),
+    ("keep_slices", "a window of three axes", U85),
+    ("keep_slices", "a window of two of three axes", U85),
     ("keep_slices", "a reduction in another type", NPUS),
     ("keep_slices", "the first factor", WITHOUT_U85),
     ("keep_slices", "the first of five dimensions is dropped", U85),
