@@ -91,23 +91,28 @@ def prepare(
     if not quantised or as_upstream:
         return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
     repairs += [(fold_constants, FOLDED), (write_relu6, RELU6), (write_as_convolutions, LONE_NORMS)]
-    names: list[str] = []
-    masks: list[str] = []
-    rewrite_graphs(floating, lambda part: _extend(names, (*write_out_of_place(part), *write_operators(part))))
-    rewrite_graphs(floating, lambda part: _extend(names, write_resizes(part, u55=u55)))
-    if calibration:
-        rewrite_graphs(
-            floating, lambda part: _extend(masks, apply_masks(part, calibration, locate) if part is floating else ())
-        )
+    names = _rewrites(floating, lambda part: (*write_out_of_place(part), *write_operators(part)))
+    names += _rewrites(floating, lambda part: write_resizes(part, u55=u55))
+    masks = apply_masks(floating, calibration, locate) if calibration else ()
+    if masks:
+        floating.recompile()
     written = (written_note(dict.fromkeys(names)),) if names else ()
     if any(str(node.target) in table_operators() for node in operator_calls(floating)):
         written = (*written, TABLES)
     return (*written, *masks, *(note for repair, note in repairs if rewrite_graphs(floating, repair)))
 
 
-def _extend(known: list[str], found: Sequence[str]) -> int:
-    known.extend(found)
-    return len(found)
+def _rewrites(module: torch.nn.Module, rewrite: Callable[[torch.fx.GraphModule], Sequence[str]]) -> tuple[str, ...]:
+    """The names of what is rewritten in a module's graph, and in those of its branches and loops."""
+    names: list[str] = []
+
+    def rewritten(part: torch.fx.GraphModule) -> int:
+        found = rewrite(part)
+        names.extend(found)
+        return len(found)
+
+    rewrite_graphs(module, rewritten)
+    return tuple(names)
 
 
 def rewrite_graphs(module: torch.nn.Module, repair: Callable[[torch.fx.GraphModule], int]) -> int:

@@ -108,4 +108,5 @@ def _take(source: Tensor, axis: int, places: Sequence[int]) -> Tensor:
         return torch.cat([part(source, axis, place, place + 1) for place in places], axis)
     factor = _factor(places, length)
     assert factor is not None, "it was asked before"
-    return torch.stack([source] * factor, axis + 1).flatten(axis, axis + 1)
+    counts = [factor if at == axis + 1 else 1 for at in range(source.dim() + 1)]
+    return source.unsqueeze(axis + 1).repeat(counts).flatten(axis, axis + 1)
