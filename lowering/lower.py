@@ -50,7 +50,7 @@ from ethos_hil.lowering.upstream.patches.patch import UpstreamUnfit, apply, bare
 from ethos_hil.lowering.upstream.patches.table import FUNCTIONS, OF_LOWERING, ORDERS, SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.reasons.rules import BY_CPU_ALONE, BY_METHOD
-from ethos_hil.lowering.upstream.refusals import refuse_complex
+from ethos_hil.lowering.upstream.refusals import refuse_complex, refuse_integer_loops, refuse_integer_powers
 from ethos_hil.lowering.upstream.state import find_lost, find_other_starts, keep_first_values, written_buffers
 from ethos_hil.lowering.upstream.toolchain import (
     EthosUToolchain,
@@ -384,6 +384,7 @@ def _compile(
         for name in programs:
             toolchain.finish(name, edge.exported_program(name))
             refuse_complex(edge.exported_program(name).graph_module, lines_of(locate[name]))
+            refuse_integer_powers(edge.exported_program(name).graph_module, lines_of(locate[name]))
             if cpu != CPU_FLOAT and ready[name].scheme is not None:
                 keeps_layout = cpu == CPU_ALONE and cortex_m.keeps_layout(model.methods[name].example_inputs)
                 cortex_m.lower_rest(edge, name, keeps_layout=keeps_layout)
@@ -509,6 +510,7 @@ def _prepare(
         return _as_given(name, method, exported, floating, toolchain, sources)
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
+        refuse_integer_loops(floating, sources.line_of)
         if method.on_cpu:
             return _Ready(exported, floats, (), ())
         notes = prepare(

@@ -55,6 +55,22 @@ def test_complex_numbers_are_refused_where_they_are_made(operator: str, cache: C
     assert "cosines and sines" in (caught.value.hint or "")
 
 
+POWERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "aten.pow.Tensor_Tensor": lambda x: torch.pow(x, x % 3),
+    "aten.pow.Scalar": lambda x: torch.pow(2, x),
+}
+
+
+@pytest.mark.parametrize("operator", POWERS)
+def test_powers_of_integers_are_refused(operator: str, cache: Cache) -> None:
+    """Sees red: the program is written, and stops at "aten::pow: INT to INT is not supported"."""
+    x = torch.arange(8, dtype=torch.int32)[None]
+    with pytest.raises(CompileError, match=rf"^{operator} at test_messages.py:\d+ is a power of integers") as caught:
+        lower(from_module(module_of(POWERS[operator]), (x,)), U55, cache=cache)
+    assert "torch.pow(x.float(), y.float()).to(x.dtype)" in (caught.value.hint or "")
+    lower(from_module(module_of(lambda x: torch.pow(x.float(), (x % 3).float()).to(x.dtype)), (x,)), U55, cache=cache)
+
+
 def logarithm(net: Any, x: Tensor) -> Tensor:
     return functional.linear(torch.log(x), net.w)
 

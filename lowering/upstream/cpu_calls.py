@@ -282,6 +282,8 @@ _INT32 = _INT32_OR_FLOATS | {
     "aten.abs.default", "aten.neg.default", "aten.maximum.default", "aten.minimum.default", "aten.relu.default",
 }  # fmt: skip
 """Operators that TOSA's profile of integers has for int32 alone; what was quantised becomes that."""
+_OF_ANY = _INT32_OR_FLOATS | {"aten.where.self", "aten._to_copy.default", "aten.div.Tensor_mode"}
+"""Operators that give floats of integers and are lowered all the same, as far as upstream's own rules go."""
 _MATRICES = frozenset({"aten.bmm.default", "aten.mm.default", "aten.addmm.default"})
 
 
@@ -338,6 +340,19 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
             narrow = (torch.int8, torch.int16, torch.uint8)
             return _name(node) not in _INT32 or _value(node.args[0]).dtype not in narrow
 
+    class NotOfReals(OperatorSupportBase):
+        """Upstream (executorch 1.5.1) takes functions of real numbers (exp, a quotient) of integers, and powers of
+        integers, and fails to lower them: the quantiser makes tables of floats alone.
+        """
+
+        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+            name = _name(node)
+            if not name.startswith("aten.pow."):
+                tags = getattr(getattr(node.target, "_op", None), "tags", ())
+                if torch.Tag.pointwise not in tags or name in _OF_ANY or not _value(node).dtype.is_floating_point:
+                    return True
+            return any(_value(source).dtype.is_floating_point for source in node.all_input_nodes)
+
     class NotIntegerProduct(OperatorSupportBase):
         """Upstream (executorch 1.5.1) takes matrices of any integers for an Ethos-U85, and fails to lower them."""
 
@@ -367,7 +382,8 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
             return not ((transposed or name == "aten.cumsum.default") and _is_wide(node.args[0]))
 
     return [
-        NotLeft(), NotIntegerSum(), NotNarrow(), NotIntegerProduct(), NotWide(), FloatsOnly(), FlatKernels(),
+        NotLeft(), NotIntegerSum(), NotNarrow(), NotOfReals(), NotIntegerProduct(), NotWide(), FloatsOnly(),
+        FlatKernels(),
     ]  # fmt: skip
 
 

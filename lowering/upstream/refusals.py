@@ -1,4 +1,6 @@
-"""What no program can have, and is refused by name before ExecuTorch writes it: empty tensors, complex numbers, NaN."""
+"""What no program can have, and is refused by name before ExecuTorch writes it: empty tensors, NaN, complex numbers,
+powers of integers.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +74,48 @@ _DFT = (
     "write a Fourier transform as a convolution or a matrix product with cosines and sines, and keep real and "
     "imaginary parts as channels (docs/on-the-cpu.md)"
 )
+
+
+def refuse_integer_powers(module: torch.fx.GraphModule, locate: Locate) -> None:
+    """Check that nothing in a program is a power of integers: ExecuTorch's kernel (1.5.1) stops the program there.
+
+    Raises:
+        CompileError: something is. The message names the operator and the line.
+    """
+    for node in operator_calls(module):
+        dtype = getattr(node.meta.get("val"), "dtype", None)
+        if dtype is not None and not dtype.is_floating_point and ".pow." in str(unwrap(node.target)):
+            line = locate(node)
+            raise CompileError(
+                f"{unwrap(node.target)}{f' at {line}' if line else ''} is a power of integers "
+                f"({str(dtype).removeprefix('torch.')}), which ExecuTorch has no kernel for",
+                hint="compute it with floats: torch.pow(x.float(), y.float()).to(x.dtype); a power that is a number is "
+                "written as products",
+            )
+
+
+def refuse_integer_loops(module: torch.fx.GraphModule, locate: Locate) -> None:
+    """Check that no loop of a float program carries integers.
+
+    Upstream (executorch 1.5.1) makes int32 of some that are int64, and floats of others, and then fails on the loop.
+
+    Raises:
+        CompileError: one does. The message names the line.
+    """
+    for node in operator_calls(module):
+        if str(node.target) != "while_loop":
+            continue
+        carried: Sequence[torch.fx.Node] = node.args[2]  # type: ignore[assignment]
+        for value in carried:
+            dtype = value.meta["val"].dtype
+            if not dtype.is_floating_point:
+                line = next(filter(None, map(locate, (node, *node.users))), None)
+                raise CompileError(
+                    f"a loop{f' at {line}' if line else ''} carries {str(dtype).removeprefix('torch.')}, and "
+                    "ExecuTorch lowers loops over floats alone",
+                    hint="write a loop of a fixed number of turns in Python (for _ in range(3): ...), or let the "
+                    "condition depend on what is computed (x.sum() < 30), for an Ethos-U85",
+                )
 
 
 def refuse_complex(module: torch.fx.GraphModule, locate: Locate) -> None:

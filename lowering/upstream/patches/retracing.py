@@ -10,6 +10,7 @@ in the last one. Two nodes of one graph never share an object.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 Function = Callable[..., Any]
@@ -165,11 +166,13 @@ def remembered_calls(by_executorch: Function) -> Function:
         known = calls[0]
         if kind != "call_function":
             return by_executorch(self, kind, target, args, kwargs, meta)
-        try:
+        found: list[Any] = []
+        with suppress(_Unknown):
             arguments, named = tuple(map(known.data, args)), {name: known.data(value) for name, value in kwargs.items()}
-            result = known.result(self, target, arguments, named)
-        except _Unknown:
+            found.append(known.result(self, target, arguments, named))
+        if not found:  # not where _Unknown is caught: it would be a cause of the errors of this call
             return by_executorch(self, kind, target, args, kwargs, meta)
+        (result,) = found
         of_node = (
             tuple(known.node(self.tracer, value) for value in args),
             {name: known.node(self.tracer, value) for name, value in kwargs.items()},

@@ -79,6 +79,12 @@ ASKED = (
         examples=(Example("x + x", "x + x", "int8[1, 8]", given="int32[1, 8]", alike=False),),
     ),
     CpuRule(
+        "functions-of-integers", "Rejected by NotOfReals",
+        "the NPU has it for quantised numbers, and here they are {inputs}",
+        "give the program the numbers as float32", values=values.types,
+        examples=(Example("torch.exp(x)", "torch.exp(x)", "int32[1, 8]", given="float32[1, 8]"),),
+    ),
+    CpuRule(
         "integer-product", "Rejected by NotIntegerProduct",
         "the NPU multiplies matrices of quantised numbers only, and here they are {inputs}",
         "give the program the numbers as float32", values=values.types,

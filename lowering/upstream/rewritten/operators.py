@@ -117,9 +117,11 @@ def _choices() -> Mapping[Any, Choice]:
         always[getattr(aten.std, form)] = _root_of(getattr(aten.var, form))
     chosen: dict[Any, Choice] = {target: lambda *_, function=function: function for target, function in always.items()}
     scalars = [getattr(aten, f"{name}{end}").Tensor for name in ("add", "sub", "mul", "div") for end in ("", "_")]
+    comparisons = [getattr(aten, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")]
     return {
         **chosen,
         **dict.fromkeys((*scalars, aten.rsub.Scalar), _choose_of_scalars),
+        **{comparison.Scalar: _choose_comparison(comparison.Tensor) for comparison in comparisons},
         **dict.fromkeys(
             (aten.argmax.default, aten.argmin.default), _of_one(lambda *_: torch.zeros((), dtype=torch.int64))
         ),
@@ -128,6 +130,18 @@ def _choices() -> Mapping[Any, Choice]:
             lambda source, order=2, *_: source.abs() if order else (source != 0).to(source.dtype)
         ),
         **dict.fromkeys(_layers_of_maps(aten), _choose_with_batch),
+        aten.conv3d.default: _choose_conv3d,
+        aten.pow.Tensor_Scalar: _choose_power,
+        aten.square.default: _of_integers(_squared),
+        aten.sign.default: lambda node, _: None if node.meta["val"].dtype is not torch.bool else lambda source: source,
+        aten.relu.default: _of_integers(lambda source: torch.where(source > 0, source, 0)),
+        **{
+            getattr(aten, name).default: _of_integers(lambda source: source)
+            for name in ("floor", "ceil", "trunc", "round")
+        },
+        **dict.fromkeys((aten.bitwise_right_shift.Tensor_Scalar, aten.__rshift__.Scalar), _choose_right_shift),
+        aten.floor_divide.default: _of_integers(_whole_quotient),
+        **dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _choose_remainder),
         aten.addmm.default: _choose_addmm,
         aten.addmv.default: _choose_addmv,
         aten.mv.default: _choose_mv,
@@ -168,6 +182,25 @@ def _choose_of_scalars(node: torch.fx.Node, constants: Constants) -> Callable[..
     return of_scalars
 
 
+def _choose_comparison(compare: Any) -> Choice:
+    """The choice of a comparison of a number and a value without axes, such as the condition of a loop.
+
+    Upstream gives that number an axis, too, and torch takes no truth value with an axis for a condition.
+    """
+
+    def compared(source: Tensor, number: Number) -> Tensor:
+        import torch
+
+        result: Tensor = compare(source, torch.full((), number, dtype=torch.result_type(source, number)))
+        return result
+
+    def choose(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+        source: Any = node.args[0]
+        return None if source.meta["val"].dim() else compared
+
+    return choose
+
+
 def _of_one(compute: Callable[..., Tensor]) -> Choice:
     """The choice of an operator along an axis: of a value without axes, for which upstream fails, it is `compute`."""
 
@@ -200,6 +233,107 @@ def _choose_with_batch(node: torch.fx.Node, constants: Constants) -> Callable[..
         return result.reshape(result.shape[missing:])
 
     return with_batch
+
+
+# Integers.
+
+
+def _choose_power(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """One of integers, as products: ExecuTorch's kernel computes no powers of integers."""
+    value: Any = node.meta["val"]
+    exponent: Any = node.args[1]
+    if value.is_floating_point() or not isinstance(exponent, int):
+        return None
+
+    def power(source: Tensor, exponent: int) -> Tensor:
+        square, result = source.to(value.dtype), None
+        while exponent:
+            if exponent % 2:
+                result = square if result is None else result * square
+            exponent //= 2
+            square = square * square if exponent else square
+        import torch
+
+        return torch.ones_like(square) if result is None else result
+
+    return power
+
+
+def _of_integers(compute: Callable[..., Any]) -> Choice:
+    """The choice of an operator of which upstream takes floats alone: of integers it is `compute`."""
+
+    def choose(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+        value: Any = node.meta["val"]
+        return None if value.is_floating_point() else compute
+
+    return choose
+
+
+def _squared(source: Tensor) -> Tensor:
+    import torch
+
+    wide = source.to(torch.result_type(source, 1))
+    return wide * wide
+
+
+def _choose_right_shift(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """One by a number: of a number whose last bits are cleared, as upstream rounds to the nearest for an Ethos-U55."""
+    import torch
+
+    bits: Any = node.args[1]
+    dtype = node.meta["val"].dtype
+    if not isinstance(bits, int) or not 0 < bits < torch.iinfo(dtype).bits - 1 or dtype is torch.uint8:
+        return None
+    return lambda source, bits: (source & -(2**bits)) >> bits
+
+
+def _whole_quotient(source: Tensor, other: Any) -> Tensor:
+    """Upstream takes a floor_divide of integers apart, and gives a delegate that reads none of its inputs."""
+    import torch
+
+    return torch.div(source, other, rounding_mode="floor")
+
+
+def _choose_remainder(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """One of integers of 8 and 16 bits: what upstream makes of it computes with floats, on an NPU that has none."""
+    import torch
+
+    value: Any = node.meta["val"]
+
+    def remainder(*operands: Any) -> Tensor:
+        whole = (part.to(torch.int32) if isinstance(part, torch.Tensor) else part for part in operands)
+        return torch.remainder(*whole).to(value.dtype)
+
+    return remainder if value.dtype in (torch.int8, torch.int16, torch.uint8) else None
+
+
+# Layers.
+
+
+def _choose_conv3d(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
+    """One over maps alone, with padding before and behind them, is padded first.
+
+    Vela makes what is computed from padding alone of its bias, by an operation that the second core of an Ethos-U65-512
+    has no scales for, and the NPU stops.
+    """
+    batched = _choose_with_batch(node, constants)
+    weights: Any = node.args[1]
+    given: tuple[Any, ...] = (*node.args, *(None, 1, 0)[len(node.args) - 2 :])
+    if weights.meta["val"].shape[2] > 1 or not _three(given[4])[0]:
+        return batched
+    convolve: Any = batched or node.target
+
+    def conv3d(
+        source: Tensor, weights: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, *rest: Any
+    ) -> Tensor:
+        from torch.nn import functional
+
+        depth, *map_axes = _three(padding)
+        padded = functional.pad(source, (0, 0, 0, 0, depth, depth))
+        result: Tensor = convolve(padded, weights, bias, stride, [0, *map_axes], *rest)
+        return result
+
+    return conv3d
 
 
 # Products with an addend. Of constant weights they are linear layers, whose weights are quantised per channel.
