@@ -21,8 +21,9 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.testing.function_module import keeping, module_of
-from ethos_hil.lowering.upstream.export import export
+from ethos_hil.lowering.upstream.export import export, operator_calls
 from ethos_hil.lowering.upstream.graph_repairs import TABLES, prepare
+from ethos_hil.lowering.upstream.rewritten.branch_norms import FOLDED_NORMS
 from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, LARGEST
 
 ROUNDING = 32 * 2**-24
@@ -479,3 +480,35 @@ def test_they_are_on_the_npu_and_told(npu: str, tmp_path: Path) -> None:
     answer = Reference(artifact).run(artifact.example_inputs).outputs[0]
     wanted = artifact.floating[0]
     assert ((answer - wanted) ** 2).sum() < (wanted**2).sum() * 10**-2.5, "25 dB"
+
+
+# --- Branches.
+
+
+def layers(net: Any, x: Tensor) -> Tensor:
+    def inner(x: Tensor) -> Tensor:
+        return torch.cond(x.mean() > 0, lambda x: net.norm(net.conv(x)), lambda x: x * 2, (x,))
+
+    result: Tensor = torch.cond(x.sum() > 0, lambda x: net.grouped_norm(net.grouped(x)) + net.conv(x), inner, (x,))
+    return result
+
+
+def test_norms_of_branches_are_folded() -> None:
+    """Sees red: "Expected get_attr node, got placeholder" of torchao's. The last one, with groups, is written out."""
+    torch.manual_seed(0)
+    norms = nn.BatchNorm2d(4), nn.BatchNorm2d(4)
+    for norm in norms:
+        norm.load_state_dict({**norm.state_dict(), "running_mean": drawn(4), "running_var": drawn(4).abs() + 0.5})
+    module = keeping(
+        layers,
+        conv=nn.Conv2d(4, 4, 3, padding=1, bias=False),
+        norm=norms[0],
+        grouped=nn.ConvTranspose2d(4, 4, 3, padding=1, groups=2),
+        grouped_norm=norms[1],
+    )
+    floating, notes = prepared(module, drawn(1, 4, 5, 5))
+    assert FOLDED_NORMS in notes
+    assert "aten.batch_norm.default" not in {str(node.target) for node in operator_calls(floating)}
+    maps = drawn(1, 4, 5, 5)
+    for x in (maps - maps.mean() + 1, maps - maps.mean() - 1):
+        torch.testing.assert_close(floating(x), module(x), rtol=0, atol=ROUNDING * float(module(x).abs().max()))

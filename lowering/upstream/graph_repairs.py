@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.export import graphs, operator_calls
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
+from ethos_hil.lowering.upstream.rewritten.branch_norms import FOLDED_NORMS, fold_norms
 from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, WITHOUT_INPUT, fill_without_input, fold_constants
 from ethos_hil.lowering.upstream.rewritten.identities import drop_identities
 from ethos_hil.lowering.upstream.rewritten.masks import apply_masks
@@ -90,6 +91,7 @@ def prepare(
     ]
     if not quantised or as_upstream:
         return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
+    folded_norms = (FOLDED_NORMS,) if fold_norms(floating) else ()
     repairs += [(fold_constants, FOLDED), (write_relu6, RELU6), (write_as_convolutions, LONE_NORMS)]
     names = _rewrites(floating, lambda part: (*write_out_of_place(part), *write_operators(part)))
     names += _rewrites(floating, lambda part: write_resizes(part, u55=u55))
@@ -99,7 +101,7 @@ def prepare(
     written = (written_note(dict.fromkeys(names)),) if names else ()
     if any(str(node.target) in table_operators() for node in operator_calls(floating)):
         written = (*written, TABLES)
-    return (*written, *masks, *(note for repair, note in repairs if rewrite_graphs(floating, repair)))
+    return (*folded_norms, *written, *masks, *(note for repair, note in repairs if rewrite_graphs(floating, repair)))
 
 
 def _rewrites(module: torch.nn.Module, rewrite: Callable[[torch.fx.GraphModule], Sequence[str]]) -> tuple[str, ...]:

@@ -92,7 +92,9 @@ def constant(module: torch.fx.GraphModule, node: torch.fx.Node, value: torch.Ten
     with module.graph.inserting_before(node):
         attribute = module.graph.get_attr(name)
     # The quantiser passes by what has no shape and type.
-    attribute.meta = {"val": node.meta["val"].fake_mode.from_tensor(value, static_shapes=True)}
+    made = node.meta["val"]
+    mode = (made[0] if isinstance(made, list | tuple) else made).fake_mode
+    attribute.meta = {"val": mode.from_tensor(value, static_shapes=True)}
     return attribute
 
 
