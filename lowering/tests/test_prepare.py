@@ -26,6 +26,7 @@ from ethos_hil.lowering.upstream import graph_repairs
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.graph_repairs import (
+    CUT_OFF,
     LONE_NORMS,
     RELU6,
     REPEATED,
@@ -66,6 +67,20 @@ def test_extremes_whose_indices_are_used_are_taken_apart(batch: int) -> None:
     for mine, theirs in zip(module(x), wanted, strict=True):
         assert mine.dtype == theirs.dtype
         assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate"])
+@pytest.mark.parametrize("pads", [(-1, -2), (-1, 2, 1, -2)], ids=str)
+def test_what_padding_takes_away_is_cut_off(pads: tuple[int, ...], mode: str) -> None:
+    def padded(x: Tensor) -> Tensor:
+        return 2 * functional.pad(x, pads, mode)
+
+    x = torch.randn((2, 3, 4, 5)[: len(pads) // 2 + 2])
+    module = floating(padded, x)
+    (note,) = prepare(module, quantised=True, as_upstream=True)
+    assert note == CUT_OFF
+    assert not [node for node in module.graph.nodes if "pad" in str(node.target) and min(node.args[1]) < 0]
+    assert torch.equal(module(x), padded(x))
 
 
 REPEATS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -4,7 +4,9 @@ is told; what is the same in every call is computed once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._pytree import tree_leaves
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -48,8 +51,8 @@ def is_the_same(module: nn.Module, *inputs: Tensor, u55: bool = False) -> tuple[
     floating, notes = prepared(module, *inputs, u55=u55)
     for seed in (1, 2):
         sets = [drawn(*value.shape, seed=seed) * value.std().nan_to_num(1) for value in inputs]
-        wanted = module(*sets)
-        torch.testing.assert_close(floating(*sets), wanted, rtol=0, atol=ROUNDING * float(wanted.detach().abs().max()))
+        for answer, wanted in zip(tree_leaves(floating(*sets)), tree_leaves(module(*sets)), strict=True):
+            torch.testing.assert_close(answer, wanted, rtol=0, atol=ROUNDING * float(wanted.detach().abs().max()))
     nodes = [node for node in floating.graph.nodes if node.op in ("call_function", "get_attr")]
     assert all("val" in node.meta for node in nodes)
     return notes
@@ -158,6 +161,27 @@ WRITTEN: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     ),
     "sigmoid_": (function(lambda x: (2 * x).sigmoid_()), [MAPS]),
     "elu_": (function(lambda x: functional.elu(2 * x, 0.5, inplace=True)), [MAPS]),
+    **{f"norm of order {order}": (function(partial(torch.linalg.vector_norm, ord=order, dim=1)), [ROWS])
+       for order in (0, 3, math.inf, -math.inf)},
+    "norm of all": (function(lambda x: x.norm(p=3)), [ROWS]),
+    "dist": (function(torch.dist), [ROWS, ROWS]),
+    **{f"cdist of order {order}": (function(partial(torch.cdist, p=order)), [(2, 4, 3), (2, 5, 3)])
+       for order in (1.0, 2.0, 3.0, math.inf)},
+    "cdist of one": (function(lambda x: torch.cdist(x, x)), [(4, 3)]),
+    "var_mean": (function(lambda x: torch.cat(torch.var_mean(x, 1, keepdim=True))), [ROWS]),
+    "std_mean": (function(lambda x: torch.stack(torch.std_mean(x, (0, 2), correction=0))), [(2, 4, 3)]),
+    "var_mean of all": (function(lambda x: torch.stack(torch.var_mean(x))), [ROWS]),
+    "var of all": (function(lambda x: x.var() * 2), [ROWS]),
+    "var of all axes": (function(lambda x: x.var((0, 1), unbiased=False) * 2), [ROWS]),
+    "diagonal": (function(lambda x: x.diagonal(1, -1, 1)), [(2, 4, 3)]),
+    "diagonal below": (function(lambda x: x.diagonal(-2, 1, 2)), [(2, 4, 3)]),
+    "diag": (function(lambda x: torch.diag(x, 2)), [ROWS]),
+    "trace": (function(torch.trace), [ROWS]),
+    "take": (function(lambda x: torch.take(x, torch.tensor([[0, 7], [9, 7]]))), [ROWS]),
+    "rrelu": (lambda: nn.RReLU(0.1, 0.4), [ROWS]),
+    "Bilinear": (lambda: nn.Bilinear(4, 5, 3), [(3, 4), (3, 5)]),
+    "LSTM with projections": (lambda: nn.LSTM(4, 5, 2, proj_size=3, bidirectional=True, batch_first=True), [(2, 4, 4)]),
+    "LSTM with projections, no bias": (lambda: nn.LSTM(4, 5, proj_size=3, bias=False), [(4, 2, 4)]),
     "embedding_bag": (bags(), [ROWS]),
     "embedding_bag sum": (bags(mode="sum", padding_idx=1), [ROWS]),
     "embedding_bag max": (bags(mode="max"), [ROWS]),
@@ -252,6 +276,9 @@ def test_functions_of_integers_are_verified(name: str, tmp_path: Path) -> None:
         pytest.param(lambda: nn.AvgPool3d(2, padding=1, count_include_pad=False), (1, 2, 4, 4, 4), id="counts no pad"),
         pytest.param(lambda: nn.AvgPool3d(2, ceil_mode=True), (1, 2, 5, 5, 5), id="ceil"),
         pytest.param(lambda: nn.InstanceNorm2d(6, track_running_stats=True), MAPS, id="running"),
+        pytest.param(function(lambda x: torch.cdist(x, x)), (600, 2), id="too many distances"),
+        pytest.param(function(lambda x: torch.diag(x) * 2), (4,), id="diag of a vector"),
+        pytest.param(function(lambda x: x.norm(p=1)), ROWS, id="a norm that is known"),
         pytest.param(bags(padding_idx=1), ROWS, id="a mean without padding"),
         pytest.param(bags(offsets=[0, 2, 3]), (8,), id="bags of several sizes"),
         pytest.param(lambda: nn.Linear(5, 2), MAPS, id="linear"),

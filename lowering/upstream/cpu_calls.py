@@ -17,6 +17,7 @@ from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls, place_of
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrap
+from ethos_hil.lowering.upstream.partition_checks import PAD, check, name_of, upstream_checks
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
 from ethos_hil.lowering.upstream.reasons.reason import Circumstances, Origin, find_reasons
 from ethos_hil.lowering.upstream.reasons.rule import Reason
@@ -131,7 +132,7 @@ def _carriers(node: torch.fx.Node) -> list[torch.fx.Node]:
     if node.op != "call_function" or tag is None or all(user.meta.get(TAG) == tag for user in node.users):
         return []
     while at.op == "call_function" and at.meta.get(TAG) == tag:
-        name = _name(at)
+        name = name_of(at)
         if name in _SHAPES or (name == "aten.permute_copy.default" and _keeps_order(at)):
             calls.append(at)
         elif not name.startswith("quantized_decomposed."):
@@ -267,24 +268,7 @@ def origins(locate: Locate, identify: Callable[[Any], str]) -> Callable[[torch.f
 
 _LINE = re.compile(r".+:\d+$")
 _MOST_LISTED = 40
-_PAD = "aten.pad.default"
-_WHOLE = (_PAD, "aten.linear.default")
-_FLOATS_ONLY = frozenset({
-    "aten.abs.default", "aten.neg.default", "aten.sign.default", "aten.relu.default", "aten.hardtanh.default",
-    "aten.clamp.default", "aten.clamp.Tensor", "aten.maximum.default", "aten.minimum.default", "aten.amax.default",
-    "aten.amin.default", "aten.max.dim", "aten.min.dim", "aten.sum.dim_IntList", "aten.prod.dim_int", _PAD,
-    "aten.constant_pad_nd.default",
-})  # fmt: skip
-"""Operators that TOSA's float profile has for no integers. Upstream (executorch 1.5.1) takes them all the same."""
-_INT32_OR_FLOATS = frozenset({"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor"})
-"""Operators that it has for no other integers than int32."""
-_INT32 = _INT32_OR_FLOATS | {
-    "aten.abs.default", "aten.neg.default", "aten.maximum.default", "aten.minimum.default", "aten.relu.default",
-}  # fmt: skip
-"""Operators that TOSA's profile of integers has for int32 alone; what was quantised becomes that."""
-_OF_ANY = _INT32_OR_FLOATS | {"aten.where.self", "aten._to_copy.default", "aten.div.Tensor_mode"}
-"""Operators that give floats of integers and are lowered all the same, as far as upstream's own rules go."""
-_MATRICES = frozenset({"aten.bmm.default", "aten.mm.default", "aten.addmm.default"})
+_WHOLE = (PAD, "aten.linear.default")
 
 
 def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, integers: bool, u55: bool) -> list[Any]:
@@ -298,93 +282,18 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str], *, 
         integers: whether the profile computes with integers.
         u55: whether the NPU is an Ethos-U55 or U65.
     """
-    import torch
-    from torch.fx.passes.operator_support import OperatorSupportBase
 
-    class NotLeft(OperatorSupportBase):
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            return not self._is_left(node)
+    def is_left(node: torch.fx.Node) -> bool:
+        name = name_of(node)
+        if not is_computation(name):
+            return False
+        if node.name in misplaced or any(_names(entry, name, locate(node)) for entry in leave):
+            return True
+        # A convolution that is quantised together with the activation behind it has no quantised output of its
+        # own. Upstream's partitioner takes it, and then fails to lower it (executorch 1.5.1).
+        return any(_is_quantised(user) and is_left(user) for user in node.users)
 
-        def _is_left(self, node: torch.fx.Node) -> bool:
-            name = _name(node)
-            if not is_computation(name):
-                return False
-            if node.name in misplaced or any(_names(entry, name, locate(node)) for entry in leave):
-                return True
-            # A convolution that is quantised together with the activation behind it has no quantised output of its
-            # own. Upstream's partitioner takes it, and then fails to lower it (executorch 1.5.1).
-            return any(_is_quantised(user) and self._is_left(user) for user in node.users)
-
-    class NotIntegerSum(OperatorSupportBase):
-        """Upstream (executorch 1.5.1, DecomposeCumsumPass) makes a running sum a convolution, whatever its type."""
-
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            return _name(node) != "aten.cumsum.default" or _value(node.args[0]).dtype.is_floating_point
-
-    class FloatsOnly(OperatorSupportBase):
-        """Upstream (executorch 1.5.1) takes what TOSA's float profile has for floats only, and fails to lower it."""
-
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            name = _name(node)
-            if integers or name not in _FLOATS_ONLY | _INT32_OR_FLOATS:
-                return True
-            dtype = _value(node.args[0]).dtype
-            if name in _INT32_OR_FLOATS:
-                return dtype.is_floating_point or dtype is torch.int32
-            return dtype.is_floating_point or (dtype is torch.bool and "pad" in name)
-
-    class NotNarrow(OperatorSupportBase):
-        """Upstream (executorch 1.5.1) takes 8 and 16 bits that were not quantised, and fails to lower them."""
-
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            narrow = (torch.int8, torch.int16, torch.uint8)
-            return _name(node) not in _INT32 or _value(node.args[0]).dtype not in narrow
-
-    class NotOfReals(OperatorSupportBase):
-        """Upstream (executorch 1.5.1) takes functions of real numbers (exp, a quotient) of integers, and powers of
-        integers, and fails to lower them: the quantiser makes tables of floats alone.
-        """
-
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            name = _name(node)
-            if not name.startswith("aten.pow."):
-                tags = getattr(getattr(node.target, "_op", None), "tags", ())
-                if torch.Tag.pointwise not in tags or name in _OF_ANY or not _value(node).dtype.is_floating_point:
-                    return True
-            return any(_value(source).dtype.is_floating_point for source in node.all_input_nodes)
-
-    class NotIntegerProduct(OperatorSupportBase):
-        """Upstream (executorch 1.5.1) takes matrices of any integers for an Ethos-U85, and fails to lower them."""
-
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            return _name(node) not in _MATRICES or _value(node.args[0]).dtype.is_floating_point
-
-    class FlatKernels(OperatorSupportBase):
-        """Upstream (executorch 1.5.1) reads the depth of kernels and strides in the last axis; it is in the first."""
-
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            if not u55 or _name(node) != "aten.convolution.default":
-                return True
-            arguments: Any = node.args
-            depth, *rest = _value(arguments[1]).shape[2:]
-            return len(rest) < 2 or bool(depth == 1 and arguments[3][0] == 1)
-
-    class NotWide(OperatorSupportBase):
-        """Upstream (executorch 1.5.1) takes these with inputs of 16 bits, and then fails to lower them.
-
-        A running sum becomes a convolution whose weights have as many bits as its input. Vela (5.1) refuses transposed
-        convolutions of 16 bits for Ethos-U55 and U65.
-        """
-
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            name = _name(node)
-            transposed = u55 and name == "aten.convolution.default" and node.args[6]
-            return not ((transposed or name == "aten.cumsum.default") and _is_wide(node.args[0]))
-
-    return [
-        NotLeft(), NotIntegerSum(), NotNarrow(), NotOfReals(), NotIntegerProduct(), NotWide(), FloatsOnly(),
-        FlatKernels(),
-    ]  # fmt: skip
+    return [check("NotLeft", lambda node: not is_left(node)), *upstream_checks(integers=integers, u55=u55)]
 
 
 def let_wholes_go(partitioner: Any, further: Sequence[Any]) -> Any:
@@ -404,7 +313,7 @@ def let_wholes_go(partitioner: Any, further: Sequence[Any]) -> Any:
         kept, is_kept = ask(program)
 
         def is_whole(node: torch.fx.Node) -> bool:
-            name = _name(node)
+            name = name_of(node)
             if not (_is_annotated(node) if name in tables else is_kept is None or is_kept(node)):
                 return False
             return name not in (*_WHOLE, *tables) or all(check.is_node_supported({}, node) for check in further)
@@ -427,10 +336,10 @@ class Leavable:
     def of(cls, program: torch.export.ExportedProgram, locate: Locate) -> Leavable:
         """Return what a program with its delegates has, inside of them and outside."""
         everywhere = operator_calls(program.graph_module, *lowered_parts(program))
-        nodes = [node for node in everywhere if is_computation(_name(node))]
+        nodes = [node for node in everywhere if is_computation(name_of(node))]
         sites = list(map(locate, nodes))
         return cls(
-            frozenset((*map(_name, nodes), *(site.origin for site in sites if site.origin))),
+            frozenset((*map(name_of, nodes), *(site.origin for site in sites if site.origin))),
             frozenset(site.line for site in sites if site.line),
             frozenset(module for site in sites for module in _outer(site.module)),
         )
@@ -489,25 +398,8 @@ def _outer(module: str) -> Iterator[str]:
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-def _name(node: torch.fx.Node) -> str:
-    """Aten's name of the operator that a node calls ("aten.sigmoid.default"), or "" if it calls none."""
-    return str(unwrap(node.target)) if node.op == "call_function" else ""
-
-
-def _value(node: Any) -> torch.Tensor:
-    """The shape and type of what a node gives."""
-    return node.meta["val"]
-
-
 def _is_quantised(node: torch.fx.Node) -> bool:
-    return any(_name(user).startswith("quantized_decomposed.quantize") for user in node.users)
-
-
-def _is_wide(node: Any) -> bool:
-    """Whether what a node gives is quantised to 16 bits."""
-    import torch
-
-    return _name(node).startswith("quantized_decomposed.dequantize") and _value(node.args[0]).dtype is torch.int16
+    return any(name_of(user).startswith("quantized_decomposed.quantize") for user in node.users)
 
 
 def _is_annotated(node: torch.fx.Node) -> bool:

@@ -32,6 +32,7 @@ CONCATENATED = (
     "circular padding was written as a concatenation: ExecuTorch's Arm backend transposes around it, and does not cut "
     "where an amount is negative"
 )
+CUT_OFF = "padding by negative amounts was written with slices: ExecuTorch's Arm backend fails on it"
 REPEATED = (
     "tensors that are concatenated with themselves were written as repetitions: ExecuTorch's Arm backend may keep one "
     "of them only"
@@ -87,6 +88,7 @@ def prepare(
         (take_apart, TAKEN_APART),
         (concatenate_circular, CONCATENATED),
         (repeat_parts, REPEATED),
+        (cut_off, CUT_OFF),
         (fill_without_input, WITHOUT_INPUT),
     ]
     if not quantised or as_upstream:
@@ -200,6 +202,29 @@ def concatenate_circular(module: torch.fx.GraphModule) -> int:
     for node in paddings:
         _concatenate(module, node)
     return len(paddings)
+
+
+def cut_off(module: torch.fx.GraphModule) -> int:
+    """Make slices of negative amounts of padding. Upstream (executorch 1.5.1) fails, or gives another shape."""
+    import torch
+
+    aten = torch.ops.aten
+    count = 0
+    for node in module.graph.nodes:
+        if node.target not in (aten.pad.default, aten.constant_pad_nd.default) or min(node.args[1]) >= 0:
+            continue
+        count += 1
+        padded, amounts = node.args[0], node.args[1]
+        if max(amounts) > 0:
+            padded = call(node, node.target, padded, [max(0, amount) for amount in amounts], *node.args[2:])
+        for number, (before, after) in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
+            axis = padded.meta["val"].dim() - 1 - number
+            if min(before, after) < 0:
+                end = padded.meta["val"].shape[axis] - max(0, -after)
+                padded = call(node, aten.slice.Tensor, padded, axis, max(0, -before), end)
+        node.replace_all_uses_with(padded)
+        module.graph.erase_node(node)
+    return count
 
 
 def repeat_parts(module: torch.fx.GraphModule) -> int:

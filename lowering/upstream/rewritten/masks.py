@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.dataclasses import dataclass
 from ethos_hil.lowering.upstream.names.operators import writes
 from ethos_hil.lowering.upstream.rewritten.constants import LARGEST, constant_nodes, values_of
-from ethos_hil.lowering.upstream.rewritten.operators import attention
+from ethos_hil.lowering.upstream.rewritten.products import attention
 from ethos_hil.lowering.upstream.rewritten.splice import call, constant, write_out
 
 if TYPE_CHECKING:

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+    Constants = set[torch.fx.Node]
+    """The nodes of a graph that are the same in every call."""
+    Choice = Callable[[torch.fx.Node, Constants], Callable[..., Any] | None]
+    """The function that is written in the place of a node, or None where it stays."""
+
+Number = float | int
+
 WRITTEN_OUT = "ethos_hil_written_out"
 """In a node's meta: the operator of the model that it computes a part of, by aten's name."""
 
@@ -20,7 +27,7 @@ def write_out(module: torch.fx.GraphModule, node: torch.fx.Node, function: Calla
 
     Args:
         module: the module of a float exported program.
-        node: a call of an operator that gives one tensor, or several of which only the first is read.
+        node: a call of an operator. What is read of several tensors is made by as many results.
         function: is called with the node's arguments, and computes the same. It may look at shapes and types, not at
             numbers.
     """
@@ -44,12 +51,14 @@ def write_out(module: torch.fx.GraphModule, node: torch.fx.Node, function: Calla
                 continue
             placed[part] = graph.node_copy(part, placed.__getitem__)
             placed[part].meta = described(node, part.meta["val"])
-    result = placed[traced.graph.output_node().args[0]]
-    several = not isinstance(node.meta["val"], torch.Tensor)
-    for given in [*node.users] if several else [node]:
-        given.replace_all_uses_with(result)
-        if several:
-            graph.erase_node(given)
+    results: Any = traced.graph.output_node().args[0]
+    if not isinstance(results, tuple):
+        node.replace_all_uses_with(placed[results])
+    for part in [*node.users]:  # those of several results
+        number: Any = part.args[1]
+        if number < len(results):
+            part.replace_all_uses_with(placed[results[number]])
+        graph.erase_node(part)
     graph.erase_node(node)
 
 
