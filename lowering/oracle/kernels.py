@@ -256,6 +256,15 @@ def _mean(call: KernelCall, store: Store) -> None:
         store.set(call.args[-1], (total / np.float32(number)).reshape(store.tensor(call.args[-1]).sizes))
 
 
+def _remainder(call: KernelCall, store: Store) -> None:
+    """Compute aten::remainder of integers: with the sign of the dividend, where torch has the divisor's."""
+    values, divisor = (np.asarray(store.get(index)) for index in call.args[:2])
+    if store.tensor(call.args[-1]).dtype.kind not in "iu" or not divisor.all():
+        run_as_torch(call, store)
+    else:
+        _write(store, call.args[-1], np.fmod(values.astype(np.int64), divisor.astype(np.int64)))
+
+
 def _batch_norm(call: KernelCall, store: Store) -> None:
     """Compute aten::_native_batch_norm_legit_no_training.out: the inverse deviation in double, the rest in float32."""
     values, weight, bias, mean, variance, _, epsilon = (store.get(index) for index in call.args[:7])
@@ -341,6 +350,8 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "aten::avg_pool2d.out": _average_pool,
     "aten::mean.out": _mean,
     "aten::max_pool2d_with_indices.out": _max_pool,
+    "aten::remainder.Scalar_out": _remainder,
+    "aten::remainder.Tensor_out": _remainder,
     "aten::sort.values": _sort,
     "aten::topk.values": _topk,
     "aten::_native_batch_norm_legit_no_training.out": _batch_norm,

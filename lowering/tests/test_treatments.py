@@ -610,6 +610,16 @@ case("fold_weights", "of an input", [],
 case("fold_weights", "constant weights", [], computed_weights(constant=True), U85)
 
 
+case("keep_maxima", "rescaled", ["RESCALE"], lambda g, _: g.rescale(g.reduce("MAX", g.input((3, 8)), 1), 0.3))
+case("keep_maxima", "of int16, in another shape", ["RESCALE"],
+     lambda g, _: g.rescale(g.reshape(g.reduce("MAX", g.input((3, 8), "int16"), 1), (3,)), 0.3,
+                            dtype="int16"))  # fmt: skip
+case("keep_maxima", "of windows", ["RESCALE"], lambda g, _: g.rescale(g.max_pool(g.input((1, 4, 4, 3)), (2, 2)), 0.3))
+case("keep_maxima", "to int32", [],
+     lambda g, _: g.rescale(g.reduce("MAX", g.input((3, 8)), 1), 2.0**8, dtype="int32"))  # fmt: skip
+case("keep_maxima", "a minimum", [], lambda g, _: g.rescale(g.reduce("MIN", g.input((3, 8)), 1), 0.3))
+
+
 case("fold_transposes", "of a constant", ["CONST"],
      lambda g, r: g.concat([g.input((3, 4)), g.transpose(g.const(weights(r, 4, 3), "int8"), (1, 0))], 0))  # fmt: skip
 case("fold_transposes", "of an input", [], lambda g, r: g.transpose(g.input((4, 3)), (1, 0)))

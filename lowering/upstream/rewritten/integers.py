@@ -69,13 +69,19 @@ def whole_quotient(source: Tensor, other: Any) -> Tensor:
 
 
 def choose_remainder(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
-    """One of integers of 8 and 16 bits: what upstream makes of it computes with floats, on an NPU that has none."""
+    """One of integers, with the sign of the divisor whichever sign a kernel gives it: ExecuTorch's gives the other one.
+
+    What upstream makes of 8 and 16 bits computes with floats, on an NPU that has none: they become 32 bits first.
+    """
     import torch
 
     value: Any = node.meta["val"]
+    if value.is_floating_point():
+        return None
+    narrow = value.dtype in (torch.int8, torch.int16, torch.uint8)
 
     def remainder(*operands: Any) -> Tensor:
-        whole = (part.to(torch.int32) if isinstance(part, torch.Tensor) else part for part in operands)
-        return torch.remainder(*whole).to(value.dtype)
+        one, other = (part.to(torch.int32) if narrow and isinstance(part, torch.Tensor) else part for part in operands)
+        return torch.remainder(torch.remainder(one, other) + other, other).to(value.dtype)
 
-    return remainder if value.dtype in (torch.int8, torch.int16, torch.uint8) else None
+    return remainder

@@ -124,6 +124,8 @@ CASES: list[tuple[str, str | Build, Sequence[str]]] = [
     ("fold_weights", "a scale for each channel", NPUS),
     ("fold_weights", "depthwise", NPUS),
     ("fold_weights", "transposed", NPUS),
+    ("keep_maxima", "of int16, in another shape", WITHOUT_U85),
+    ("keep_maxima", "of windows", WITHOUT_U85),
     ("find_input_weights", "a scale for each channel", U85),
     ("part_tables", "two tables and a sum", U85),
     ("part_tables", "a clamp behind the sum in between", U85),
