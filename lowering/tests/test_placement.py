@@ -129,6 +129,17 @@ def test_integers_are_left_to_the_cpu_where_the_float_profile_has_none(cache: Ca
     assert artifact.delegates, "int32 is added and multiplied there"
 
 
+@pytest.mark.parametrize("npu", [U55, EthosU.parse("ethos-u85-256")], ids=str)
+def test_limits_of_a_number_that_was_cast_are_left_to_the_cpu_and_the_rest_is_not(npu: EthosU, cache: Cache) -> None:
+    """Upstream fails: "Unknown operator aten.clamp"; of the cast alone: "Output tensor x does not have any writers"."""
+    model = from_module(module_of(lambda x: x.float().reshape(4, 2).relu() * 2.5), (torch.arange(-4, 4).int(),))
+    artifact = lower(model, npu, cache=cache)
+    assert [call.reason.split(",")[0] for call in artifact.placement.on_cpu if call.aten == "aten.relu.default"] == [
+        "ExecuTorch takes the limits of a number that was cast before the cast"
+    ]
+    assert artifact.delegates
+
+
 def test_a_pad_can_be_left(cache: Cache) -> None:
     """Upstream keeps pads whole for the NPU, and no kernel has their name."""
     model = from_module(module_of(lambda x: torch.nn.functional.pad(x * 2, (1, 1))), (torch.rand(1, 3, 5),))

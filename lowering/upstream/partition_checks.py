@@ -47,6 +47,7 @@ def upstream_checks(*, integers: bool, u55: bool) -> list[Any]:
         "NotNarrow": _is_not_narrow,
         "NotOfReals": _is_of_floats,
         "NotIntegerProduct": _is_no_integer_product,
+        "NotOfCast": _limits_no_cast,
     }
     predicates["NotWide"] = lambda node: not _is_too_wide(node, u55=u55)
     if u55:
@@ -106,6 +107,40 @@ def _is_of_floats(node: torch.fx.Node) -> bool:
 def _is_no_integer_product(node: torch.fx.Node) -> bool:
     """Matrices of any integers are taken for an Ethos-U85."""
     return name_of(node) not in _MATRICES or tensor_of(node.args[0]).dtype.is_floating_point
+
+
+_CASTS = frozenset({"aten._to_copy.default", "dim_order_ops._to_dim_order_copy.default"})
+_LIMITS = frozenset({"aten.relu.default", "aten.clamp.default", "aten.hardtanh.default"})
+_PASSED = (
+    "quantized_decomposed.",
+    "aten.view_copy.",
+    "aten.permute_copy.",
+    "aten.squeeze_copy.",
+    "aten.unsqueeze_copy.",
+)
+
+
+def _limits_no_cast(node: torch.fx.Node) -> bool:
+    """The limits of what was cast from int32 are moved in front of the cast, where TOSA has none. The cast alone would
+    be a delegate without an operator.
+    """
+    if name_of(node) in _CASTS:
+        return not (_is_of_whole(node) and any(_limit(user) for user in node.users))
+    source: Any = node.args[0] if name_of(node) in _LIMITS else None
+    while source is not None and name_of(source).startswith(_PASSED):
+        source = source.args[0]
+    return source is None or name_of(source) not in _CASTS or not _is_of_whole(source)
+
+
+def _is_of_whole(cast: torch.fx.Node) -> bool:
+    import torch
+
+    return tensor_of(cast.args[0]).dtype in (torch.int32, torch.int64)
+
+
+def _limit(node: torch.fx.Node) -> bool:
+    """Whether a node is a limit, or one that moves what a limit takes."""
+    return name_of(node) in _LIMITS or (name_of(node).startswith(_PASSED) and any(map(_limit, node.users)))
 
 
 def _is_flat(node: torch.fx.Node) -> bool:

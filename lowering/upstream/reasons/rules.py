@@ -92,6 +92,12 @@ ASKED = (
                           given="float32[1, 4, 4]; float32[1, 4, 4]"),),
     ),
     CpuRule(
+        "limits-of-a-cast", "Rejected by NotOfCast", "ExecuTorch takes the limits of a number that was cast before the "
+        "cast, and TOSA has none for integers of 32 bits",
+        "give the program float32, or compute something else of the number first",
+        examples=(Example("x.float().relu()", "x.relu()", "int32[1, 8]", given="float32[1, 8]"),),
+    ),
+    CpuRule(
         "wide-sum", "Rejected by NotWide",
         "{executorch} makes a running sum of 16 bits a convolution with weights of 16 bits, and {npu} takes 8",
         _EIGHT_BITS, operators=("aten.cumsum",),
