@@ -86,6 +86,7 @@ def test_what_padding_takes_away_is_cut_off(pads: tuple[int, ...], mode: str) ->
 REPEATS: dict[str, Callable[[Tensor], Tensor]] = {
     "cat": lambda x: torch.cat([x, x, x], 1),
     "stack": lambda x: torch.stack([x[:, 0]] * 3, 1),
+    "equal parts": lambda x: torch.cat([x[..., :2], x[..., 2:4], x[..., :2]], 1),
     "others between": lambda x: torch.cat([x, x * 2, x], 1),
     "last axis": lambda x: torch.cat([x, x], -1).flatten(1).unflatten(1, (3, -1, 1)),
 }
@@ -100,6 +101,19 @@ def test_what_is_concatenated_with_itself_is_repeated(name: str) -> None:
     assert note == REPEATED
     assert torch.equal(module(x), wanted)
     assert not [node for node in module.graph.nodes if "cat" in str(node.target) and len({*node.args[0]}) == 1]
+
+
+def test_what_is_overwritten_in_between_is_not_taken_for_equal() -> None:
+    def moved(x: Tensor) -> Tensor:
+        y = x.clone()
+        before = y * 2
+        y.add_(1)
+        return torch.cat([before, y * 2], 1)
+
+    x = torch.randn(1, 4)
+    module = floating(moved, x.clone())
+    prepare(module, quantised=True, as_upstream=True)
+    assert torch.equal(module(x.clone()), moved(x.clone()))
 
 
 def test_a_grey_picture_has_three_channels_and_what_vela_refuses_has_a_line(

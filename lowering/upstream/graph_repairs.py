@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.export import graphs, operator_calls
+from ethos_hil.lowering.upstream.names.operators import is_overload, writes
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
 from ethos_hil.lowering.upstream.rewritten.branch_norms import FOLDED_NORMS, fold_norms
 from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, WITHOUT_INPUT, fill_without_input, fold_constants
@@ -231,14 +232,17 @@ def repeat_parts(module: torch.fx.GraphModule) -> int:
     """Make repetitions of a tensor that is concatenated with itself, as a grey picture is to have three channels.
 
     Upstream (executorch 1.5.1, PropagateViewCopyPermuteUpPass) moves transposes through a concatenation, and then has
-    each of its tensors once: Vela refuses the program, or the answer has another shape.
+    each of its tensors once: Vela refuses the program, or the answer has another shape. Calls that compute the same of
+    the same are one to it.
     """
     import torch
 
     aten = torch.ops.aten
     count = 0
+    first = _first_of_equals(module)
     for node in module.graph.nodes:
         parts: Any = node.args[0] if node.target in (aten.cat.default, aten.stack.default) else ()
+        parts = [first[part] for part in parts]
         if len({*parts}) == len(parts):
             continue
         count += 1
@@ -253,6 +257,24 @@ def repeat_parts(module: torch.fx.GraphModule) -> int:
         node.replace_all_uses_with(joined)
         module.graph.erase_node(node)
     return count
+
+
+def _first_of_equals(module: torch.fx.GraphModule) -> dict[torch.fx.Node, torch.fx.Node]:
+    """Of each node, the first that computes the same of the same. Where something is overwritten, each is the first."""
+    import torch
+
+    nodes = list(module.graph.nodes)
+    calls = [node for node in nodes if node.op == "call_function" and is_overload(node.target)]
+    if any(writes(node.target) for node in calls):
+        return {node: node for node in nodes}
+    drawn = torch.Tag.nondeterministic_seeded
+    known: dict[Any, torch.fx.Node] = {}
+    first: dict[torch.fx.Node, torch.fx.Node] = {}
+    for node in nodes:
+        given = repr(torch.fx.node.map_arg((node.args, node.kwargs), lambda source: first[source].name))
+        pure = node.op == "call_function" and is_overload(node.target) and drawn not in node.target.tags
+        first[node] = known.setdefault((node.target, given) if pure else node.name, node)
+    return first
 
 
 def _concatenate(module: torch.fx.GraphModule, node: Any) -> None:

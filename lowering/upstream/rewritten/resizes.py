@@ -11,6 +11,7 @@ an expansion 31,440 (modelled). Slices are as many as the elements of an axis, s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.rewritten.splice import write_out
@@ -105,8 +106,13 @@ def _take(source: Tensor, axis: int, places: Sequence[int]) -> Tensor:
         return source
     part = torch.ops.aten.slice.Tensor
     if len(places) <= MOST_SLICES:
-        return torch.cat([part(source, axis, place, place + 1) for place in places], axis)
+        runs = [(place, len([*run])) for place, run in groupby(places)]
+        return torch.cat([_repeated(part(source, axis, at, at + 1), axis, times) for at, times in runs], axis)
     factor = _factor(places, length)
     assert factor is not None, "it was asked before"
-    counts = [factor if at == axis + 1 else 1 for at in range(source.dim() + 1)]
-    return source.unsqueeze(axis + 1).repeat(counts).flatten(axis, axis + 1)
+    return _repeated(source.unsqueeze(axis + 1), axis + 1, factor).flatten(axis, axis + 1)
+
+
+def _repeated(source: Tensor, axis: int, times: int) -> Tensor:
+    """Not as a concatenation with itself, of which upstream may keep one part."""
+    return source if times == 1 else source.repeat([times if at == axis else 1 for at in range(source.dim())])

@@ -42,7 +42,8 @@ def write_out(module: torch.fx.GraphModule, node: torch.fx.Node, function: Calla
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), known.__getitem__)
         return function(*args, **kwargs)
 
-    traced = make_fx(compute, pre_dispatch=True)(*(source.meta["val"] for source in sources))
+    with torch.no_grad():  # an operator that writes may be given a parameter
+        traced = make_fx(compute, pre_dispatch=True)(*(source.meta["val"] for source in sources))
     traced.graph.eliminate_dead_code()
     placed: dict[Any, Any] = dict(zip(traced.graph.find_nodes(op="placeholder"), sources, strict=True))
     with graph.inserting_before(node):
