@@ -123,7 +123,7 @@ def trial(drawn: Drawn, npu: str, cache: Path, *, pool: BoardPool | None = None)
             return _ended(drawn, npu, NetworkEnding.FAILED, f"{FailureKind.MISMATCH}: {problem}", defects)
     try:
         ending, detail = _on_a_board(artifact, question, pool)
-    except PreflightFailed as error:
+    except (PreflightFailed, UndefinedAnswer) as error:
         return refused(drawn, npu, error)
     except (UsageError, TargetError, EthosHilError) as error:
         return _ended(drawn, npu, NetworkEnding.FAILED, f"{error.kind}: {error}", defects)
