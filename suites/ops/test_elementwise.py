@@ -343,6 +343,7 @@ shift_right_number = Operator(
     aten=("__rshift__.Scalar",),
     aten_int=("bitwise_right_shift.Tensor", "full.default"),
     int=("ARITHMETIC_RIGHT_SHIFT",),
-    defects={"U55_BI": ROUNDED, "U65_BI": ROUNDED},
+    on_cpu=u55(reasons.U55_BITS),
+    beside=u55(("bitwise_right_shift.Tensor", "full.default")),
     cases=(case("int32", lambda a: a >> 2, i32(1, 4, 5, 3)),),
 )
