@@ -352,6 +352,7 @@ copy = Operator(
 clone = Operator(
     "clone",
     aten=("dim_order_ops._clone_dim_order.default",),
+    aten_int=("mul.Tensor",),
     cases=(case("doubled", lambda x: x.clone() * 2, f32(3, 5)),),
 )
 
