@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -207,6 +207,13 @@ class DraftBlock:
     def producer(self, name: str) -> DraftOperator | None:
         """Return the operator that makes a tensor; None for an input."""
         return next((node for node in self.operators if name in node.outputs), None)
+
+    def producer_behind(self, name: str, passed: Collection[str]) -> DraftOperator | None:
+        """Return the operator that makes a tensor, with operators of these names passed over; None for an input."""
+        writer = self.producer(name)
+        while writer is not None and writer.op in passed:
+            writer = self.producer(writer.inputs[0])
+        return writer
 
     def readers(self, name: str) -> list[DraftOperator]:
         """Return the operators that read a tensor, in order."""

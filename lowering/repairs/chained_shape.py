@@ -63,9 +63,7 @@ def _reads_another(block: DraftBlock, operator: DraftOperator) -> bool:
 
 def _is_made(block: DraftBlock, name: str) -> bool:
     """Return whether an operation makes a tensor."""
-    writer = block.producer(name)
-    while writer is not None and writer.op in PASSED:
-        writer = block.producer(writer.inputs[0])
+    writer = block.producer_behind(name, PASSED)
     return writer is not None and not writer.is_constant
 
 

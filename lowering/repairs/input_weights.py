@@ -16,7 +16,7 @@ from ethos_hil.lowering.repairs.defect import VelaDefect
 
 CONVOLUTIONS = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "TRANSPOSE_CONV2D")
 MOVED = ("RESHAPE", "TRANSPOSE", "IDENTITY")
-"""Operators that leave constant weights constant for Vela."""
+"""Operators that only move or name elements: what they make of a constant is one for Vela."""
 
 
 def find_input_weights(block: DraftBlock, family: Family) -> list[DraftOperator]:
@@ -31,9 +31,7 @@ def find_input_weights(block: DraftBlock, family: Family) -> list[DraftOperator]
 
 
 def _is_constant(block: DraftBlock, name: str) -> bool:
-    writer = block.producer(name)
-    while writer is not None and writer.op in MOVED:
-        writer = block.producer(writer.inputs[0])
+    writer = block.producer_behind(name, MOVED)
     return writer is not None and writer.op == "CONST"
 
 

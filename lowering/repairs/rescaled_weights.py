@@ -29,9 +29,7 @@ def fold_weights(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Make a constant of each RESCALE of a constant that weights of a convolution come from."""
     repaired = []
     for operator in [operator for operator in block.operators if operator.op in CONVOLUTIONS]:
-        writer = block.producer(operator.inputs[1])
-        while writer is not None and writer.op in MOVED:
-            writer = block.producer(writer.inputs[0])
+        writer = block.producer_behind(operator.inputs[1], MOVED)
         values = _values(block, writer.outputs[0]) if writer is not None and writer.op == "RESCALE" else None
         if writer is not None and values is not None:
             block.fold(writer, values)

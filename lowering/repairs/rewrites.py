@@ -58,7 +58,8 @@ def _move(block: DraftBlock, operator: DraftOperator, chain: list[DraftOperator]
     block.changed = True
 
 
-_RANGES = {"INT8": (-(2**7), 2**7 - 1, 1), "INT16": (-(2**15), 2**15 - 1, 2)}
+CLAMPED = {"INT8": (-(2**7), 2**7 - 1, 1), "INT16": (-(2**15), 2**15 - 1, 2)}
+"""Types that TOSA has a CLAMP of: the least and the largest value, and the bytes of each."""
 
 
 def add_clamp(block: DraftBlock, writer: DraftOperator, name: str) -> None:
@@ -86,6 +87,6 @@ def _copy(block: DraftBlock, name: str) -> str:
 
 
 def _to_all_values(block: DraftBlock, name: str) -> dict[int, Scalar | Node]:
-    low, high, size = _RANGES[block.tensors[name].dtype]
+    low, high, size = CLAMPED[block.tensors[name].dtype]
     first, last = (ByteVector(value.to_bytes(size, "little", signed=True)) for value in (low, high))
     return {0: first, 1: last, 2: Scalar("I", 1)}  # 1 propagates NaN, as upstream writes it

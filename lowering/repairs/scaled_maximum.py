@@ -15,11 +15,10 @@ from __future__ import annotations
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
-from ethos_hil.lowering.repairs.rewrites import clamp_before
+from ethos_hil.lowering.repairs.input_weights import MOVED
+from ethos_hil.lowering.repairs.rewrites import CLAMPED, clamp_before
 
 _MAXIMA = ("REDUCE_MAX", "MAX_POOL2D")
-_PASSED = ("RESHAPE", "IDENTITY", "TRANSPOSE")
-_CLAMPED = ("INT8", "INT16")
 
 
 def keep_maxima(block: DraftBlock, family: Family) -> list[DraftOperator]:
@@ -34,10 +33,8 @@ def keep_maxima(block: DraftBlock, family: Family) -> list[DraftOperator]:
 
 def _is_of_maximum(block: DraftBlock, rescale: DraftOperator) -> bool:
     types = {block.tensors[name].dtype for name in (rescale.inputs[0], rescale.outputs[0])}
-    writer = block.producer(rescale.inputs[0])
-    while writer is not None and writer.op in _PASSED:
-        writer = block.producer(writer.inputs[0])
-    return writer is not None and writer.op in _MAXIMA and types <= {*_CLAMPED}
+    writer = block.producer_behind(rescale.inputs[0], MOVED)
+    return writer is not None and writer.op in _MAXIMA and types <= CLAMPED.keys()
 
 
 DEFECT = VelaDefect(

@@ -27,20 +27,18 @@ import math
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.repairs.chains import PASSED
 from ethos_hil.lowering.repairs.defect import VelaDefect
-from ethos_hil.lowering.repairs.rewrites import add_clamp
+from ethos_hil.lowering.repairs.rewrites import CLAMPED, add_clamp
 
 _WINDOWS = ("CONV2D", "DEPTHWISE_CONV2D", "AVG_POOL2D", "MAX_POOL2D")
-_PASSED = ("RESHAPE", "IDENTITY", "RESCALE", "CAST")
-"""Operators that Vela removes, or fuses into what reads them."""
 _MANY_DIMENSIONS = 5
 """Maps of the NPU have four."""
-_CLAMPED = ("INT8", "INT16")
 
 
 def keep_slices(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Put a CLAMP to all values between each SLICE and the operations that would misread it."""
-    repaired = [part for part in _misread(block) if block.tensors[part.outputs[0]].dtype in _CLAMPED]
+    repaired = [part for part in _misread(block) if block.tensors[part.outputs[0]].dtype in CLAMPED]
     for operator in repaired:
         add_clamp(block, operator, operator.outputs[0])
     return repaired
@@ -48,7 +46,7 @@ def keep_slices(block: DraftBlock, family: Family) -> list[DraftOperator]:
 
 def find_slices(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Return each SLICE of another type that an operation would misread: TOSA has no CLAMP for it."""
-    return [part for part in _misread(block) if block.tensors[part.outputs[0]].dtype not in _CLAMPED]
+    return [part for part in _misread(block) if block.tensors[part.outputs[0]].dtype not in CLAMPED]
 
 
 def _misread(block: DraftBlock) -> list[DraftOperator]:
@@ -57,7 +55,7 @@ def _misread(block: DraftBlock) -> list[DraftOperator]:
 
 def _is_misread(block: DraftBlock, name: str) -> bool:
     for reader in block.readers(name):
-        if reader.op in _PASSED:
+        if reader.op in PASSED:
             if reader.op == "RESHAPE" and _drops_the_first(block, name, reader.outputs[0]):
                 return True
             if _is_misread(block, reader.outputs[0]):
