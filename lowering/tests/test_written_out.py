@@ -165,6 +165,8 @@ WRITTEN: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
        for order in (0, 3, math.inf, -math.inf)},
     "norm of all": (function(lambda x: x.norm(p=3)), [ROWS]),
     "dist": (function(torch.dist), [ROWS, ROWS]),
+    "dist of order 3": (function(partial(torch.dist, p=3)), [ROWS, ROWS]),
+    "pairwise_distance of order 3": (function(partial(functional.pairwise_distance, p=3.0)), [ROWS, ROWS]),
     **{f"cdist of order {order}": (function(partial(torch.cdist, p=order)), [(2, 4, 3), (2, 5, 3)])
        for order in (1.0, 2.0, 3.0, math.inf)},
     "cdist of one": (function(lambda x: torch.cdist(x, x)), [(4, 3)]),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.export import graphs
-from ethos_hil.lowering.upstream.names.operators import unwrap
+from ethos_hil.lowering.upstream.partition_checks import TAG, check, name_of
 from ethos_hil.lowering.upstream.state import state_inputs
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _WEIGHTED = frozenset({"aten.convolution.default", "aten.conv_transpose2d.input", "aten.linear.default"})
 _WEIGHTS, _GROUPS = 1, 8
 """The arguments that have the weights, and the number of groups of a convolution."""
-_TAG = "delegation_tag"
-"""What upstream's partitioner notes at a node that it takes."""
 
 
 def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
@@ -31,27 +29,18 @@ def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
     Args:
         make: makes the partitioner from a compile spec and further checks.
         spec: upstream's compile spec.
-        further: our other checks. The one for this is appended.
+        further: our other checks. Those for this are appended.
     """
     from executorch.exir.graph_module import get_cond_while_submodules
-    from torch.fx.passes.operator_support import OperatorSupportBase
 
     whole = spec.tosa_spec.support_extension("cf")
     computed: set[Any] = set()
     of_branches: set[Any] = set()
 
-    class ConstantWeights(OperatorSupportBase):
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            return node not in computed
-
-    class OwnWeights(OperatorSupportBase):
-        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            return node not in of_branches
-
-    class InWholeBranches(OwnWeights):
-        """The same for an Ethos-U85, with another reason."""
-
-    further += [ConstantWeights(), InWholeBranches() if whole else OwnWeights()]
+    further += [
+        check("ConstantWeights", lambda node: node not in computed),
+        check("InWholeBranches" if whole else "OwnWeights", lambda node: node not in of_branches),
+    ]
     partitioner = make(spec, further)
     partition, ask = partitioner.partition, partitioner.ops_to_not_decompose
 
@@ -71,7 +60,7 @@ def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
         alone = [
             node
             for _, branch, choice in get_cond_while_submodules(program.graph_module)
-            if _TAG not in choice.meta
+            if TAG not in choice.meta
             for node in _of_outside(branch)
         ]
         if of_branches.issuperset(alone):
@@ -80,7 +69,7 @@ def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
         of_branches.update(alone)
         for part in graphs(program.graph_module):
             for node in part.graph.nodes:
-                node.meta.pop(_TAG, None)
+                node.meta.pop(TAG, None)
         return partition(program)
 
     def find_and_ask(program: torch.export.ExportedProgram) -> Any:
@@ -101,7 +90,7 @@ def _is_plain(node: torch.fx.Node) -> bool:
     weights: Any = node.args[_WEIGHTS]
     while weights.op == "call_function" and "quantize_per" in str(weights.target):
         weights = weights.args[0]
-    groups: Any = node.args[_GROUPS] if str(unwrap(node.target)) == "aten.convolution.default" else 1
+    groups: Any = node.args[_GROUPS] if name_of(node) == "aten.convolution.default" else 1
     return bool(weights.op == "placeholder" and (groups == 1 or weights.meta["val"].shape[1] == 1))
 
 
@@ -110,5 +99,5 @@ def _weighted(part: torch.fx.GraphModule, varying: set[torch.fx.Node]) -> Iterat
     for node in part.graph.nodes:
         if not varying.isdisjoint(node.all_input_nodes):
             varying.add(node)
-        if str(unwrap(node.target)) in _WEIGHTED and node.args[_WEIGHTS] in varying:
+        if name_of(node) in _WEIGHTED and node.args[_WEIGHTS] in varying:
             yield node

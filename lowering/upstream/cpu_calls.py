@@ -17,7 +17,7 @@ from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls, place_of
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrap
-from ethos_hil.lowering.upstream.partition_checks import PAD, check, name_of, upstream_checks
+from ethos_hil.lowering.upstream.partition_checks import PAD, TAG, check, name_of, upstream_checks
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
 from ethos_hil.lowering.upstream.reasons.reason import Circumstances, Origin, find_reasons
 from ethos_hil.lowering.upstream.reasons.rule import Reason
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ethos_hil.lowering.map.delegate_map import AtenCall
 
 
-TAG = "delegation_tag"
-"""In the metadata of a node: the partition that upstream put it into."""
 _KEY = "ethos_hil_left"
 """In the metadata of a node that is not delegated: the operator's name before memory was planned, why, and a remedy."""
 
@@ -55,8 +53,8 @@ def keep_reasons(partitioner: Any, misplaced: set[str], circumstances: Circumsta
 
     It also partitions again where upstream's choice cannot work: a partition gives a float (in a profile of integers)
     or an int64, or takes state in int64, and TOSA has neither; or it gives an input as it is, which Vela refuses.
-    ExecuTorch 1.4.1 lowers a partition with such an output,
-    and the delegate then writes int8 or int32 where the program expects the other type.
+    ExecuTorch 1.4.1 lowers a partition with an output of another type, and the delegate then writes int8 or int32 where
+    the program expects that type.
 
     Partitions are handed over in the order of their numbers. Upstream's order is that of a set of texts, which Python
     shuffles in each process, and with it the order of delegates and of their inputs.

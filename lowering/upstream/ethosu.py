@@ -296,7 +296,7 @@ def _backend() -> Any:
                     try:
                         blob = bytes(EthosUBackend.preprocess(program, specs).processed_bytes)
                     except VelaCrash as crash:
-                        return _locate(crash, calls)
+                        return _locate_crash(crash, calls)
                     except RuntimeError as error:
                         if capture.as_upstream or (refusal := _mendable(error, flags, Path(folder))) is None:
                             raise
@@ -308,7 +308,7 @@ def _backend() -> Any:
                     upstreams = _in_some_order(edge_program, compile_program, capture.notes)
                 except RuntimeError as error:
                     if isinstance(error.__cause__, VelaRefusal) and written.exists():
-                        raise _located(error.__cause__, written.read_bytes(), flags, calls) from error
+                        raise _locate_refusal(error.__cause__, written.read_bytes(), flags, calls) from error
                     raise
                 tosa = written.read_bytes()
                 partition = Partition(calls, nodes, handles, capture.surviving[capture.method])
@@ -348,7 +348,7 @@ def _line(call: AtenCall | None) -> str | None:
     return call.source if call is not None else None
 
 
-def _locate(crash: VelaCrash, calls: Mapping[str, AtenCall]) -> VelaCrash:
+def _locate_crash(crash: VelaCrash, calls: Mapping[str, AtenCall]) -> VelaCrash:
     """The same crash, with the model's operation and line in its message, as far as they are known."""
     place = _call_of(crash.operator, calls)
     if not place:
@@ -358,7 +358,9 @@ def _locate(crash: VelaCrash, calls: Mapping[str, AtenCall]) -> VelaCrash:
     return located
 
 
-def _located(refusal: VelaRefusal, tosa: bytes, arguments: Sequence[str], calls: Mapping[str, AtenCall]) -> VelaRefusal:
+def _locate_refusal(
+    refusal: VelaRefusal, tosa: bytes, arguments: Sequence[str], calls: Mapping[str, AtenCall]
+) -> VelaRefusal:
     """The same refusal, with the model's operation and line in its message, as far as they are known."""
     operator = refused_operator(tosa, arguments)
     place = "" if operator is None else f" ({', '.join(filter(None, (str(operator), _call_of(operator, calls))))})"

@@ -16,11 +16,12 @@ from ethos_hil.lowering.upstream.names.operators import is_overload, writes
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
 from ethos_hil.lowering.upstream.rewritten.branch_norms import FOLDED_NORMS, fold_norms
 from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, WITHOUT_INPUT, fill_without_input, fold_constants
+from ethos_hil.lowering.upstream.rewritten.elements import repeated
 from ethos_hil.lowering.upstream.rewritten.identities import drop_identities
 from ethos_hil.lowering.upstream.rewritten.masks import apply_masks
 from ethos_hil.lowering.upstream.rewritten.operators import write_operators, write_out_of_place, written_note
 from ethos_hil.lowering.upstream.rewritten.resizes import write_resizes
-from ethos_hil.lowering.upstream.rewritten.splice import call
+from ethos_hil.lowering.upstream.rewritten.splice import call, write_out
 
 if TYPE_CHECKING:
     import torch
@@ -238,25 +239,29 @@ def repeat_parts(module: torch.fx.GraphModule) -> int:
     import torch
 
     aten = torch.ops.aten
-    count = 0
-    first = _first_of_equals(module)
-    for node in module.graph.nodes:
-        parts: Any = node.args[0] if node.target in (aten.cat.default, aten.stack.default) else ()
-        parts = [first[part] for part in parts]
-        if len({*parts}) == len(parts):
-            continue
-        count += 1
-        dimensions = node.meta["val"].dim()
-        axis = (node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)) % dimensions
-        joined: Any = None  # from the end on, so that no concatenation has a tensor twice
-        for part, times in reversed([(part, len([*equal])) for part, equal in groupby(parts)]):
-            one = call(node, aten.unsqueeze.default, part, axis) if node.target is aten.stack.default else part
-            counts = [times if at == axis else 1 for at in range(dimensions)]
-            repeated = call(node, aten.repeat.default, one, counts) if times > 1 else one
-            joined = repeated if joined is None else call(node, aten.cat.default, [repeated, joined], axis)
-        node.replace_all_uses_with(joined)
-        module.graph.erase_node(node)
-    return count
+    joins = [node for node in module.graph.nodes if node.target in (aten.cat.default, aten.stack.default)]
+    first = _first_of_equals(module) if joins else {}
+    again = [node for node in joins if len({first[part] for part in node.args[0]}) < len(node.args[0])]
+    for node in again:
+        equal = [first[part] for part in node.args[0]]
+        runs = [(equal.index(part), len([*run])) for part, run in groupby(equal)]
+        write_out(module, node, _joining(runs, stacks=node.target is aten.stack.default))
+    return len(again)
+
+
+def _joining(runs: Sequence[tuple[int, int]], *, stacks: bool) -> Callable[..., Any]:
+    """The function that joins tensors, or stacks them: of each run, one of them, and how often it is there."""
+    import torch
+
+    def join(parts: Sequence[torch.Tensor], axis: int = 0, dim: int | None = None) -> torch.Tensor | None:
+        axis = (axis if dim is None else dim) % (parts[0].dim() + stacks)
+        joined = None  # from the end on, so that no concatenation has a tensor twice
+        for at, times in reversed(runs):
+            run = repeated(parts[at].unsqueeze(axis) if stacks else parts[at], axis, times)
+            joined = run if joined is None else torch.cat([run, joined], axis)
+        return joined
+
+    return join
 
 
 def _first_of_equals(module: torch.fx.GraphModule) -> dict[torch.fx.Node, torch.fx.Node]:

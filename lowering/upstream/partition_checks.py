@@ -13,6 +13,8 @@ from ethos_hil.lowering.upstream.names.operators import unwrap
 if TYPE_CHECKING:
     import torch
 
+TAG = "delegation_tag"
+"""In the metadata of a node: the partition that upstream put it into."""
 PAD = "aten.pad.default"
 _FLOATS_ONLY = frozenset({
     "aten.abs.default", "aten.neg.default", "aten.sign.default", "aten.relu.default", "aten.hardtanh.default",
@@ -112,12 +114,9 @@ def _is_no_integer_product(node: torch.fx.Node) -> bool:
 _CASTS = frozenset({"aten._to_copy.default", "dim_order_ops._to_dim_order_copy.default"})
 _LIMITS = frozenset({"aten.relu.default", "aten.clamp.default", "aten.hardtanh.default"})
 _PASSED = (
-    "quantized_decomposed.",
-    "aten.view_copy.",
-    "aten.permute_copy.",
-    "aten.squeeze_copy.",
-    "aten.unsqueeze_copy.",
-)
+    "quantized_decomposed.", "aten.view_copy.", "aten.permute_copy.", "aten.squeeze_copy.", "aten.unsqueeze_copy.",
+)  # fmt: skip
+"""How the names of operators start that move numbers, or quantise them."""
 
 
 def _limits_no_cast(node: torch.fx.Node) -> bool:

@@ -21,6 +21,12 @@ Locate = Callable[["torch.fx.Node"], str | None]
 """Gives the user's line that a node comes from."""
 
 
+def _at(locate: Locate, *nodes: torch.fx.Node) -> str:
+    """ " at net.py:12": the line of the first node that has one; "" where none has."""
+    line = next(filter(None, map(locate, nodes)), None)
+    return f" at {line}" if line else ""
+
+
 def refuse_empty(module: torch.fx.GraphModule, locate: Locate) -> None:
     """Check that no tensor of a partition's graph has a dimension of 0.
 
@@ -53,9 +59,7 @@ def _refusal(node: torch.fx.Node, shape: tuple[int, ...], locate: Locate) -> Com
     node = node.all_input_nodes[0] if node.target is operator.getitem else node
     reader = _computing(node)
     what = "an input" if reader is not node else "the result"
-    lines = (locate(near) for near in (reader, *reader.all_input_nodes, *reader.users))
-    line = next(filter(None, lines), None)
-    place = f" at {line}" if line else ""
+    place = _at(locate, reader, *reader.all_input_nodes, *reader.users)
     return CompileError(
         f"{what} of {unwrap(reader.target)}{place} has no elements: its shape is [{', '.join(map(str, shape))}], "
         "and TOSA has no dimension of 0",
@@ -85,9 +89,8 @@ def refuse_integer_powers(module: torch.fx.GraphModule, locate: Locate) -> None:
     for node in operator_calls(module):
         dtype = getattr(node.meta.get("val"), "dtype", None)
         if dtype is not None and not dtype.is_floating_point and ".pow." in str(unwrap(node.target)):
-            line = locate(node)
             raise CompileError(
-                f"{unwrap(node.target)}{f' at {line}' if line else ''} is a power of integers "
+                f"{unwrap(node.target)}{_at(locate, node)} is a power of integers "
                 f"({str(dtype).removeprefix('torch.')}), which ExecuTorch has no kernel for",
                 hint="compute it with floats: torch.pow(x.float(), y.float()).to(x.dtype); a power that is a number is "
                 "written as products",
@@ -109,9 +112,8 @@ def refuse_integer_loops(module: torch.fx.GraphModule, locate: Locate) -> None:
         for value in carried:
             dtype = value.meta["val"].dtype
             if not dtype.is_floating_point:
-                line = next(filter(None, map(locate, (node, *node.users))), None)
                 raise CompileError(
-                    f"a loop{f' at {line}' if line else ''} carries {str(dtype).removeprefix('torch.')}, and "
+                    f"a loop{_at(locate, node, *node.users)} carries {str(dtype).removeprefix('torch.')}, and "
                     "ExecuTorch lowers loops over floats alone",
                     hint="write a loop of a fixed number of turns in Python (for _ in range(3): ...), or let the "
                     "condition depend on what is computed (x.sum() < 30), for an Ethos-U85",
@@ -130,10 +132,9 @@ def refuse_complex(module: torch.fx.GraphModule, locate: Locate) -> None:
     """
     for node in operator_calls(module):
         if _is_complex(node) and not any(map(_is_complex, node.all_input_nodes)):
-            line = locate(node)
-            place = f" at {line}" if line else ""
             raise CompileError(
-                f"{unwrap(node.target)}{place} makes complex numbers, which a program cannot have", hint=_DFT
+                f"{unwrap(node.target)}{_at(locate, node)} makes complex numbers, which a program cannot have",
+                hint=_DFT,
             )
 
 
@@ -174,9 +175,7 @@ def _refusal_of_nan(node: torch.fx.Node, value: torch.Tensor, locate: Locate) ->
         return CompileError(f"the calibration input {node.name} has {amount}", hint="calibrate with numbers only")
     if node.op == "get_attr":
         return CompileError(f"the weight {node.target} has {amount}", hint="look for what its training came to")
-    line = locate(node)
-    place = f" at {line}" if line else ""
     return CompileError(
-        f"{unwrap(node.target)}{place} makes {amount}, of the calibration inputs",
+        f"{unwrap(node.target)}{_at(locate, node)} makes {amount}, of the calibration inputs",
         hint="calibrate with inputs that it has answers for, or keep its input from others, as with clamp",
     )

@@ -12,37 +12,33 @@ if TYPE_CHECKING:
     from ethos_hil.lowering.upstream.rewritten.splice import Constants
 
 
-def gru_cell(
+def _products(
     source: Tensor,
     state: Tensor,
     weights: Tensor,
     state_weights: Tensor,
     bias: Tensor | None = None,
     state_bias: Tensor | None = None,
-) -> Tensor:
-    import torch
+) -> tuple[Tensor, Tensor]:
+    """The input and the state of a cell, each multiplied by its weights."""
     from torch.nn import functional
 
-    given = functional.linear(source, weights, bias).chunk(3, -1)
-    kept = functional.linear(state, state_weights, state_bias).chunk(3, -1)
+    return functional.linear(source, weights, bias), functional.linear(state, state_weights, state_bias)
+
+
+def gru_cell(source: Tensor, state: Tensor, *weights: Tensor | None) -> Tensor:
+    import torch
+
+    given, kept = (product.chunk(3, -1) for product in _products(source, state, *weights))  # type: ignore[arg-type]
     reset, update = (torch.sigmoid(one + other) for one, other in zip(given[:2], kept[:2], strict=True))
     new = torch.tanh(given[2] + reset * kept[2])
     return (state - new) * update + new
 
 
 def rnn_cell(activation: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    def cell(
-        source: Tensor,
-        state: Tensor,
-        weights: Tensor,
-        state_weights: Tensor,
-        bias: Tensor | None = None,
-        state_bias: Tensor | None = None,
-    ) -> Tensor:
-        from torch.nn import functional
-
-        given, kept = functional.linear(source, weights, bias), functional.linear(state, state_weights, state_bias)
-        return activation(given + kept)
+    def cell(*given: Tensor) -> Tensor:
+        product, kept = _products(*given)
+        return activation(product + kept)
 
     return cell
 
@@ -90,11 +86,11 @@ def _projected_cells(
     import torch
     from torch.nn import functional
 
-    first, second, *biases, projection = weights
+    *of_cell, projection = weights
     answers = []
     for step in steps.unbind(0):
-        given = functional.linear(step, first, *biases[:1]) + functional.linear(output, second, *biases[1:])
-        enter, keep, new, leave = given.chunk(4, -1)
+        given, kept = _products(step, output, *of_cell)
+        enter, keep, new, leave = (given + kept).chunk(4, -1)
         cell = torch.sigmoid(keep) * cell + torch.sigmoid(enter) * torch.tanh(new)
         output = functional.linear(torch.sigmoid(leave) * torch.tanh(cell), projection)
         answers.append(output)

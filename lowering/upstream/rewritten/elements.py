@@ -74,3 +74,8 @@ def diagonal(source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> T
     count = min(rows - below, columns - right)
     first, step = below * columns + right, columns + 1
     return matrices.flatten(-2)[..., first : first + (count - 1) * step + 1 : step]
+
+
+def repeated(source: Tensor, axis: int, times: int) -> Tensor:
+    """Not as a concatenation with itself, of which upstream may keep one part."""
+    return source if times == 1 else source.repeat([times if at == axis else 1 for at in range(source.dim())])

@@ -44,6 +44,7 @@ from ethos_hil.lowering.upstream.rewritten.reductions import (
     choose_cdist,
     choose_variance,
     choose_vector_norm,
+    distance,
     in_a_row,
     logaddexp,
     logsumexp,
@@ -141,7 +142,7 @@ def _always() -> Mapping[Any, Callable[..., Any]]:
         aten.lerp.Tensor: lambda start, end, weight: start + (end - start) * weight,
         aten.take.default: take,
         aten.trace.default: lambda source: diagonal(source).sum(),
-        aten.dist.default: lambda one, other, order=2: torch.linalg.vector_norm(one - other, order),
+        aten.dist.default: distance,
         aten.rrelu.default: lambda source, low=1 / 8, high=1 / 3, *_: torch.nn.functional.leaky_relu(
             source, (low + high) / 2
         ),

@@ -40,14 +40,6 @@ def root_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return root
 
 
-def pairwise_distance(
-    one: Tensor, other: Tensor, p: Number = 2, epsilon: Number = 1e-6, keepdim: bool = False
-) -> Tensor:
-    import torch
-
-    return torch.linalg.vector_norm(one - other + epsilon, p, -1, keepdim)
-
-
 def in_a_row(variance: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A variance whose result without axes is that of a row: upstream gives it one axis, on which others then fail."""
 
@@ -83,17 +75,26 @@ def with_mean(variance: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Te
     return of_both
 
 
+_KNOWN_ORDERS = (1, 2)
+"""Of norms that upstream takes apart itself."""
+
+
 def choose_vector_norm(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
     """One of another order than 1 and 2, for which upstream fails; and one of a value without axes."""
     source: Any = node.args[0]
     order: Any = node.args[1] if len(node.args) > 1 else 2
     if not source.meta["val"].dim():
         return lambda value, *_: value.abs() if order else (value != 0).to(value.dtype)
-    return None if order in (1, 2) else vector_norm
+    return None if order in _KNOWN_ORDERS else vector_norm
 
 
 def vector_norm(source: Tensor, order: Number, axes: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
     """What aten.linalg_vector_norm computes."""
+    if order in _KNOWN_ORDERS:
+        import torch
+
+        known: Tensor = torch.linalg.vector_norm(source, order, axes, keepdim)
+        return known
     axes = list(range(source.dim())) if axes is None else axes
     if order == 0:
         return (source != 0).to(source.dtype).sum(axes, keepdim)
@@ -102,6 +103,18 @@ def vector_norm(source: Tensor, order: Number, axes: Any = None, keepdim: bool =
         return sizes.amax(axes, keepdim) if order > 0 else sizes.amin(axes, keepdim)
     total: Tensor = sizes.pow(order).sum(axes, keepdim).pow(1 / order)
     return total
+
+
+def distance(one: Tensor, other: Tensor, order: Number = 2) -> Tensor:
+    """What aten.dist computes."""
+    return vector_norm(one - other, order)
+
+
+def pairwise_distance(
+    one: Tensor, other: Tensor, order: Number = 2, epsilon: Number = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """What aten.pairwise_distance computes."""
+    return vector_norm(one - other + epsilon, order, [-1], keepdim)
 
 
 LARGEST_DISTANCES = 2**18
@@ -116,12 +129,6 @@ def choose_cdist(node: torch.fx.Node, constants: Constants) -> Callable[..., Any
         return None
 
     def cdist(one: Tensor, other: Tensor, order: Number = 2, *_: Any) -> Tensor:
-        import torch
-
-        difference = one.unsqueeze(-2) - other.unsqueeze(-3)
-        if order in (1, 2):
-            distance: Tensor = torch.linalg.vector_norm(difference, order, -1)
-            return distance
-        return vector_norm(difference, order, [-1])
+        return vector_norm(one.unsqueeze(-2) - other.unsqueeze(-3), order, [-1])
 
     return cdist

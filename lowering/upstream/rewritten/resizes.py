@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.lowering.upstream.rewritten.elements import repeated
 from ethos_hil.lowering.upstream.rewritten.splice import write_out
 
 if TYPE_CHECKING:
@@ -107,12 +108,7 @@ def _take(source: Tensor, axis: int, places: Sequence[int]) -> Tensor:
     part = torch.ops.aten.slice.Tensor
     if len(places) <= MOST_SLICES:
         runs = [(place, len([*run])) for place, run in groupby(places)]
-        return torch.cat([_repeated(part(source, axis, at, at + 1), axis, times) for at, times in runs], axis)
+        return torch.cat([repeated(part(source, axis, at, at + 1), axis, times) for at, times in runs], axis)
     factor = _factor(places, length)
     assert factor is not None, "it was asked before"
-    return _repeated(source.unsqueeze(axis + 1), axis + 1, factor).flatten(axis, axis + 1)
-
-
-def _repeated(source: Tensor, axis: int, times: int) -> Tensor:
-    """Not as a concatenation with itself, of which upstream may keep one part."""
-    return source if times == 1 else source.repeat([times if at == axis else 1 for at in range(source.dim())])
+    return repeated(source.unsqueeze(axis + 1), axis + 1, factor).flatten(axis, axis + 1)
