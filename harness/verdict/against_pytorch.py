@@ -25,6 +25,7 @@ from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall, fitting
 from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.upstream.reasons.rule import is_one_of
 
 NOT_THE_MODEL = (
     "what was compiled is computed right, and is not PyTorch's model: look for what quantising or lowering made of it; "
@@ -34,9 +35,10 @@ Arrays = Sequence[np.ndarray]
 CHANCE = 1e-9
 """An order is called wrong if chance explains it with a probability below this."""
 _STEPS_OF_8_BITS = 255
-_UNEVEN = {
-    "ceil", "floor", "round", "trunc", "frac", "remainder", "fmod", "sin", "cos", "tan", "reciprocal", "pow",
-}  # fmt: skip
+_UNEVEN = (
+    "aten.ceil", "aten.floor", "aten.round", "aten.trunc", "aten.frac", "aten.remainder", "aten.fmod", "aten.sin",
+    "aten.cos", "aten.tan", "aten.reciprocal", "aten.pow",
+)  # fmt: skip
 """Functions that jump, or have poles or waves."""
 
 
@@ -207,11 +209,11 @@ def _too_far(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
 
 def _of_tables(artifact: Artifact) -> str:
     """What helps where a function turns or jumps between the points of a table of 16 bits; "" where there is none."""
-    names = [name for name in artifact.delegated if name.split(".")[1] in _UNEVEN]
+    names = [name for name in artifact.delegated if is_one_of(name, _UNEVEN)]
     if not names or not any(_has_large_table(delegate.tosa) for delegate in artifact.delegates):
         return ""
     return (
-        f"with 16 bits the NPU has 512 points of {', '.join(dict.fromkeys(names))} and joins them with straight lines, "
+        f"with 16 bits the NPU has 512 points of {', '.join(names)} and joins them with straight lines, "
         "so it misses jumps, poles and waves between them: quantise it to 8 bits (--scheme a8w8, or leave its module "
         "out of --int16), or narrow the range of its input"
     )

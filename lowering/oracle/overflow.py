@@ -52,8 +52,9 @@ def overflowing_product(
         answering: computes a program for them.
     """
     assert delegate.tosa is not None
-    producers = TosaGraph.parse(delegate.tosa).producers()
-    for operator in TosaGraph.parse(delegate.tosa).operators:
+    graph = TosaGraph.parse(delegate.tosa)
+    producers = graph.producers()
+    for operator in graph.operators:
         makers = [producers.get(name) for name in operator.inputs[:2]]
         # What was quantised has at most 16 bits on either side, and a product of those fits.
         if operator.op == "MUL" and not all(maker is not None and maker.op == "RESCALE" for maker in makers):

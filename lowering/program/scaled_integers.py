@@ -14,15 +14,13 @@ from ethos_hil.lowering.formats.pte_model import DelegateCall, ExecutionPlan, Ke
 _CORTEX_M = "cortex_m::"
 _QUANTISE = ("quantized_decomposed::quantize_per_tensor.out", f"{_CORTEX_M}quantize_per_tensor.out")
 _INTEGERS = ("CHAR", "BYTE", "SHORT")
-_NEED_SCALES = frozenset(
-    (
-        *("addmm", "mm", "bmm", "baddbmm", "linear", "convolution", "add", "sub", "mul", "div", "pow", "reciprocal"),
-        *("avg_pool1d", "avg_pool2d", "_adaptive_avg_pool2d", "mean", "sum", "prod", "cumsum", "var", "exp", "log"),
-        *("sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid", "tanh", "gelu", "elu", "leaky_relu", "_softmax"),
-        *("_log_softmax", "hardswish", "hardsigmoid", "silu", "native_layer_norm", "native_group_norm"),
-        "_native_batch_norm_legit_no_training",
-    )
-)
+_NEED_SCALES = frozenset({
+    "addmm", "mm", "bmm", "baddbmm", "linear", "convolution", "add", "sub", "mul", "div", "pow", "reciprocal",
+    "avg_pool1d", "avg_pool2d", "_adaptive_avg_pool2d", "mean", "sum", "prod", "cumsum", "var", "exp", "log", "sqrt",
+    "rsqrt", "sin", "cos", "erf", "sigmoid", "tanh", "gelu", "elu", "leaky_relu", "_softmax", "_log_softmax",
+    "hardswish", "hardsigmoid", "silu", "native_layer_norm", "native_group_norm",
+    "_native_batch_norm_legit_no_training",
+})  # fmt: skip
 _NEED_ZERO = ("relu", "abs", "neg", "sign")
 """Right on integers of which 0 stands for 0."""
 

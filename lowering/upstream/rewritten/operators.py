@@ -143,9 +143,7 @@ def _always() -> Mapping[Any, Callable[..., Any]]:
         aten.take.default: take,
         aten.trace.default: lambda source: diagonal(source).sum(),
         aten.dist.default: distance,
-        aten.rrelu.default: lambda source, low=1 / 8, high=1 / 3, *_: torch.nn.functional.leaky_relu(
-            source, (low + high) / 2
-        ),
+        aten.rrelu.default: lambda source, low=1 / 8, high=1 / 3, *_: aten.leaky_relu(source, (low + high) / 2),
         aten.bilinear.default: bilinear,
         aten.outer.default: lambda one, other: one[:, None] * other[None],
         aten.dot.default: lambda one, other: (one * other).sum(),
