@@ -287,7 +287,7 @@ def take_mean(net: Any, x: Tensor) -> Tensor:
 
 
 def behind_a_norm() -> nn.Module:
-    """A mean that is assigned anew in a module within; what is folded into weights before it is not state."""
+    """A mean that is assigned again in a module within; what is folded into weights before it is not state."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), keeping(take_mean, mean=torch.zeros(1, 4))).eval()
 
