@@ -22,6 +22,7 @@ from ethos_hil.lowering.repairs import (
     dropped_output,
     fused_shape,
     input_weights,
+    lost_saturation,
     padded_transposition,
     reduce_min,
     reduced_part,
@@ -41,6 +42,7 @@ from ethos_hil.lowering.vela.compiler import VelaCrash, VelaOutput, VelaRefusal,
 
 DEFECTS: tuple[VelaDefect, ...] = (
     constant_result.DEFECT,
+    lost_saturation.DEFECT,
     table_beyond_shram.DEFECT,
     padded_transposition.DEFECT,
     cropped_transpose_conv.DEFECT,

@@ -620,6 +620,31 @@ case("keep_maxima", "to int32", [],
 case("keep_maxima", "a minimum", [], lambda g, _: g.rescale(g.reduce("MIN", g.input((3, 8)), 1), 0.3))
 
 
+def saturated(dtype: str = "int16", factor: float = 1.0, *, move: str = "", zero: int = 0, last: bool = False) -> Build:
+    """Sums of int32 to fewer bits and back, perhaps with something in between."""
+
+    def build(graph: Graph, _: Rng) -> Sequence[Value]:
+        source = graph.rescale(graph.input((1, 5, 3, 4), "int16"), 2.0, dtype="int32")
+        less = graph.rescale(graph.binary("ADD", source, source), factor, dtype=dtype, zero_out=zero)
+        moved = {
+            "reshape": lambda: graph.reshape(less, (1, 3, 5, 4)),
+            "transpose": lambda: graph.transpose(less, (0, 2, 1, 3)),
+        }.get(move, lambda: less)()
+        wide = graph.rescale(moved, 512.0, zero_in=zero, dtype="int32")
+        return [wide, less] if last else [wide]
+
+    return build
+
+
+case("keep_saturation", "int16", ["RESCALE"], saturated())
+case("keep_saturation", "int8", ["RESCALE"], saturated("int8"))
+case("keep_saturation", "in another shape", ["RESCALE"], saturated(move="reshape"))
+case("keep_saturation", "in another order", [], saturated(move="transpose"))
+case("keep_saturation", "another factor", [], saturated(factor=0.5))
+case("keep_saturation", "a zero point", [], saturated("int8", zero=3))
+case("keep_saturation", "an output, too", [], saturated(last=True))
+
+
 case("fold_transposes", "of a constant", ["CONST"],
      lambda g, r: g.concat([g.input((3, 4)), g.transpose(g.const(weights(r, 4, 3), "int8"), (1, 0))], 0))  # fmt: skip
 case("fold_transposes", "of an input", [], lambda g, r: g.transpose(g.input((4, 3)), (1, 0)))

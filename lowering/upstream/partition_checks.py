@@ -53,7 +53,7 @@ def upstream_checks(*, integers: bool, u55: bool) -> list[Any]:
     }
     predicates["NotWide"] = lambda node: not _is_too_wide(node, u55=u55)
     if u55:
-        predicates["FlatKernels"] = _is_flat
+        predicates |= {"FlatKernels": _is_flat, "KeepsBits": _keeps_bits}
     return [check(name, predicate) for name, predicate in predicates.items()]
 
 
@@ -149,6 +149,16 @@ def _is_flat(node: torch.fx.Node) -> bool:
     arguments: Any = node.args
     depth, *rest = tensor_of(arguments[1]).shape[2:]
     return len(rest) < 2 or bool(depth == 1 and arguments[3][0] == 1)
+
+
+def _keeps_bits(node: torch.fx.Node) -> bool:
+    """Integers that are cast to fewer bits lose the upper ones. Vela (5.1) has Ethos-U55 and U65 saturate them."""
+    import torch
+
+    if name_of(node) not in _CASTS:
+        return True
+    given, result = (tensor_of(each).dtype for each in (node.args[0], node))
+    return result.is_floating_point or given not in (torch.int16, torch.int32) or given.itemsize <= result.itemsize
 
 
 def _is_too_wide(node: torch.fx.Node, *, u55: bool) -> bool:

@@ -98,6 +98,12 @@ ASKED = (
         examples=(Example("x.float().relu()", "x.relu()", "int32[1, 8]", given="float32[1, 8]"),),
     ),
     CpuRule(
+        "narrowing-cast", "Rejected by KeepsBits",
+        "a cast to fewer bits drops the upper ones, and Vela has {npu} take the nearest number that fits",
+        "use an Ethos-U85 (--npu ethos-u85-256)",
+        examples=(Example("x.to(torch.int8)", "x.to(torch.int8)", "int16[1, 8]", other=U85),),
+    ),
+    CpuRule(
         "wide-sum", "Rejected by NotWide",
         "{executorch} makes a running sum of 16 bits a convolution with weights of 16 bits, and {npu} takes 8",
         _EIGHT_BITS, operators=("aten.cumsum",),

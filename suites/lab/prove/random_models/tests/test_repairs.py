@@ -124,6 +124,7 @@ CASES: list[tuple[str, str | Build, Sequence[str]]] = [
     ("fold_weights", "a scale for each channel", NPUS),
     ("fold_weights", "depthwise", NPUS),
     ("fold_weights", "transposed", NPUS),
+    *(("keep_saturation", what, U85) for what in ("int16", "int8", "in another shape")),
     ("keep_maxima", "of int16, in another shape", WITHOUT_U85),
     ("keep_maxima", "of windows", WITHOUT_U85),
     ("find_input_weights", "a scale for each channel", U85),
