@@ -114,17 +114,18 @@ class TosaGraph:
     tensors: Mapping[str, TosaTensor] = field(default_factory=dict)
 
     @classmethod
-    @functools.lru_cache(maxsize=4)  # parsing takes milliseconds, and callers parse the same program again
     def parse(cls, data: bytes) -> TosaGraph:
         """Return the main block of a program. Raises UsageError if it is damaged."""
-        with damage_named():
-            return cls._of(Buffer.GetRootAs(data, 0).Regions(0).Blocks(0), _Texts(data))
+        return next(iter(cls.regions(data).values()))
 
     @classmethod
-    def regions(cls, data: bytes) -> dict[str, TosaGraph]:
+    @functools.lru_cache(maxsize=8)  # parsing takes up to a second, and callers parse the same program again
+    def regions(cls, data: bytes) -> Mapping[str, TosaGraph]:
         """Return the block of each region by the region's name, the main one first. Raises UsageError, as `parse`."""
         with damage_named():
             buffer, text = Buffer.GetRootAs(data, 0), _Texts(data)
+            if not buffer.RegionsLength():
+                raise ValueError("it has no region")
             regions = (buffer.Regions(index) for index in range(buffer.RegionsLength()))
             return {text(region.Name()): cls._of(region.Blocks(0), text) for region in regions}
 

@@ -46,7 +46,8 @@ def leave_computed(make: Any, spec: Any, further: list[Any]) -> Any:
 
     def find(program: torch.export.ExportedProgram) -> None:
         outer, *branches = graphs(program.graph_module)
-        given = {node for node in outer.graph.nodes if node.name in program.graph_signature.user_inputs}
+        names = set(program.graph_signature.user_inputs)
+        given = {node for node in outer.graph.nodes if node.name in names}
         computed.update(_weighted(outer, given | set(state_inputs(program))))
         inner = {part for branch in branches for part in graphs(branch)[1:]}
         for branch in branches:

@@ -38,11 +38,9 @@ def unchanging(module: torch.nn.Module) -> torch.nn.Module:
 def state_inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
     """The placeholders of the buffers that a program in functional form writes."""
     signature = program.graph_signature
-    written = set(signature.buffers_to_mutate.values())
+    written, buffers = set(signature.buffers_to_mutate.values()), signature.inputs_to_buffers
     return [
-        node
-        for node in program.graph.nodes
-        if node.op == "placeholder" and signature.inputs_to_buffers.get(node.name) in written
+        node for node in program.graph.nodes if node.op == "placeholder" and buffers.get(node.name) in written
     ]
 
 

@@ -9,8 +9,9 @@ in the last one. Two nodes of one graph never share an object.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from copy import copy
 from typing import Any
 
 Function = Callable[..., Any]
@@ -154,6 +155,27 @@ class _Calls:
         )
 
 
+def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What torch's tracer copies from the node that is traced into a new one, as far as that is not given anyhow."""
+    from torch.fx import proxy, traceback
+
+    current = traceback.get_current_meta()
+    fields = ("stack_trace", *proxy._COPY_META_FIELDS)
+    return {field: copy(current[field]) for field in fields if field in current and field not in given}
+
+
+def without_texts(by_executorch: Function) -> Function:
+    """ExecuTorch's method that traces a node. It keeps the node as a text for messages; here that is its name."""
+
+    from torch.fx import Interpreter
+
+    def run_node(self: Any, node: Any) -> Any:
+        self.node, self.callback.node_debug_str = node, node.name
+        return Interpreter.run_node(self, node)
+
+    return run_node
+
+
 def remembered_calls(by_executorch: Function) -> Function:
     """ExecuTorch's method `_fx`, which calls an operator and makes a node of the call."""
     calls: list[_Calls] = []
@@ -180,7 +202,10 @@ def remembered_calls(by_executorch: Function) -> Function:
         name = None
         if isinstance(target, torch._ops.OpOverload):
             name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)
-        node = self.tracer.create_node(kind, target, *of_node, name, None)
+        # Arguments that come with a new node are searched for symbols, and here there are none.
+        node = self.tracer.graph.create_node(kind, target, name=name)
+        node.args, node.kwargs = of_node
+        node.meta.update(_kept(meta.data))
         node.meta.update(meta.data)
         if type(result) is known._fake:
             node.meta["val"], node.meta["tensor_meta"] = result, None

@@ -29,7 +29,7 @@ from ethos_hil.lowering.upstream.patches.in_torch import (
     shared_history,
 )
 from ethos_hil.lowering.upstream.patches.patch import Patch
-from ethos_hil.lowering.upstream.patches.retracing import remembered_calls
+from ethos_hil.lowering.upstream.patches.retracing import remembered_calls, without_texts
 from ethos_hil.lowering.upstream.patches.versions import VERSIONS
 
 Known = str | tuple[str, ...]
@@ -121,9 +121,18 @@ SPEED = (
         (f"{_PASS_BASE}._ExportPassBase.ExportTracer.set_metadata", "1a5c45eb889d1b29"),
         (f"{_PASS_BASE}._ExportPassBase.ExportTracer.create_arg", "41e4b20cd1af0888"),
         ("torch.fx.proxy.TracerBase.create_proxy", "14a51ab3ee1742b8"),
+        ("torch.fx.proxy.TracerBase.create_node", "8000aecac35cdf7f"),
+        ("torch.fx.experimental.proxy_tensor.PythonKeyTracer.create_node", "bac6590e3343ed5a"),
         ("torch.fx.interpreter.Interpreter.call_function", "64588279b8f5a891"),
         why="each of ExecuTorch's passes calls every operator of the graph with fake tensors again",
         gain="see decomposed programs: most of it",
+    ),
+    _row(
+        "texts of nodes", "executorch", without_texts,
+        f"{_PASS_BASE}._ExportPassBase.ExportInterpreter.run_node", "b40e58ac87e12fc4",
+        ("torch.fx.interpreter.Interpreter.run_node", "5f590ecd61b11b3a"),
+        why="each of ExecuTorch's passes writes every node as a text, for messages that no Arm pass has",
+        gain="GAIN",
     ),
     _row(
         "ranges of histograms", "torchao", searched_by_numbers,
