@@ -208,3 +208,24 @@ def test_a_quantizer_that_upstream_fails_on_is_told_what_to_change(
     with pytest.raises(CompileError) as caught:
         lower(replace(model, methods={"forward": replace(model.default, quantizer=quantizer)}), U55, cache=cache)
     assert hint in (caught.value.hint or "")
+
+
+# --- What a program has none of.
+
+
+def with_noise(x: Tensor) -> Tensor:
+    return x + torch.randn(x.shape, generator=torch.Generator().manual_seed(3))
+
+
+LACKING: dict[str, Callable[[Tensor], Tensor]] = {
+    "give the program random numbers as an input": with_noise,
+    "compute with torch's functions": lambda x: torch.from_numpy(x.numpy() * 2),
+}
+
+
+@pytest.mark.parametrize("hint", LACKING)
+def test_what_a_program_has_none_of_is_told_with_what_to_do(hint: str, cache: Cache) -> None:
+    """Sees red: "--debug shows the whole traceback"."""
+    with pytest.raises(CompileError, match=r"test_messages\.py:\d+") as caught:
+        lower(from_module(module_of(LACKING[hint]), (torch.rand(1, 8),)), U55, cache=cache)
+    assert hint in (caught.value.hint or "")

@@ -44,6 +44,8 @@ _HINTS = {
     "no attribute 'to_tensor'": "ExecuTorch fails on a number times a parameter or constant here: compute the product "
     "in __init__, and write torch.addmm(b, x, w) as x @ w + b, or use nn.Linear",
     "rrelu_with_noise": "use nn.LeakyReLU with a slope of (lower + upper) / 2, which nn.RReLU is outside of training",
+    "for argument 'generator'": "give the program random numbers as an input: it has no generator of them",
+    ".numpy() is not supported": "compute with torch's functions: a program has none of numpy's",
     "0 in strides": "an example that is expanded has strides of 0: copy it with "
     ".clone(memory_format=torch.contiguous_format)",
 }

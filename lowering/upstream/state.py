@@ -39,9 +39,7 @@ def state_inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
     """The placeholders of the buffers that a program in functional form writes."""
     signature = program.graph_signature
     written, buffers = set(signature.buffers_to_mutate.values()), signature.inputs_to_buffers
-    return [
-        node for node in program.graph.nodes if node.op == "placeholder" and buffers.get(node.name) in written
-    ]
+    return [node for node in program.graph.nodes if node.op == "placeholder" and buffers.get(node.name) in written]
 
 
 def find_lost(floating: torch.export.ExportedProgram, program: torch.export.ExportedProgram) -> dict[str, str]:
