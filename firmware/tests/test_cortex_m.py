@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 from kernel_cases import REFERENCE, Case, check_references
 from plain_qemu import RunProgram
 from programs import export
 
 from ethos_hil.harness.image.formats import ErrorKind
 from ethos_hil.lowering.testing.cortex_m_cases import EACH, NAMES, CortexMCall, calls
+
+CONV, DEPTHWISE, TRANSPOSED = "quantized_conv2d", "quantized_depthwise_conv2d", "quantized_transpose_conv2d"
 
 
 def cases(count: int) -> Iterator[Case]:
@@ -38,6 +41,18 @@ def changed(name: str, number: int, *positions: tuple[int, Any]) -> CortexMCall:
     return dataclasses.replace(call, arguments=tuple(arguments))
 
 
+def test_a_channel_that_many_are_made_of(run_program: RunProgram) -> None:
+    """Sixteen and four of them are computed together, and the last is left over."""
+    few = changed(DEPTHWISE, 0)
+    size = few.arguments[1].shape[2] * few.arguments[1].shape[1]
+    weights = (
+        torch.arange(21 * size).mul(37).remainder(255).sub(127).to(torch.int8).reshape(*few.arguments[1].shape[:3], 21)
+    )
+    each = {at: few.arguments[at][:1].repeat(21) for at in (2, 9, 10)}
+    call = changed(DEPTHWISE, 0, (1, weights), (6, 21), *each.items())
+    check_references(run_program, [Case(call.operator, call.call, call.tensors, REFERENCE)])
+
+
 def plain(call: CortexMCall, position: int) -> CortexMCall:
     """Return the call with one image that is contiguous."""
     arguments = list(call.arguments)
@@ -45,7 +60,6 @@ def plain(call: CortexMCall, position: int) -> CortexMCall:
     return dataclasses.replace(call, arguments=tuple(arguments))
 
 
-CONV, DEPTHWISE, TRANSPOSED = "quantized_conv2d", "quantized_depthwise_conv2d", "quantized_transpose_conv2d"
 REFUSED = [
     (changed("quantized_add", 0, (2, -(2**31))), "argument 2 is -2147483648, expected -2147483647 to 2147483647"),
     (changed("quantized_add", 0, (3, 31)), "argument 3 is 31, expected -31 to 30"),

@@ -1,6 +1,9 @@
 #include "runtime/kernels/cortex_m_convolution.h"
 
+#include <algorithm>
+
 #include "runtime/kernels/cortex_m.h"
+#include "runtime/kernels/cortex_m_dot.h"
 
 namespace ethos_hil {
 
@@ -29,6 +32,10 @@ struct Axis {
   std::int32_t padding;
   std::int32_t dilation;
 };
+
+// How many channels of a depthwise convolution are computed together.
+constexpr std::int32_t MANY = 16;
+constexpr std::int32_t FEW = 4;
 
 class Convolution {
  public:
@@ -73,9 +80,11 @@ class Convolution {
       for (std::int32_t c = 0; c < out_.channels; ++c) {
         const std::int8_t* weights = weights_ + c * kernel_size;
         const std::int8_t* group = image + c / outs_per_group * per_group;
-        to[c] = finish(c, gather(y, x, [&](std::int32_t at, std::int32_t step) {
-                         return dot(group + at * in_.channels, weights + step * per_group, per_group);
-                       }));
+        std::uint32_t sum = 0;
+        for_each_tap(y, x, [&](std::int32_t at, std::int32_t tap) {
+          sum += sum_of(group + at * in_.channels, weights + tap * per_group, per_group);
+        });
+        to[c] = finish(c, sum);
       }
     });
   }
@@ -86,12 +95,15 @@ class Convolution {
       arguments_.reject_shapes();
     }
     expect_windows();
+    // Channels that are neighbours in input and output, or those that are made of one channel of the input.
+    const std::int32_t group = multiplier == 1 ? out_.channels : multiplier;
     for_each_position([&](std::int32_t y, std::int32_t x, const std::int8_t* image, std::int8_t* to) {
-      for (std::int32_t c = 0; c < out_.channels; ++c) {
-        const std::int8_t* channel = image + c / multiplier;
-        to[c] = finish(c, gather(y, x, [&](std::int32_t at, std::int32_t step) {
-                         return dot(channel + at * in_.channels, weights_ + step * out_.channels + c, 1);
-                       }));
+      for (std::int32_t start = 0; start < out_.channels; start += group) {
+        std::int32_t c = start;
+        for (; c + MANY <= start + group; c += MANY) depthwise<MANY>(y, x, image, multiplier, c, MANY, to);
+        for (; c < start + group; c += FEW) {
+          depthwise<FEW>(y, x, image, multiplier, c, std::min(FEW, start + group - c), to);
+        }
       }
     });
   }
@@ -167,20 +179,18 @@ class Convolution {
     }
   }
 
-  // The sum of what `term` gives for each element of the kernel that is inside the input: its position there, and which
-  // element it is. Outside of the input there are zeros.
-  template <typename Term>
-  std::uint32_t gather(std::int32_t y, std::int32_t x, Term term) const {
-    std::uint32_t sum = 0;
+  // Calls `function` with each element of the kernel that is inside the input: its position there, and which element it
+  // is. Outside of the input there are zeros.
+  template <typename Function>
+  void for_each_tap(std::int32_t y, std::int32_t x, Function function) const {
     for (std::int32_t ky = 0; ky < kernel_.height; ++ky) {
       const std::int32_t in_y = y * y_.stride - y_.padding + ky * y_.dilation;
       if (in_y < 0 || in_y >= in_.height) continue;
       for (std::int32_t kx = 0; kx < kernel_.width; ++kx) {
         const std::int32_t in_x = x * x_.stride - x_.padding + kx * x_.dilation;
-        if (in_x >= 0 && in_x < in_.width) sum += term(in_y * in_.width + in_x, ky * kernel_.width + kx);
+        if (in_x >= 0 && in_x < in_.width) function(in_y * in_.width + in_x, ky * kernel_.width + kx);
       }
     }
-    return sum;
   }
 
   // The sum of all that inputs add to an output of a transposed convolution.
@@ -193,18 +203,34 @@ class Convolution {
         const std::int32_t left = x + x_.padding - kx;
         if (left < 0 || left % x_.stride != 0 || left / x_.stride >= in_.width) continue;
         const std::int32_t at = up / y_.stride * in_.width + left / x_.stride;
-        sum += dot(image + at * in_.channels, weights + (ky * kernel_.width + kx) * in_.channels, in_.channels);
+        sum += sum_of(image + at * in_.channels, weights + (ky * kernel_.width + kx) * in_.channels, in_.channels);
       }
     }
     return sum;
   }
 
-  std::uint32_t dot(const std::int8_t* values, const std::int8_t* weights, std::int32_t count) const {
-    std::uint32_t sum = 0;
-    for (std::int32_t i = 0; i < count; ++i) {
-      sum += static_cast<std::uint32_t>((values[i] + input_offset_) * weights[i]);
-    }
-    return sum;
+  // Writes `count` channels of a position from channel `first` on.
+  template <std::int32_t MOST>
+  void depthwise(std::int32_t y, std::int32_t x, const std::int8_t* image, std::int32_t multiplier, std::int32_t first,
+                 std::int32_t count, std::int8_t* to) const {
+    ChannelSums<MOST / FEW> sums(count);
+    const std::int8_t* values = image + first / multiplier;
+    for_each_tap(y, x, [&](std::int32_t at, std::int32_t tap) {
+      const std::int8_t* weights = weights_ + tap * out_.channels + first;
+      const std::int8_t* here = values + at * in_.channels;
+      if (multiplier == 1) {
+        sums.add(Row{here, input_offset_}, weights);
+      } else {
+        sums.add(*here + input_offset_, weights);
+      }
+    });
+    std::int32_t stored[MOST];
+    sums.store(stored);
+    for (std::int32_t c = 0; c < count; ++c) to[first + c] = finish(first + c, static_cast<std::uint32_t>(stored[c]));
+  }
+
+  std::uint32_t sum_of(const std::int8_t* values, const std::int8_t* weights, std::int32_t count) const {
+    return dot(Row{values, input_offset_}, Row{weights, 0}, static_cast<std::uint32_t>(count));
   }
 
   std::int8_t finish(std::int32_t channel, std::uint32_t sum) const {

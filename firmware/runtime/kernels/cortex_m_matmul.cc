@@ -1,6 +1,7 @@
 #include "runtime/kernels/cortex_m_matmul.h"
 
 #include "runtime/kernels/cortex_m.h"
+#include "runtime/kernels/cortex_m_dot.h"
 
 namespace ethos_hil {
 
@@ -19,10 +20,8 @@ struct Product {
     for (std::uint32_t row = 0; row < rows; ++row, left += inner) {
       const std::int8_t* other = right;
       for (std::uint32_t column = 0; column < columns; ++column, other += inner) {
-        auto sum = static_cast<std::uint32_t>(start == nullptr ? 0 : start[column]);
-        for (std::uint32_t i = 0; i < inner; ++i) {
-          sum += static_cast<std::uint32_t>((left[i] + left_offset) * (other[i] + right_offset));
-        }
+        const auto first = static_cast<std::uint32_t>(start == nullptr ? 0 : start[column]);
+        const std::uint32_t sum = first + dot(Row{left, left_offset}, Row{other, right_offset}, inner);
         *to++ = range.clamp(wrapping_sum(requantize(static_cast<std::int32_t>(sum), scale), output_offset));
       }
     }
