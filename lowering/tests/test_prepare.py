@@ -17,6 +17,7 @@ from torch.nn import functional
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.verdict.against_pytorch import against_example
+from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
@@ -28,6 +29,7 @@ from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.graph_repairs import (
     CUT_OFF,
     LONE_NORMS,
+    NEGATED,
     RELU6,
     REPEATED,
     SEPARATED,
@@ -309,3 +311,41 @@ def test_a_program_that_its_user_quantised_keeps_its_activations_too(tmp_path: P
         assert (SEPARATED in artifact.notes) is noted
         answer = Reference(artifact).run(artifact.example_inputs).outputs
         assert against_example(artifact, answer).failure is None
+
+
+# --- What numbers of 16 bits need.
+
+
+def is_as_pytorch(artifact: Artifact) -> bool:
+    return against_example(artifact, Reference(artifact).run(artifact.example_inputs).outputs).failure is None
+
+
+WIDE: dict[str, Callable[[Tensor], Tensor]] = {
+    "a negation": lambda x: -x,
+    "weights of ones": lambda x: functional.conv1d(x[:, None], torch.ones(2, 1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_what_upstream_lowers_wrongly_for_16_bits_is_rewritten(name: str, tmp_path: Path) -> None:
+    """Sees red as upstream has it: the scale of a NEGATE is another one, and no NPU has weights of 16 bits."""
+    x = torch.tensor([[-7.0, -3.0, 0.0, 5.0, 11.0, 40.0, -20.0, 3.0]])
+    model, npu = from_module(module_of(WIDE[name]), (x,)), EthosU.parse("ethos-u85-256")
+    artifact = lower(model, npu, cache=Cache(tmp_path), scheme="a16w8")
+    assert not artifact.placement.on_cpu
+    assert is_as_pytorch(artifact)
+    assert (NEGATED in artifact.notes) is (name == "a negation")
+    if name == "a negation":
+        assert not is_as_pytorch(lower(model, npu, cache=Cache(tmp_path), scheme="a16w8", as_upstream=True))
+        assert NEGATED not in lower(model, npu, cache=Cache(tmp_path)).notes
+
+
+@pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u85-256"])
+def test_the_least_number_of_16_bits_is_one_higher_in_pytorch(npu: str, tmp_path: Path) -> None:
+    """TOSA saturates at -32768. Sees red: "roundings explain at most 0"."""
+    x = torch.tensor([[-4.0, 3.0, -2.0, 1.0]])
+    model = from_module(module_of(lambda x: x * 3.0), (x,), [(x / 2,)])
+    artifact = lower(model, EthosU.parse(npu), cache=Cache(tmp_path), scheme="a16w8")
+    ((program,), (pytorch,)) = (Reference(artifact).run(artifact.example_inputs).outputs, artifact.quantised)
+    assert program.min() < pytorch.min()
+    assert is_as_pytorch(artifact)

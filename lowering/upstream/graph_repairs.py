@@ -47,6 +47,10 @@ LONE_NORMS = (
     "batch norms that no convolution before them takes in were written as depthwise convolutions with a kernel of one "
     "element: ExecuTorch's Arm quantiser takes batch norms apart into elementwise operations, each of them rounded"
 )
+NEGATED = (
+    "negations were written as products with -1: for numbers of 16 bits ExecuTorch's Arm backend takes the scales before "
+    "and behind a negation for equal, and they differ by up to a thousandth"
+)
 SEPARATED = (
     "activations that share the range of a concatenation got a quantisation of their own inputs, of the same scale: "
     "ExecuTorch's Arm backend would leave them out, or leave them and the layers before them to the CPU; no number of "
@@ -68,6 +72,7 @@ def prepare(
     quantised: bool,
     as_upstream: bool,
     u55: bool = False,
+    wide: bool = False,
     calibration: Sequence[tuple[torch.Tensor, ...]] = (),
     locate: Callable[[torch.fx.Node], str | None] = lambda node: None,
 ) -> tuple[str, ...]:
@@ -78,6 +83,7 @@ def prepare(
         quantised: whether it is quantised next; else what only upstream's quantisers miss stays as it is.
         as_upstream: rewrite only what upstream fails on, or gives another size or type.
         u55: whether it is lowered for an Ethos-U55 or U65.
+        wide: whether some of it gets 16 bits.
         calibration: sets of inputs that decide the ranges of what is masked.
         locate: names the line of a node.
 
@@ -97,6 +103,8 @@ def prepare(
         return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
     folded_norms = (FOLDED_NORMS,) if fold_norms(floating) else ()
     repairs += [(fold_constants, FOLDED), (write_relu6, RELU6), (write_as_convolutions, LONE_NORMS)]
+    if wide:
+        repairs.append((write_negations, NEGATED))
     names = _rewrites(floating, lambda part: (*write_out_of_place(part), *write_operators(part)))
     names += _rewrites(floating, lambda part: write_resizes(part, u55=u55))
     masks = apply_masks(floating, calibration, locate) if calibration else ()
@@ -326,6 +334,21 @@ def write_relu6(module: torch.fx.GraphModule) -> int:
     for node in calls:
         node.target, node.args = forms[node.target], (node.args[0], 0.0, 6.0)
     return len(calls)
+
+
+def write_negations(module: torch.fx.GraphModule) -> int:
+    """Write negations as products.
+
+    Upstream (executorch 1.5.1, NegVisitor) makes a NEGATE of them without a RESCALE. Its quantiser finds a scale for
+    each side, in the histogram of the numbers and in that of the negated ones, and of int16 they are never the same.
+    """
+    import torch
+
+    calls = [node for node in module.graph.nodes if node.target is torch.ops.aten.neg.default]
+    floats = [node for node in calls if node.meta["val"].is_floating_point()]
+    for node in floats:
+        write_out(module, node, lambda x: x * -1.0)
+    return len(floats)
 
 
 def write_as_convolutions(module: torch.fx.GraphModule) -> int:

@@ -197,7 +197,9 @@ class TosaOperation:
             doubt: how far from `real` PyTorch's number may be. PyTorch rounds halves to even, adds `zero`, then clips.
             zero: the zero point.
         """
-        return snap(value, real, doubt, zero, *RANGES[self.dtype], self.rounding)
+        low, high = RANGES[self.dtype]
+        # TOSA saturates int16 at -32768, PyTorch's quantised modules at -32767, the least of ExecuTorch's quantisers.
+        return snap(value, real, doubt, zero, low + (self.dtype == "INT16"), high, self.rounding)
 
 
 def snap(

@@ -5,7 +5,8 @@ parameters and buffers, and leaves out what is made from nothing: an `arange`, a
 buckets, embeddings and masks that follow from them. These run on the CPU, in each call, and cut delegates. Here they
 are folded, too. ConstantFolder could do that, but calls operators that write to buffers (`mul_`, `add_`) on the buffers
 of the model, so it would change the state that the program starts with. A `full` or `zeros` that is used as it is
-stays: upstream makes constants of them. It does so with `eye` and `linspace`, too, but not where their reader is left
+stays: upstream makes constants of them. (Not as weights: with `--scheme a16w8` upstream gives them 16 bits, and no NPU
+has such weights.) It does so with `eye` and `linspace`, too, but not where their reader is left
 to the CPU, and there the firmware has no kernels for these two.
 """
 
@@ -127,7 +128,8 @@ def _folded(module: torch.fx.GraphModule, known: set[torch.fx.Node]) -> tuple[li
         users = [user for user in node.users if user not in known and user.op != "output"]
         if not users or not isinstance(value, torch.Tensor) or value.numel() > max(LARGEST, largest[node]):
             continue
-        made = node in from_nothing and (bool(sources) or str(node.target) not in _UPSTREAMS_OWN)
+        is_kept = not sources and str(node.target) in _UPSTREAMS_OWN and not any(map(_has_weights, users))
+        made = node in from_nothing and not is_kept
         if made or any(_mixes(user, node) for user in users):
             others += 1
         elif (
