@@ -518,7 +518,6 @@ def _prepare(
             quantised=toolchain.scheme is not None,
             as_upstream=toolchain.as_upstream,
             u55=bool(toolchain.compile_spec.tosa_spec.is_U55_subset),
-            wide=toolchain.scheme == "a16w8" or bool(method.int16),
             calibration=method.calibration_inputs,
             locate=sources.line_of,
         )

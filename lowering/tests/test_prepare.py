@@ -313,7 +313,7 @@ def test_a_program_that_its_user_quantised_keeps_its_activations_too(tmp_path: P
         assert against_example(artifact, answer).failure is None
 
 
-# --- What numbers of 16 bits need.
+# --- Negations, and what numbers of 16 bits need.
 
 
 def is_as_pytorch(artifact: Artifact) -> bool:
@@ -337,7 +337,14 @@ def test_what_upstream_lowers_wrongly_for_16_bits_is_rewritten(name: str, tmp_pa
     assert (NEGATED in artifact.notes) is (name == "a negation")
     if name == "a negation":
         assert not is_as_pytorch(lower(model, npu, cache=Cache(tmp_path), scheme="a16w8", as_upstream=True))
-        assert NEGATED not in lower(model, npu, cache=Cache(tmp_path)).notes
+
+
+@pytest.mark.parametrize("as_upstream", [False, True])
+def test_a_negation_behind_which_a_maximum_shares_the_scale(as_upstream: bool, tmp_path: Path) -> None:
+    x = torch.rand(3, 7) * 0.8 + 0.2
+    model = from_module(module_of(lambda x: -(-x).amax(-1, keepdim=True)), (x,))
+    artifact = lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path), as_upstream=as_upstream)
+    assert is_as_pytorch(artifact) is not as_upstream
 
 
 @pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u85-256"])

@@ -48,8 +48,8 @@ LONE_NORMS = (
     "element: ExecuTorch's Arm quantiser takes batch norms apart into elementwise operations, each of them rounded"
 )
 NEGATED = (
-    "negations were written as products with -1: for numbers of 16 bits ExecuTorch's Arm backend takes the scales before "
-    "and behind a negation for equal, and they differ by up to a thousandth"
+    "negations were written as products with -1: ExecuTorch's Arm backend takes the scales before and behind a "
+    "negation for equal, and its quantiser gives them different ones"
 )
 SEPARATED = (
     "activations that share the range of a concatenation got a quantisation of their own inputs, of the same scale: "
@@ -72,7 +72,6 @@ def prepare(
     quantised: bool,
     as_upstream: bool,
     u55: bool = False,
-    wide: bool = False,
     calibration: Sequence[tuple[torch.Tensor, ...]] = (),
     locate: Callable[[torch.fx.Node], str | None] = lambda node: None,
 ) -> tuple[str, ...]:
@@ -83,7 +82,6 @@ def prepare(
         quantised: whether it is quantised next; else what only upstream's quantisers miss stays as it is.
         as_upstream: rewrite only what upstream fails on, or gives another size or type.
         u55: whether it is lowered for an Ethos-U55 or U65.
-        wide: whether some of it gets 16 bits.
         calibration: sets of inputs that decide the ranges of what is masked.
         locate: names the line of a node.
 
@@ -102,9 +100,12 @@ def prepare(
     if not quantised or as_upstream:
         return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
     folded_norms = (FOLDED_NORMS,) if fold_norms(floating) else ()
-    repairs += [(fold_constants, FOLDED), (write_relu6, RELU6), (write_as_convolutions, LONE_NORMS)]
-    if wide:
-        repairs.append((write_negations, NEGATED))
+    repairs += [
+        (fold_constants, FOLDED),
+        (write_relu6, RELU6),
+        (write_negations, NEGATED),
+        (write_as_convolutions, LONE_NORMS),
+    ]
     names = _rewrites(floating, lambda part: (*write_out_of_place(part), *write_operators(part)))
     names += _rewrites(floating, lambda part: write_resizes(part, u55=u55))
     masks = apply_masks(floating, calibration, locate) if calibration else ()
@@ -340,7 +341,8 @@ def write_negations(module: torch.fx.GraphModule) -> int:
     """Write negations as products.
 
     Upstream (executorch 1.5.1, NegVisitor) makes a NEGATE of them without a RESCALE. Its quantiser finds a scale for
-    each side, in the histogram of the numbers and in that of the negated ones, and of int16 they are never the same.
+    each side, in the histogram of the numbers and in that of the negated ones. They are never the same of int16, seldom
+    different of int8, and quite different where an operator behind it shares its scale, as a maximum does.
     """
     import torch
 

@@ -6,8 +6,6 @@ from ethos_hil.suites.declare.model_case import Model
 
 _ZOO = "ethos_hil.suites.models.zoo"
 
-_NO_STATISTICS = {"aten::_native_batch_norm_legit.no_stats_out": "TOSA has no norm that computes its statistics"}
-_REPEATED = {**_NO_STATISTICS, "aten::repeat.out": "it makes the norm's weights, which stay in float"}
 _TRANSPOSED = {"aten::convolution.out": "TOSA has no transposed convolution of one dimension"}
 
 # No bound is derived for float sums of a norm or a transposed convolution on the CPU: no profile without an NPU.
@@ -18,13 +16,7 @@ yolo_head = Model("yolo_head", f"{_ZOO}:yolo_head")
 ssd = Model("ssd", f"{_ZOO}:ssd")
 feature_pyramid = Model("feature_pyramid", f"{_ZOO}:feature_pyramid")
 espcn = Model("espcn", f"{_ZOO}:espcn")
-style_transfer = Model(
-    "style_transfer",
-    f"{_ZOO}:style_transfer",
-    profiles=_ON_NPU,
-    on_cpu={"U55_BI": _REPEATED, "U65_BI": _REPEATED, "U85_BI": _REPEATED},
-    delegates={"U55_BI": 3, "U65_BI": 3, "U85_BI": 3},
-)
+style_transfer = Model("style_transfer", f"{_ZOO}:style_transfer", profiles=_ON_NPU)
 bc_resnet = Model("bc_resnet", f"{_ZOO}:bc_resnet")
 wave_separator = Model(
     "wave_separator",

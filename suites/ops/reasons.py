@@ -18,6 +18,7 @@ U55_MATMULS = "upstream has the Ethos-U55 multiply matrices of int8 only"
 U55_POOLS = "upstream has the Ethos-U55 average one image at a time, with strides of at most 3"
 U55_RESIZES = "upstream resizes no images between their elements on the Ethos-U55"
 U55_REVERSES = "upstream has the Ethos-U55 reverse the channels or the rows of images only"
+U55_WIDE_TRANSPOSED = "Vela refuses transposed convolutions of 16 bits for the Ethos-U55"
 U55_SELECTS = "the Ethos-U55 chooses nothing by truth values"
 U55_STRIDES = "the Ethos-U55 transposes convolutions with strides of 1 or 2, the same in both directions"
 

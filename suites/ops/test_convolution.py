@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from ethos_hil.base.verdict import FailureKind
-from ethos_hil.suites.declare.case import Defect, Operator, case, f32, layer, m55, u55
+from ethos_hil.suites.declare.case import Operator, case, f32, layer, m55, u55
 from ethos_hil.suites.ops import reasons
-
-NOT_REJECTED = Defect(
-    "Vela has no transposed convolution of int16 for the Ethos-U55, and upstream delegates it",
-    kind=FailureKind.COMPILE,
-    says="Non-passthrough operation (Conv2D) could not run on NPU",
-    link="https://github.com/pytorch/executorch/issues/17668",
-)
 
 conv2d = Operator(
     "conv2d",
@@ -134,7 +126,7 @@ conv_transpose2d = Operator(
             layer("ConvTranspose2d", 4, 3, 2, stride=2),
             f32(1, 4, 5, 6),
             scheme="a16w8",
-            defects=u55(NOT_REJECTED),
+            on_cpu=u55(reasons.U55_WIDE_TRANSPOSED),
         ),
     ),
 )

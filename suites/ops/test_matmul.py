@@ -19,13 +19,6 @@ def attend(queries: Any, keys: Any) -> Any:
 CAUSAL_MI = dict.fromkeys(
     ("aten::arange.start_out", "aten::unsqueeze_copy.out", "aten::sub.out", "aten::le.Scalar_out"), reasons.NO_INT64
 )
-CAUSAL_U55 = {
-    "aten::full.out": reasons.U55_BOOLS,
-    "aten::ge.Tensor_out": reasons.U55_COMPARES,
-    "aten::bitwise_and.Tensor_out": reasons.U55_BITS,
-    "aten::where.self_out": reasons.U55_SELECTS,
-}
-
 linear = Operator(
     "linear",
     aten=("linear.default",),
@@ -125,7 +118,7 @@ attention = Operator(
             "causal",
             call("nn.functional.scaled_dot_product_attention", is_causal=True),
             *[f32(1, 2, 5, 8)] * 3,
-            leaves={"MI": CAUSAL_MI, **u55(CAUSAL_U55)},
+            leaves={"MI": CAUSAL_MI},
         ),
     ),
 )

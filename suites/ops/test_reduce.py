@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from ethos_hil.base.verdict import FailureKind
-from ethos_hil.suites.declare.case import Defect, Operator, call, case, f32, i8, i32, integer, npus
+from ethos_hil.suites.declare.case import Operator, call, case, f32, i8, i32, integer
 from ethos_hil.suites.ops import reasons
-
-NOT_RESCALED = Defect(
-    "a negation whose output has another scale than its input is lowered without a RESCALE",
-    kind=FailureKind.ACCURACY,
-    says="PyTorch's quantised module answers",
-    link="docs/decisions/0004-where-lowering-departs-from-upstream.md#known-limits",
-)
-NOT_RESCALED_IN_TOSA = dataclasses.replace(NOT_RESCALED, says="3 of 3 elements are too far from PyTorch, quantised")
 
 sum_ = Operator(
     "sum",
@@ -118,7 +107,6 @@ prod = Operator(
     aten=("prod.dim_int",),
     fp=("REDUCE_PRODUCT",),
     on_cpu=integer(reasons.NO_PRODUCT),
-    lacks=npus(("aten::prod.int_out",)),
     cases=(
         case("last", lambda x: x.prod(-1), f32(3, 7)),
         case("kept", lambda x: x.prod(1, keepdim=True), f32(1, 6, 5, 3)),
@@ -174,8 +162,8 @@ vector_norm = Operator(
 negated_amax = Operator(
     "negated_amax",
     aten=("neg.default", "amax.default"),
+    aten_int=("mul.Tensor", "amax.default"),
     fp=("NEGATE", "REDUCE_MAX"),
-    int=("NEGATE", "REDUCE_MAX"),
-    defects={"BI": NOT_RESCALED_IN_TOSA} | dict.fromkeys(("U55_BI", "U65_BI", "U85_BI"), NOT_RESCALED),
+    int=("MUL", "REDUCE_MAX"),
     cases=(case("last", lambda x: -(-x).amax(-1, keepdim=True), f32(3, 7, low=0.2, high=1)),),
 )

@@ -39,7 +39,7 @@ def unary(
 
 
 abs_ = unary("abs", fp="ABS", int="ABS")
-neg = unary("neg", fp="NEGATE", int="NEGATE")
+neg = unary("neg", fp="NEGATE", int="MUL", aten_int=("mul.Tensor",))
 ceil = unary("ceil", fp="CEIL", low=-5, high=5)
 floor = unary("floor", fp="FLOOR", low=-5, high=5)
 round_ = unary("round", low=-5, high=5)
