@@ -71,7 +71,7 @@ class FileWatch:
     Attributes:
         own: what each of the project's modules depended on while it was imported, by its file.
         shared: what functions of a file took part in, by that file.
-        unseen: names of modules that were imported while nothing was watched.
+        unseen: modules that were imported while nothing was watched, by name; another one may have the name since.
         count: a number that changes with every report that is kept.
         on: whether it watches.
     """
@@ -79,10 +79,10 @@ class FileWatch:
     def __init__(self) -> None:
         self.own: dict[str, Reads] = {}
         self.shared: dict[str, Reads] = {}
-        self.unseen: set[str] = set()
+        self.unseen: dict[str, ModuleType] = {}
         self.count = 0
         self.on = False
-        self._seen: set[str] = set()
+        self._seen: dict[str, ModuleType] = {}
         self._collecting = False
         self._builds: list[Reads] = []
 
@@ -90,14 +90,14 @@ class FileWatch:
         """Watch from now on, and note what functions open as well, until `end_of_collection`."""
         _install()
         if not self.on:
-            self.unseen |= sys.modules.keys() - self._seen
+            self.unseen |= {name: it for name, it in [*sys.modules.items()] if self._seen.get(name) is not it}
         self.on = self._collecting = True
 
     def end_of_collection(self, *, declared: bool) -> None:
         """Note what functions open no longer. Where nothing is declared, watch no longer at all."""
         self._collecting = False
         if self.on and not declared:
-            self._seen |= sys.modules.keys() - self.unseen
+            self._seen |= {name: it for name, it in [*sys.modules.items()] if self.unseen.get(name) is not it}
             self.on = False
 
     @contextmanager

@@ -208,7 +208,8 @@ def _reads_of(files: set[Path], *, shared: bool) -> Reads:
     loaded = loaded_files()
     for path in sorted(files):
         module = loaded.get(path)
-        if module is not None and module.__name__ in WATCH.unseen and not path.is_relative_to(SUITES):
+        unseen = module is not None and WATCH.unseen.get(module.__name__) is module
+        if unseen and not path.is_relative_to(SUITES):
             total.unknown.add(f"{path.name} was imported before its reads could be noted")
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if shared else None):
             if reads is not None:

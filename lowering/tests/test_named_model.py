@@ -22,6 +22,7 @@ from ethos_hil.lowering.made_from import model_fingerprint, named_model
 from ethos_hil.lowering.made_from.file_watch import depends_on, loaded_files
 from ethos_hil.lowering.made_from.named_model import lower_named
 from ethos_hil.lowering.testing.function_module import module_of
+from ethos_hil.lowering.user_code.user_function import load_function
 
 HEAD = """
 import os
@@ -146,7 +147,12 @@ def test_a_model_is_found_until_what_it_is_made_from_changes(tmp_path: Path) -> 
 
 
 def test_another_package_or_option_makes_it_lowered_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "net.py").write_text(HEAD.format(body="factor = 2"))
+    """One of the same name that was imported before, while nothing was watched, is another one."""
+    other = tmp_path / "other/net.py"
+    other.parent.mkdir()
+    for path in (other, tmp_path / "net.py"):
+        path.write_text(HEAD.format(body="factor = 2"))
+    load_function(f"{other}:net", "MODEL")
     installed = tmp_path / "site-packages"
     (installed / "one-1.0.dist-info").mkdir(parents=True)
     monkeypatch.setattr(model_fingerprint, "package_folders", lambda: (installed,))
