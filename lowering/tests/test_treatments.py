@@ -326,15 +326,16 @@ def summed(first: float, second: float, dtype: str = "int16", name: str = "ADD")
     return build
 
 
-case("find_shifted_operands", "two powers", ["ADD"], summed(2048.0, 1024.0))
-case("find_shifted_operands", "two powers below 1", ["SUB"], summed(0.5, 0.125, name="SUB"))
-case("find_shifted_operands", "equal powers", [], summed(1024.0, 1024.0))
-case("find_shifted_operands", "one that is not a power", [], summed(1024.0, 1000.0))
-case("find_shifted_operands", "the other one is not a power", [], summed(1000.0, 1024.0))
-case("find_shifted_operands", "int8", [], summed(2048.0, 1024.0, "int8"))
-case("find_shifted_operands", "another operator", [], summed(2048.0, 1024.0, name="MAXIMUM"))
-case("find_shifted_operands", "operands without scales", [],
+case("bend_scales", "two powers", ["ADD"], summed(2048.0, 1024.0))
+case("bend_scales", "two whole numbers", ["SUB"], summed(1904.0, 2048.0, name="SUB"))
+case("bend_scales", "equal ones", [], summed(1024.0, 1024.0))
+case("bend_scales", "one that is not whole", [], summed(1024.0, 1000.5))
+case("bend_scales", "below 1", [], summed(0.5, 0.125))
+case("bend_scales", "int8", [], summed(2048.0, 1024.0, "int8"))
+case("bend_scales", "another operator", [], summed(2048.0, 1024.0, name="MAXIMUM"))
+case("bend_scales", "operands without scales", [],
      lambda g, r: g.binary("ADD", g.input((4, 6), "int32"), g.input((4, 6), "int32")))  # fmt: skip
+case("bend_scales", "larger than Vela fuses", [], summed(1024.0, 16384.0))
 
 # --- biases
 
