@@ -19,8 +19,8 @@ from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
 
 _LEAST_SHIFT = 17
-"""2^15 * 2^-17, the most that one more in the multiplier adds, is a quarter, and is rounded off. Of factors from 2^14 on,
-which have other shifts, Vela fuses none.
+"""2^15 * 2^-17, the most that one more in the multiplier adds, is a quarter, and is rounded off. Of factors from 2^14
+on, which have other shifts, Vela fuses none.
 """
 
 
