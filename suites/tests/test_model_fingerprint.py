@@ -153,7 +153,7 @@ def test_a_file_may_have_any_time_and_a_change_that_keeps_time_and_size_is_notic
 
 
 def test_a_module_that_was_imported_unseen_is_not_known(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WATCH, "unseen", {"proj.layers"})
+    monkeypatch.setattr(WATCH, "unseen", {"proj.layers": sys.modules["proj.layers"]})
     made_from = fingerprint([project / "test_net.py"])
     assert made_from.unknown == ("layers.py was imported before its reads could be noted",)
     assert not unchanged(made_from, project)
