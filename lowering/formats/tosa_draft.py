@@ -224,6 +224,13 @@ class DraftBlock:
         readers = self.readers(name)
         return readers[0] if len(readers) == 1 and name not in self.outputs else None
 
+    def only_reader_behind(self, name: str, passed: Collection[str]) -> DraftOperator | None:
+        """Return what `only_reader` does, with operators of these names passed over."""
+        reader = self.only_reader(name)
+        while reader is not None and reader.op in passed:
+            reader = self.only_reader(reader.outputs[0])
+        return reader
+
     def data(self, name: str) -> bytes | None:
         """Return the bytes of a constant tensor, as the program has them; None for anything else."""
         tensor, writer = self.tensors.get(name), self.producer(name)

@@ -40,8 +40,4 @@ def origin(block: DraftBlock, name: str) -> DraftOperator | None:
 
 def reader(block: DraftBlock, operator: DraftOperator) -> DraftOperator | None:
     """Return the operator that alone reads what one makes, over those that are passed; None if there is none."""
-    while True:
-        following = block.only_reader(operator.outputs[0])
-        if following is None or following.op not in PASSED:
-            return following
-        operator = following
+    return block.only_reader_behind(operator.outputs[0], PASSED)

@@ -25,9 +25,7 @@ def keep_saturation(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Put a CLAMP to all values in front of each RESCALE that alone reads one that only saturates."""
     repaired = []
     for operator in [operator for operator in block.operators if _only_saturates(block, operator)]:
-        reader = block.only_reader(operator.outputs[0])
-        while reader is not None and reader.op in _PASSED:
-            reader = block.only_reader(reader.outputs[0])
+        reader = block.only_reader_behind(operator.outputs[0], _PASSED)
         if reader is not None and reader.op == "RESCALE":
             clamp_before(block, reader)
             repaired.append(reader)

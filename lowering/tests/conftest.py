@@ -10,9 +10,11 @@ import pytest
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.verdict.against_pytorch import against_example
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
+from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 if TYPE_CHECKING:
@@ -23,6 +25,11 @@ DATA = Path(__file__).resolve().parent / "data"
 U55 = EthosU.parse("ethos-u55-128")
 
 Lowered = Callable[..., Artifact]
+
+
+def is_as_pytorch(artifact: Artifact) -> bool:
+    """Whether the reference's answer to the example inputs is PyTorch's, but for roundings."""
+    return against_example(artifact, Reference(artifact).run(artifact.example_inputs).outputs).failure is None
 
 
 def refusals(*asks: Callable[[], object], folder: Path = DATA) -> str:

@@ -16,14 +16,11 @@ from torch.nn import functional
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.verdict.against_pytorch import against_example
-from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.testing.function_module import keeping, module_of
-from ethos_hil.lowering.tests.conftest import U55
+from ethos_hil.lowering.tests.conftest import U55, is_as_pytorch
 from ethos_hil.lowering.upstream.reasons import rules
 
 U85 = EthosU.parse("ethos-u85-256")
@@ -107,10 +104,6 @@ def test_what_topk_and_max_return_is_written_as_a_tuple(cache: Cache) -> None:
     assert len(artifact.floating) == 5
     values = torch.topk(torch.from_numpy(artifact.example_inputs[0]) * 2, 3)[0].numpy()
     assert any(value.shape == values.shape and np.allclose(value, values) for value in artifact.floating)
-
-
-def is_as_pytorch(artifact: Artifact) -> bool:
-    return against_example(artifact, Reference(artifact).run(artifact.example_inputs).outputs).failure is None
 
 
 @pytest.mark.parametrize("npu", [U55, U85], ids=str)

@@ -17,12 +17,12 @@ from torch.nn import functional
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.verdict.against_pytorch import against_example
-from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.testing.function_module import keeping, module_of
+from ethos_hil.lowering.tests.conftest import is_as_pytorch
 from ethos_hil.lowering.upstream import graph_repairs
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export
@@ -314,10 +314,6 @@ def test_a_program_that_its_user_quantised_keeps_its_activations_too(tmp_path: P
 
 
 # --- Negations, and what numbers of 16 bits need.
-
-
-def is_as_pytorch(artifact: Artifact) -> bool:
-    return against_example(artifact, Reference(artifact).run(artifact.example_inputs).outputs).failure is None
 
 
 WIDE: dict[str, Callable[[Tensor], Tensor]] = {

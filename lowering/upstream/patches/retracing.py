@@ -36,7 +36,8 @@ class _Calls:
         from torch._ops import OpOverload
         from torch._subclasses.fake_tensor import FakeTensor
         from torch.fx.immutable_collections import immutable_list
-        from torch.fx.proxy import Proxy
+        from torch.fx.proxy import _COPY_META_FIELDS, Proxy
+        from torch.fx.traceback import get_current_meta
         from torch.nn import Parameter
 
         self._results: dict[tuple[Any, ...], list[Any]] = {}
@@ -49,6 +50,8 @@ class _Calls:
         self._delegate = executorch_call_delegate
         self._kept = (Parameter, LoweredBackendModule)
         """What a pass gives on as it is, and the new graph refers to."""
+        self._copied = ("stack_trace", *_COPY_META_FIELDS)
+        self._current_meta = get_current_meta
 
     def data(self, argument: Any) -> Any:
         """Return an argument with the values of its proxies."""
@@ -73,6 +76,14 @@ class _Calls:
                 argument = [self.node(tracer, item) for item in argument]
             return tuple(argument) if kind is tuple else list(argument)
         return tracer.create_arg(argument) if kind in self._kept else self._other(argument)
+
+    def meta(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the meta of a new node: what is given, and what torch's tracer copies of the node that is traced."""
+        current = self._current_meta()
+        return {
+            **{field: copy(current[field]) for field in self._copied if field in current and field not in given},
+            **given,
+        }
 
     def key(self, argument: Any) -> Any:
         """Return what is equal for arguments with which an operator gives equal fake tensors."""
@@ -155,15 +166,6 @@ class _Calls:
         )
 
 
-def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What torch's tracer copies from the node that is traced into a new one, as far as that is not given anyhow."""
-    from torch.fx import proxy, traceback
-
-    current = traceback.get_current_meta()
-    fields = ("stack_trace", *proxy._COPY_META_FIELDS)
-    return {field: copy(current[field]) for field in fields if field in current and field not in given}
-
-
 def without_texts(by_executorch: Function) -> Function:
     """ExecuTorch's method that traces a node. It keeps the node as a text for messages; here that is its name."""
 
@@ -205,8 +207,7 @@ def remembered_calls(by_executorch: Function) -> Function:
         # Arguments that come with a new node are searched for symbols, and here there are none.
         node = self.tracer.graph.create_node(kind, target, name=name)
         node.args, node.kwargs = of_node
-        node.meta.update(_kept(meta.data))
-        node.meta.update(meta.data)
+        node.meta.update(known.meta(meta.data))
         if type(result) is known._fake:
             node.meta["val"], node.meta["tensor_meta"] = result, None
         else:
