@@ -19,7 +19,8 @@ from ethos_hil.lowering.repairs.mend import DEFECTS, treat, treat_program
 from ethos_hil.lowering.testing.programs.pieces import requantized, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import KINDS, Build, Rng, draw, reference
-from ethos_hil.lowering.tests.treated_programs import CASES, small, table
+from ethos_hil.lowering.tests import treated_programs
+from ethos_hil.lowering.tests.treated_programs import small, table
 from ethos_hil.lowering.vela.compiler import VelaRefusal, flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.prove.conformance.check import differences
@@ -30,7 +31,7 @@ NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 WITHOUT_U85, U85 = NPUS[:2], NPUS[2:]
 TREATED: dict[str, VelaDefect] = {found.__name__: defect for defect in DEFECTS for found, _ in defect.treatments}
 """What each treatment is of."""
-PROGRAMS = {(found, what): build for found, what, _, build, _ in CASES}
+PROGRAMS = {(found, what): build for found, what, _, build, _ in treated_programs.CASES}
 
 
 def dense_layers_of_a_sequence(graph: Graph, rng: Rng) -> Value:
