@@ -123,6 +123,14 @@ def test_an_integer_that_does_not_fit_is_an_overflow(board: OpenTarget) -> None:
     assert str(caught.value.hint).startswith("TOSA defines no answer where whole numbers")
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_a_cast_of_the_model_may_drop_bits(board: OpenTarget, dtype: torch.dtype) -> None:
+    numbers = torch.tensor([[300, -5, 1000, 7]], dtype=dtype)
+    result = board.run(module_of(lambda x: (x + 1, x.to(torch.int8))), numbers)
+    assert result.verified
+    assert result.outputs[1].tolist() == [[44, -5, -24, 7]]
+
+
 WIDE = torch.linspace(-300, 300, 4096).reshape(1, 4, 32, 32)
 
 
