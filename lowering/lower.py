@@ -216,7 +216,7 @@ def host_modules(
         exported = export(chosen.fresh, chosen.example_inputs)
     with telling(progress), _executorch(toolchain, model.sources):
         ready = _prepare(method, chosen, exported, toolchain, model.sources)
-    return _hosts(exported, ready, model.sources)
+    return _hosts(ready, model.sources)
 
 
 def _from_program(model: ProgramFile, npu: EthosU, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:
@@ -306,6 +306,8 @@ class _Ready:
     """A method that is ready to be lowered, and PyTorch's answers to its example inputs."""
 
     program: torch.export.ExportedProgram
+    host: torch.export.ExportedProgram
+    """What computes the float answers."""
     floating: tuple[np.ndarray, ...]
     quantised: tuple[np.ndarray, ...]
     notes: tuple[str, ...]
@@ -316,8 +318,8 @@ class _Ready:
     """Those of the quantised module without the roundings that the program drops; nothing if it drops none."""
 
 
-def _hosts(exported: torch.export.ExportedProgram, ready: _Ready, sources: Sources) -> HostModules:
-    floating = exported.module(check_guards=False) if ready.floating else None
+def _hosts(ready: _Ready, sources: Sources) -> HostModules:
+    floating = ready.host.module(check_guards=False) if ready.floating else None
     quantised = ready.program.module(check_guards=False) if ready.quantised else None
     return HostModules(floating, quantised, sources)
 
@@ -361,7 +363,7 @@ def _compile(
     }
     if hosts is not None:
         for name, method in ready.items():
-            hosts(name, _hosts(exported[name], method, model.sources))
+            hosts(name, _hosts(method, model.sources))
     programs = {name: method.program for name, method in ready.items()}
     cpu = toolchain.options.cpu
     on_cpu = {name: BY_METHOD for name, method in model.methods.items() if method.on_cpu}
@@ -484,7 +486,7 @@ def _state(
 
 def _answers(method: Method, ready: _Ready, border: Border | None) -> dict[str, tuple[np.ndarray, ...]]:
     """Return a method's example inputs and PyTorch's answers to them, in the types of its inputs and outputs."""
-    inputs = tuple(_array(tensor, index) for index, tensor in enumerate(method.example_inputs))
+    inputs = tuple(tensor.detach().contiguous().numpy() for tensor in method.example_inputs)
     if border is None or border.floats:
         return {"example_inputs": inputs, "floating": ready.floating, "quantised": ready.quantised}
     return {
@@ -504,15 +506,19 @@ def _prepare(
     from ethos_hil.lowering.upstream.names.operators import is_quantised
     from ethos_hil.lowering.upstream.quantizers import function_name, grouped_notes, quantise
     from ethos_hil.lowering.upstream.reasons.quantised_by import examine
+    from ethos_hil.lowering.upstream.single_precision import in_float32
 
-    floating = exported.module(check_guards=False)
     if is_quantised(exported.graph_module):
-        return _as_given(name, method, exported, floating, toolchain, sources)
+        return _as_given(name, method, exported, exported.module(check_guards=False), toolchain, sources)
     with _stage("preparing the model", sources):
+        widened: tuple[str, ...] = ()
+        if not toolchain.as_upstream and (toolchain.scheme is not None or method.on_cpu):
+            exported, widened = in_float32(exported, method.example_inputs)
+        floating = exported.module(check_guards=False)
         floats = evaluate_in_double(floating, method.example_inputs)
         refuse_integer_loops(floating, sources.line_of)
         if method.on_cpu:
-            return _Ready(exported, floats, (), ())
+            return _Ready(exported, exported, floats, (), widened)
         notes = prepare(
             floating,
             quantised=toolchain.scheme is not None,
@@ -527,7 +533,7 @@ def _prepare(
         needed = bool(notes) if toolchain.scheme is None else cpu != CPU_FLOAT
         unquantised = export(floating, method.example_inputs) if needed else exported
     if toolchain.scheme is None:
-        return _Ready(unquantised, floats, (), notes)
+        return _Ready(unquantised, exported, floats, (), notes)
     tell("quantising")
     with _stage("quantising the model", sources):
         alone = cpu == CPU_ALONE and method.quantizer is None
@@ -558,7 +564,8 @@ def _prepare(
             program, notes = export(module, method.calibration_inputs[0]), (*notes, SEPARATED)
         scheme = scheme_text(method, toolchain.scheme)
         unrounded = unrounded_answers(module, method.example_inputs)
-        return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme, kept, unrounded)
+        answers = evaluate(module, method.example_inputs)
+        return _Ready(program, exported, floats, answers, (*widened, *notes), scheme, kept, unrounded)
 
 
 def _as_given(
@@ -587,13 +594,4 @@ def _as_given(
         exported, notes = export(floating, method.example_inputs), (SEPARATED,)
     kept, inputs = cortex_m.preserved(floating, toolchain.options.cpu), method.example_inputs
     answers, unrounded = evaluate(floating, inputs), unrounded_answers(floating, inputs)
-    return _Ready(exported, (), answers, notes, AS_GIVEN, kept, unrounded)
-
-
-def _array(tensor: torch.Tensor, index: int) -> np.ndarray:
-    try:
-        return tensor.detach().cpu().contiguous().numpy()
-    except TypeError:
-        raise UsageError(
-            f"input {index} has type {tensor.dtype}, which NumPy lacks", hint="cast it to float32"
-        ) from None
+    return _Ready(exported, exported, (), answers, notes, AS_GIVEN, kept, unrounded)

@@ -260,6 +260,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     example, structure = _input_tuple(module, result[1], what, "example_inputs")
     given = result[2] if len(result) == 3 and result[2] is not None else ()
     calibration = _calibration(given, f"{what} returned", what, module, example, structure)
+    _require_plain(module, example, what)
     if not exported and not is_quantised(module):  # an exported module has no train and eval modes
         module = module.eval()
     if structure is not None:
@@ -283,6 +284,42 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
         changed=changed,
         steady=steady,
     )
+
+
+def _require_plain(module: torch.nn.Module, example: Inputs, what: str) -> None:
+    """Check that a module is eager PyTorch's, that all tensors are in the host's memory, and that NumPy has the inputs'
+    types.
+    """
+    import torch
+
+    for name, part in module.named_modules():
+        held = {name: part, **{f"{name}.{key}".lstrip("."): value for key, value in vars(part).items()}}
+        for place, value in held.items():
+            if isinstance(value, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+                raise UsageError(
+                    f"{what}: {place or 'the module'} is TorchScript, which torch.export does not take",
+                    hint="give the nn.Module or function that was scripted or traced",
+                )
+    inputs = [(f"input {number}", tensor) for number, tensor in enumerate(example)]
+    for name, tensor in (*module.named_parameters(), *module.named_buffers(), *inputs):
+        if tensor.device.type == "meta":
+            raise UsageError(
+                f"{what}: {name} is on the device meta, and so has no numbers",
+                hint="make it without device='meta'; load a module's weights",
+            )
+        if tensor.device.type != "cpu":
+            raise UsageError(
+                f"{what}: {name} is on the device {tensor.device}", hint="move the module and its inputs: .cpu()"
+            )
+    for name, tensor in inputs:
+        try:
+            tensor.detach().numpy()
+        except TypeError as error:
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            raise UsageError(
+                f"{what}: {name} has type {dtype}, which NumPy lacks",
+                hint="convert it, and the module with it, to float32: .float()",
+            ) from error
 
 
 def calibrate(model: TorchModel, method: str, value: Any, what: str) -> TorchModel:

@@ -149,6 +149,38 @@ def test_files_that_are_no_models_are_refused_in_one_clear_line(tmp_path: Path, 
     recorded.check(refusals(*(partial(load_model, text) for text in texts), folder=tmp_path))
 
 
+class Calling(torch.nn.Module):
+    """Calls what it is given."""
+
+    def __init__(self, called: object) -> None:
+        super().__init__()
+        self.called = called
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.called(x)  # type: ignore[operator]
+
+
+X = torch.rand(1, 4)
+SCRIPTED = torch.jit.script(torch.nn.Linear(4, 4))
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "message"),
+    [
+        (SCRIPTED, X, "the module is TorchScript"),
+        (torch.nn.Sequential(torch.nn.ReLU(), torch.jit.trace(torch.nn.ReLU(), X)), X, "1 is TorchScript"),
+        (Calling(SCRIPTED), X, "called is TorchScript"),
+        (Calling(torch.jit.trace(torch.relu, X)), X, "called is TorchScript"),
+        (torch.nn.Linear(4, 4, device="meta"), X, "weight is on the device meta"),
+        (torch.nn.Linear(4, 4), X.to("meta"), "input 0 is on the device meta"),
+    ],
+)
+def test_what_cannot_be_exported_is_named(module: torch.nn.Module, inputs: torch.Tensor, message: str) -> None:
+    """Sees red: "register_forward_pre_hook is not supported on ScriptModules", "aten::equal: attempted to run"."""
+    with pytest.raises(UsageError, match=f"^model: {message}"):
+        from_module(module, (inputs,))
+
+
 def test_objects_at_hand_are_checked_alike() -> None:
     with pytest.raises(UsageError, match="failed"):
         from_module(torch.nn.Linear(3, 2), (torch.ones(1, 4),))

@@ -24,7 +24,7 @@ _HINTS = {
     "if all of the loop can be delegated; ExecuTorch has no loops on the CPU",
     "graph_output_allocated not set": "a model needs at least one output that is a tensor",
     "Expecting input to have dtype torch.float32": "the quantiser takes float32: convert the model and its inputs",
-    "unsupported ScalarType BFloat16": "the quantiser takes float32: convert the model and its inputs",
+    "unsupported ScalarType BFloat16": "NumPy lacks bfloat16: convert the model and its inputs to float32",
     "] is not finite": "a weight, or a value that was computed while calibrating, is NaN or infinite",
     "cannot convert float infinity to integer": "a weight or a value is infinite, or too large for a scale",
     "Shift should be in range": "a scale is too large or too small: look for weights, inputs and calibration values "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ethos_hil.base.errors import raise_if_interrupted
+from ethos_hil.lowering.upstream.single_precision import copied_in
 from ethos_hil.lowering.upstream.state import unchanging
 from ethos_hil.lowering.user_code.module_changes import same_tensor
 
@@ -74,12 +74,15 @@ def evaluate_in_turn(
         input_sets: the inputs of each call.
         double: False for the module's own precision, which a quantised one needs.
     """
-    wide = copy.deepcopy(module).double() if double else None
+    import torch
+
+    wide = copied_in(module, torch.float64) if double else None
     answers = []
     for inputs in input_sets:
         own = _arrays(module, inputs)
         try:
-            doubles = [tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs]
+            # Rounded to float32 first, which a program computes in.
+            doubles = [tensor.float().double() if tensor.is_floating_point() else tensor for tensor in inputs]
             wider = own if wide is None else _arrays(wide, doubles)
         except Exception as error:  # an operator whose type is an argument, for example
             raise_if_interrupted(error)

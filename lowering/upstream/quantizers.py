@@ -64,6 +64,7 @@ def quantise(
         else:
             lifted = LiftedState.of(floating, sets[0])
             prepared = prepare_pt2e(floating if lifted is None else lifted.module, quantiser)
+            _leave_casts(prepared)
             if lifted is not None:
                 write_directly(prepared)
             state = () if lifted is None else lifted.first_values()
@@ -80,6 +81,24 @@ def quantise(
                 lifted.lower(converted)
     program = export(converted, calibration_inputs[0])
     return converted, export(converted, calibration_inputs[0]) if _restore(converted, program, shapes) else program
+
+
+def _leave_casts(prepared: torch.fx.GraphModule) -> None:
+    """Take away the observers between a cast and floats of other types than float32, as inputs and outputs may have.
+
+    ExecuTorch's Arm quantiser (1.5.1) puts them there, and what they become takes float32 alone.
+    """
+    import torch
+
+    casts = (torch.ops.aten.to.dtype, torch.ops.aten._to_copy.default)
+    for node in prepared.graph.find_nodes(op="call_module"):
+        observed: Any = node.args[0]
+        dtype = getattr(observed.meta.get("val"), "dtype", torch.float32)
+        cast = any(near.target in casts for near in (observed, *node.users))
+        if cast and dtype.is_floating_point and dtype != torch.float32:
+            node.replace_all_uses_with(observed)
+            prepared.graph.erase_node(node)
+    prepared.recompile()
 
 
 def _outputs(module: torch.fx.GraphModule) -> list[Any]:
