@@ -242,14 +242,10 @@ def _kernels(artifact: Artifact, firmware: Firmware) -> Check:
     names = {name.partition(" ")[0] for name in missing}
     calls = [call for call in artifact.placement.calls if call.operator in names]
     places = "; ".join(f"{call.operator} {call.place}" for call, _ in group_calls(calls) if call.place)
-    help_of_calls = list(dict.fromkeys(call.remedy for call in calls if call.remedy))
-    fix = "; ".join(
-        (
-            *help_of_calls,
-            *([firmware.doubt] if firmware.doubt is not None else []),
-            "let the program end before them, use other operators, or add kernels (docs/tutorials/add-a-kernel.md)",
-        )
-    )
+    helps = list(dict.fromkeys(call.remedy for call in calls if call.remedy))
+    helps = helps or ["let the program end before them", "use other operators"]
+    doubts = [firmware.doubt] if firmware.doubt is not None else []
+    fix = "; ".join((*helps, *doubts, "or add kernels (docs/tutorials/add-a-kernel.md)"))
     where = f", not these ({places})" if places else ", not these"
     return Check("kernels", ", ".join(missing), f"{available}{where}", FAIL, fix)
 

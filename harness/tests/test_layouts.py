@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 import ethos_hil
 from ethos_hil.lowering.testing.memory_order import in_some_order
@@ -60,6 +61,19 @@ def test_a_cast_takes_any_order() -> None:
     assert result.verified, result.record.failure
     for answer, given in zip(result.outputs, (*inputs, single), strict=True):
         np.testing.assert_array_equal(answer, given.numpy().astype(np.int32) + 1)
+
+
+class Fold(nn.Module):
+    """Patches that overlap, and their sums. Padding is cut off again: ExecuTorch pads by a negative amount for it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.fold(functional.unfold(x, 3, padding=1), x.shape[2:], 3, padding=1)
+
+
+def test_patches_are_summed_where_they_overlap() -> None:
+    """Sees red: "aten::constant_pad_nd: shapes of input and output do not belong together"."""
+    result = ethos_hil.run(Fold(), (torch.rand(1, 2, 5, 4),), npu="ethos-u55-128", allow_cpu_only=True)
+    assert result.verified, result.record.failure
 
 
 class Counter(nn.Module):

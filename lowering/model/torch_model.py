@@ -410,10 +410,15 @@ def call_twice(
         UsageError: the module cannot be copied, or returns nothing.
         Exception: what the call raises.
     """
+    import torch
+
     called = copy_module(module, what)
     first = outputs_of(called, example)
     if all(output is None for output in first):
         raise UsageError(f"{what}: forward returns no outputs", hint=_HINT)
+    odd = next((output for output in first if not isinstance(output, torch.Tensor | float | int | str | None)), None)
+    if odd is not None:
+        raise UsageError(f"{what}: forward returns {_describe(odd)}", hint=f"{_HINT}, in tuples, lists or dictionaries")
     changed = changes(module, called)
     second = outputs_of(called, example)
     steady = len(first) == len(second) and all(map(_same, first, second))

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ethos_hil.base.errors import CompileError
+from ethos_hil.base.errors import CompileError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -210,7 +210,13 @@ def with_noise(x: Tensor) -> Tensor:
     return x + torch.randn(x.shape, generator=torch.Generator().manual_seed(3))
 
 
+def by_a_number(x: Tensor) -> Tensor:
+    return x * x.max().item()
+
+
 LACKING: dict[str, Callable[[Tensor], Tensor]] = {
+    "let a number that is computed stay a tensor": by_a_number,
+    "ExecuTorch has none of torch.linalg's inverses": lambda x: torch.linalg.inv(x.reshape(2, 2, 2)),
     "give the program random numbers as an input": with_noise,
     "compute with torch's functions": lambda x: torch.from_numpy(x.numpy() * 2),
 }
@@ -222,3 +228,47 @@ def test_what_a_program_has_none_of_is_told_with_what_to_do(hint: str, cache: Ca
     with pytest.raises(CompileError, match=r"test_messages\.py:\d+") as caught:
         lower(from_module(module_of(LACKING[hint]), (torch.rand(1, 8),)), U55, cache=cache)
     assert hint in (caught.value.hint or "")
+    assert "without elements" not in caught.value.message
+
+
+def test_lazy_layers_are_to_be_called_once(cache: Cache) -> None:
+    module = nn.Sequential(nn.LazyLinear(4), nn.ReLU())
+    with pytest.raises(CompileError) as caught:
+        lower(from_module(module, (torch.rand(1, 8),)), U55, cache=cache)
+    assert "call the module once before it is returned" in (caught.value.hint or "")
+    module(torch.rand(1, 8))
+    lower(from_module(module, (torch.rand(1, 8),)), U55, cache=cache)
+
+
+class Both(NamedTuple):
+    """Two answers."""
+
+    small: Tensor
+    large: Tensor
+
+
+@dataclasses.dataclass
+class Each:
+    """Two answers, in a class that torch.export is told of."""
+
+    small: Tensor
+    large: Tensor
+
+
+def test_named_tuples_and_dataclasses_are_written_and_give_outputs_their_names(cache: Cache) -> None:
+    """Sees red: "Can't serialize TreeSpec of namedtuple class"."""
+    torch.export.register_dataclass(Each)
+    for kind in (Both, Each):
+        model = from_module(module_of(lambda x, kind=kind: [kind(x.relu(), x * 2)]), (torch.rand(1, 8),))
+        assert lower(model, U55, cache=cache).output_names == ("0.small", "0.large")
+
+
+def test_an_answer_that_torch_does_not_take_apart_is_named() -> None:
+    """Sees red: "Boolean value of Tensor with more than one value is ambiguous"."""
+
+    class Own:
+        def __init__(self, x: Tensor) -> None:
+            self.x = x
+
+    with pytest.raises(UsageError, match=r"^model: forward returns a Own"):
+        from_module(module_of(Own), (torch.rand(1, 8),))

@@ -46,10 +46,16 @@ _HINTS = {
     "rrelu_with_noise": "use nn.LeakyReLU with a slope of (lower + upper) / 2, which nn.RReLU is outside of training",
     "for argument 'generator'": "give the program random numbers as an input: it has no generator of them",
     ".numpy() is not supported": "compute with torch's functions: a program has none of numpy's",
+    "different device inputs": "let a number that is computed stay a tensor, without .item(), int() or float()",
+    "uninitialized parameter": "call the module once before it is returned, which gives its lazy layers their weights",
+    "_linalg_check_errors": "ExecuTorch has none of torch.linalg's inverses, solvers and decompositions: give the "
+    "program their answer as an input",
     "0 in strides": "an example that is expanded has strides of 0: copy it with "
     ".clone(memory_format=torch.contiguous_format)",
 }
 """Advice, by a part of a message that does not give it itself."""
+_EFFECT = "with_effects"
+"""torch.export's operator (2.13) around one that has an effect, its second argument."""
 _MAX_LENGTH = 300
 _AROUND = 4
 """How many steps in the graph a line that is near may be away."""
@@ -85,6 +91,9 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
     node = _node(chain)
     # An edge operator prints as a sentence; its name is in it.
     operator = match[0] if match is not None else _name(node.target) if node is not None else None
+    if operator == _EFFECT and node is not None:
+        operator = str(node.args[1])
+        reason = f"{operator} does something beside its answer, which no program of ExecuTorch can"
     details = []
     if operator is not None and operator not in reason:
         details.append(f"operator {operator}")
@@ -103,12 +112,15 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
         near = next(filter(None, (sources.line_of(near) for near in _around(node))), None)
         details += [f"near {near}"] if near is not None else []
     where = f" ({', '.join(details)})" if details else ""
-    empty = next(filter(None, map(empty_shape, node.all_input_nodes)), None) if node is not None else None
+    givers = node.all_input_nodes if node is not None and str(node.target) != _EFFECT else []
+    empty = next(filter(None, map(empty_shape, givers)), None)
     if empty is not None:
         reason = f"it is given a tensor without elements, of shape [{', '.join(map(str, empty))}]"
     if len(reason) > _MAX_LENGTH:
         reason = reason[: _MAX_LENGTH - 3] + "..."
-    hint = next((hint for sign, hint in _HINTS.items() if sign in text), "--debug shows the whole traceback")
+    hint = next(
+        (hint for sign, hint in _HINTS.items() if sign in f"{text}\n{reason}"), "--debug shows the whole traceback"
+    )
     return CompileError(f"{stage} failed{where}: {reason}", hint=hint)
 
 

@@ -79,7 +79,7 @@ def _assigned_buffers_written(module: torch.nn.Module) -> Iterator[None]:
 
 
 def _with_plain_outputs(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Makes tuples of what torch.topk, max and the like return as they are: ExecuTorch cannot write these types.
+    """Makes tuples of what ExecuTorch cannot write: what torch.topk and max return, named tuples, dataclasses.
 
     It fails with NotImplementedError, "No registered serialization name" (executorch 1.5.1, torch 2.13).
     """
@@ -90,15 +90,21 @@ def _with_plain_outputs(exported: torch.export.ExportedProgram) -> torch.export.
 
 
 def _plain(structure: Any) -> Any:
-    """A structure (torch.utils._pytree.TreeSpec) with tuples in place of torch.return_types."""
-    from torch.utils._pytree import TreeSpec
+    """A structure (torch.utils._pytree.TreeSpec) with dictionaries, or tuples, in place of what cannot be written."""
+    from torch.utils._pytree import LeafSpec, TreeSpec, tree_flatten_with_path, tree_unflatten, treespec_dumps
 
     if structure.is_leaf():
         return structure
     children = structure.children()
     plain = list(map(_plain, children))
-    if structure.type.__module__ == "torch.return_types":
-        return TreeSpec(tuple, None, plain)
+    shallow = TreeSpec(structure.type, structure.context, [LeafSpec() for _ in children])
+    try:
+        treespec_dumps(shallow)
+    except NotImplementedError:
+        paths, _ = tree_flatten_with_path(tree_unflatten(range(len(children)), shallow))
+        keys = [key_of(path[0]) for path, _ in paths]
+        named = all(isinstance(key, str) for key in keys)
+        return TreeSpec(dict, keys, plain) if named else TreeSpec(tuple, None, plain)
     same = all(new is old for new, old in zip(plain, children, strict=True))
     return structure if same else TreeSpec(structure.type, structure.context, plain)
 

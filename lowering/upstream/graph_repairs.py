@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.export import graphs, operator_calls
-from ethos_hil.lowering.upstream.names.operators import is_overload, writes
+from ethos_hil.lowering.upstream.names.operators import is_overload, unwrap, writes
 from ethos_hil.lowering.upstream.patches.in_executorch import table_operators
 from ethos_hil.lowering.upstream.rewritten.branch_norms import FOLDED_NORMS, fold_norms
 from ethos_hil.lowering.upstream.rewritten.constants import FOLDED, WITHOUT_INPUT, fill_without_input, fold_constants
@@ -216,14 +216,19 @@ def concatenate_circular(module: torch.fx.GraphModule) -> int:
 
 
 def cut_off(module: torch.fx.GraphModule) -> int:
-    """Make slices of negative amounts of padding. Upstream (executorch 1.5.1) fails, or gives another shape."""
-    import torch
+    """Make slices of negative amounts of padding. Upstream (executorch 1.5.1) fails, or gives another shape.
 
-    aten = torch.ops.aten
+    In a lowered program, a decomposed `fold` has them, and each kernel of a runtime refuses them.
+    """
+    import torch
+    from executorch.exir.dialects._ops import ops
+
+    pads = (torch.ops.aten.pad.default, torch.ops.aten.constant_pad_nd.default)
     count = 0
     for node in module.graph.nodes:
-        if node.target not in (aten.pad.default, aten.constant_pad_nd.default) or min(node.args[1]) >= 0:
+        if unwrap(node.target) not in pads or min(node.args[1]) >= 0:
             continue
+        cut = torch.ops.aten.slice.Tensor if node.target in pads else ops.edge.aten.slice_copy.Tensor
         count += 1
         padded, amounts = node.args[0], node.args[1]
         if max(amounts) > 0:
@@ -232,7 +237,7 @@ def cut_off(module: torch.fx.GraphModule) -> int:
             axis = padded.meta["val"].dim() - 1 - number
             if min(before, after) < 0:
                 end = padded.meta["val"].shape[axis] - max(0, -after)
-                padded = call(node, aten.slice.Tensor, padded, axis, max(0, -before), end)
+                padded = call(node, cut, padded, axis, max(0, -before), end)
         node.replace_all_uses_with(padded)
         module.graph.erase_node(node)
     return count

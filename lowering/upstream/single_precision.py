@@ -129,7 +129,7 @@ def _leave_contexts_out(part: torch.fx.GraphModule) -> None:
 
 
 def _cast_at_border(module: torch.fx.GraphModule) -> None:
-    """Let inputs and outputs keep their types; bfloat16 is no type of an output."""
+    """Let inputs and outputs keep their types; an output in bfloat16 becomes float32."""
     import torch
 
     graph, cast = module.graph, torch.ops.aten.to.dtype
