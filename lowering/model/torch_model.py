@@ -26,10 +26,11 @@ from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupte
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.model.flat_module import Structure, flat_module, flatten, is_flat
 from ethos_hil.lowering.model.free_dimensions import FIXED, FreeSizes
+from ethos_hil.lowering.model.plain_tensors import plain_input, require_plain_module
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
 from ethos_hil.lowering.upstream.names import trees
 from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
-from ethos_hil.lowering.user_code.module_changes import changes, copy_module, laid_out, same_tensor
+from ethos_hil.lowering.user_code.module_changes import changes, copy_module, same_tensor
 from ethos_hil.lowering.user_code.user_function import (
     Sources,
     call_user,
@@ -257,10 +258,10 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     if not isinstance(result, tuple | list) or len(result) not in (2, 3) or not isinstance(result[0], torch.nn.Module):
         raise UsageError(f"{what} returned {_describe(result)}", hint=_RETURNS)
     module = result[0]
+    require_plain_module(module, what)
     example, structure = _input_tuple(module, result[1], what, "example_inputs")
     given = result[2] if len(result) == 3 and result[2] is not None else ()
     calibration = _calibration(given, f"{what} returned", what, module, example, structure)
-    _require_plain(module, example, what)
     if not exported and not is_quantised(module):  # an exported module has no train and eval modes
         module = module.eval()
     if structure is not None:
@@ -284,42 +285,6 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
         changed=changed,
         steady=steady,
     )
-
-
-def _require_plain(module: torch.nn.Module, example: Inputs, what: str) -> None:
-    """Check that a module is eager PyTorch's, that all tensors are in the host's memory, and that NumPy has the inputs'
-    types.
-    """
-    import torch
-
-    for name, part in module.named_modules():
-        held = {name: part, **{f"{name}.{key}".lstrip("."): value for key, value in vars(part).items()}}
-        for place, value in held.items():
-            if isinstance(value, torch.jit.ScriptModule | torch.jit.ScriptFunction):
-                raise UsageError(
-                    f"{what}: {place or 'the module'} is TorchScript, which torch.export does not take",
-                    hint="give the nn.Module or function that was scripted or traced",
-                )
-    inputs = [(f"input {number}", tensor) for number, tensor in enumerate(example)]
-    for name, tensor in (*module.named_parameters(), *module.named_buffers(), *inputs):
-        if tensor.device.type == "meta":
-            raise UsageError(
-                f"{what}: {name} is on the device meta, and so has no numbers",
-                hint="make it without device='meta'; load a module's weights",
-            )
-        if tensor.device.type != "cpu":
-            raise UsageError(
-                f"{what}: {name} is on the device {tensor.device}", hint="move the module and its inputs: .cpu()"
-            )
-    for name, tensor in inputs:
-        try:
-            tensor.detach().numpy()
-        except TypeError as error:
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            raise UsageError(
-                f"{what}: {name} has type {dtype}, which NumPy lacks",
-                hint="convert it, and the module with it, to float32: .float()",
-            ) from error
 
 
 def calibrate(model: TorchModel, method: str, value: Any, what: str) -> TorchModel:
@@ -373,10 +338,9 @@ def _input_tuple(module: torch.nn.Module, value: Any, what: str, name: str) -> t
     entries = (value,) if isinstance(value, torch.Tensor) else value
     if not isinstance(entries, tuple | list | Mapping):
         raise UsageError(f"{what}: {name} is {_describe(value)}, expected a tuple of tensors", hint=_RETURNS)
-    if is_flat(entries):
-        return tuple(map(laid_out, entries)), None
-    tensors, structure = flatten(module, entries, f"{what}: {name}")
-    return tuple(map(laid_out, tensors)), structure
+    place = f"{what}: {name}"
+    tensors, structure = (entries, None) if is_flat(entries) else flatten(module, entries, place)
+    return tuple(plain_input(tensor, f"{place}[{number}]") for number, tensor in enumerate(tensors)), structure
 
 
 def _describe(value: Any) -> str:

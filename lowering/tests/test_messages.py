@@ -240,6 +240,14 @@ def test_lazy_layers_are_to_be_called_once(cache: Cache) -> None:
     lower(from_module(module, (torch.rand(1, 8),)), U55, cache=cache)
 
 
+def test_modules_of_eager_quantisation_are_told_what_to_give(cache: Cache) -> None:
+    """Sees red: "does not have a field with name '__obj_flatten__'", and no more."""
+    module = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 4)), {nn.Linear}, dtype=torch.qint8)
+    with pytest.raises(CompileError) as caught:
+        lower(from_module(module, (torch.rand(1, 4),)), U55, cache=cache)
+    assert "give the float model, which is quantised here" in (caught.value.hint or "")
+
+
 class Both(NamedTuple):
     """Two answers."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import py_compile
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -172,13 +173,30 @@ SCRIPTED = torch.jit.script(torch.nn.Linear(4, 4))
         (Calling(SCRIPTED), X, "called is TorchScript"),
         (Calling(torch.jit.trace(torch.relu, X)), X, "called is TorchScript"),
         (torch.nn.Linear(4, 4, device="meta"), X, "weight is on the device meta"),
-        (torch.nn.Linear(4, 4), X.to("meta"), "input 0 is on the device meta"),
+        (torch.nn.Linear(4, 4), X.to("meta"), "example_inputs[0] is on the device meta"),
+        (Calling(torch.nn.Parameter(X.to_sparse(), requires_grad=False)), X, "called has the layout sparse_coo"),
+        (torch.nn.ReLU(), X.to_sparse(), "example_inputs[0] has the layout sparse_coo"),
+        (torch.nn.ReLU(), torch.nested.nested_tensor([X[0]]), "example_inputs[0] is a nested tensor"),
+        (torch.nn.ReLU(), X.to(torch.uint16), "example_inputs[0] has type uint16, which no program takes"),
+        (torch.nn.ReLU(), X.bfloat16(), "example_inputs[0] has type bfloat16"),
+        (torch.nn.ReLU(), X.to(torch.complex64), "example_inputs[0] has type complex64"),
+        (torch.nn.ReLU(), torch.quantize_per_tensor(X, 0.1, 0, torch.qint8), "example_inputs[0] has type qint8"),
     ],
 )
 def test_what_cannot_be_exported_is_named(module: torch.nn.Module, inputs: torch.Tensor, message: str) -> None:
     """Sees red: "register_forward_pre_hook is not supported on ScriptModules", "aten::equal: attempted to run"."""
-    with pytest.raises(UsageError, match=f"^model: {message}"):
+    with pytest.raises(UsageError, match=f"^model: {re.escape(message)}"):
         from_module(module, (inputs,))
+
+
+class Labelled(torch.Tensor):
+    """A class of tensors, as torchvision's images are."""
+
+
+def test_an_input_may_be_of_a_class_of_its_own() -> None:
+    (given,) = from_module(torch.nn.ReLU(), (X.as_subclass(Labelled),)).default.example_inputs
+    assert type(given) is torch.Tensor
+    assert given.equal(X)
 
 
 def test_objects_at_hand_are_checked_alike() -> None:

@@ -47,6 +47,8 @@ _HINTS = {
     "for argument 'generator'": "give the program random numbers as an input: it has no generator of them",
     ".numpy() is not supported": "compute with torch's functions: a program has none of numpy's",
     "different device inputs": "let a number that is computed stay a tensor, without .item(), int() or float()",
+    "PackedParams": "torch.export takes no module of eager-mode quantisation: give the float model, which is quantised "
+    "here, or what prepare_pt2e and convert_pt2e made of it",
     "uninitialized parameter": "call the module once before it is returned, which gives its lazy layers their weights",
     "_linalg_check_errors": "ExecuTorch has none of torch.linalg's inverses, solvers and decompositions: give the "
     "program their answer as an input",
