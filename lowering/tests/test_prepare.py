@@ -90,6 +90,7 @@ REPEATS: dict[str, Callable[[Tensor], Tensor]] = {
     "stack": lambda x: torch.stack([x[:, 0]] * 3, 1),
     "equal parts": lambda x: torch.cat([x[..., :2], x[..., 2:4], x[..., :2]], 1),
     "others between": lambda x: torch.cat([x, x * 2, x], 1),
+    "again": lambda x: torch.cat([torch.cat([x, x], 1)] * 2, -1),
     "last axis": lambda x: torch.cat([x, x], -1).flatten(1).unflatten(1, (3, -1, 1)),
 }
 

@@ -255,10 +255,12 @@ def repeat_parts(module: torch.fx.GraphModule) -> int:
     aten = torch.ops.aten
     joins = [node for node in module.graph.nodes if node.target in (aten.cat.default, aten.stack.default)]
     first = _first_of_equals(module) if joins else {}
-    again = [node for node in joins if len({first[part] for part in node.args[0]}) < len(node.args[0])]
-    for node in again:
+    again: list[tuple[torch.fx.Node, list[tuple[int, int]]]] = []
+    for node in joins:
         equal = [first[part] for part in node.args[0]]
-        runs = [(equal.index(part), len([*run])) for part, run in groupby(equal)]
+        if len(set(equal)) < len(equal):
+            again.append((node, [(equal.index(part), len([*run])) for part, run in groupby(equal)]))
+    for node, runs in again:  # one that is written may have been a part of another
         write_out(module, node, _joining(runs, stacks=node.target is aten.stack.default))
     return len(again)
 
