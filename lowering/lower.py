@@ -45,7 +45,7 @@ from ethos_hil.lowering.upstream.cpu_calls import (
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export, output_names
-from ethos_hil.lowering.upstream.graph_repairs import cut_off, rewrite_graphs, say_orders
+from ethos_hil.lowering.upstream.graph_repairs import finish
 from ethos_hil.lowering.upstream.patches.patch import UpstreamUnfit, apply, bare, go_bare, require_fitting
 from ethos_hil.lowering.upstream.patches.table import FUNCTIONS, OF_LOWERING, ORDERS, SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
@@ -392,8 +392,7 @@ def _compile(
                 cortex_m.lower_rest(edge, name, keeps_layout=keeps_layout)
             if not toolchain.as_upstream:
                 keep_first_values(edge.exported_program(name))
-                rewrite_graphs(edge.exported_program(name).graph_module, cut_off)
-                say_orders(edge.exported_program(name))
+                finish(edge.exported_program(name))
         states = {
             name: _state(method, exported[name], ready[name].program, edge.exported_program(name))
             for name, method in model.methods.items()
@@ -503,7 +502,7 @@ def _prepare(
     """Quantise a method if the target needs it and the user has not done it."""
     from ethos_hil.lowering.upstream.dropped_roundings import unrounded_answers
     from ethos_hil.lowering.upstream.ethosu import identifier
-    from ethos_hil.lowering.upstream.graph_repairs import SEPARATED, prepare, separate
+    from ethos_hil.lowering.upstream.graph_repairs import SEPARATED, prepare, rewrite_graphs, separate
     from ethos_hil.lowering.upstream.names.operators import is_quantised
     from ethos_hil.lowering.upstream.quantizers import function_name, grouped_notes, quantise
     from ethos_hil.lowering.upstream.reasons.quantised_by import examine
@@ -579,7 +578,7 @@ def _as_given(
 ) -> _Ready:
     """Take a method that the user has quantised as it is."""
     from ethos_hil.lowering.upstream.dropped_roundings import unrounded_answers
-    from ethos_hil.lowering.upstream.graph_repairs import SEPARATED, separate
+    from ethos_hil.lowering.upstream.graph_repairs import SEPARATED, rewrite_graphs, separate
     from ethos_hil.lowering.upstream.reasons.quantised_by import QuantisedBy
 
     if toolchain.scheme is None:

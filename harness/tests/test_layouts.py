@@ -6,6 +6,8 @@ The two differ in where an axis of size 1 stands. The expected values are PyTorc
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import ethos_hil
+from ethos_hil.lowering.model.torch_model import Method, TorchModel
+from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.testing.memory_order import in_some_order
 
 _SIZES = (1, 1, 2, 3, 5)
@@ -74,6 +78,25 @@ def test_patches_are_summed_where_they_overlap() -> None:
     """Sees red: "aten::constant_pad_nd: shapes of input and output do not belong together"."""
     result = ethos_hil.run(Fold(), (torch.rand(1, 2, 5, 4),), npu="ethos-u55-128", allow_cpu_only=True)
     assert result.verified, result.record.failure
+
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "an axis more": lambda x: (x + 1).unsqueeze(1),
+    "an axis more, behind": lambda x: x.unsqueeze(-1) * 2,
+    "an axis less": lambda x: (x[:, None] + 1).squeeze(1),
+    "an axis in two": lambda x: (x + 1).view(2, 2, 3, 6),
+    "two axes in one": lambda x: (x + 1).reshape(4, -1),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_on_the_cpu_takes_any_order(name: str) -> None:
+    """Sees red: "aten::unsqueeze_copy: a tensor's dim_order is not contiguous"."""
+    x = torch.rand(3, 6, 4).permute(2, 0, 1)
+    model = TorchModel("view", {"forward": Method(module_of(VIEWS[name]), (x,), on_cpu=True)})
+    result = ethos_hil.run(model, npu="ethos-u55-128", allow_cpu_only=True)
+    assert result.verified, result.record.failure
+    np.testing.assert_array_equal(result.outputs[0], VIEWS[name](x).numpy())
 
 
 class Counter(nn.Module):

@@ -21,7 +21,7 @@ from ethos_hil.lowering.upstream.rewritten.identities import drop_identities
 from ethos_hil.lowering.upstream.rewritten.masks import apply_masks
 from ethos_hil.lowering.upstream.rewritten.operators import write_operators, write_out_of_place, written_note
 from ethos_hil.lowering.upstream.rewritten.resizes import write_resizes
-from ethos_hil.lowering.upstream.rewritten.splice import call, write_out
+from ethos_hil.lowering.upstream.rewritten.splice import call, described, write_out
 
 if TYPE_CHECKING:
     import torch
@@ -149,7 +149,14 @@ def rewrite_graphs(module: torch.nn.Module, repair: Callable[[torch.fx.GraphModu
     return count
 
 
-def say_orders(program: torch.export.ExportedProgram) -> None:
+def finish(program: torch.export.ExportedProgram) -> None:
+    """Repair a lowered program, of which upstream (executorch 1.5.1) writes some that no runtime takes."""
+    rewrite_graphs(program.graph_module, cut_off)
+    rewrite_graphs(program.graph_module, copy_before_views)
+    _say_orders(program)
+
+
+def _say_orders(program: torch.export.ExportedProgram) -> None:
     """Have each cast and copy of a lowered program name the order of memory that its result is written with.
 
     Where an axis has size 1, upstream (executorch 1.5.1, MemoryFormatOpsPass) names torch's order, and writes another:
@@ -160,6 +167,31 @@ def say_orders(program: torch.export.ExportedProgram) -> None:
     for node in operator_calls(program.graph_module):
         if "dim_order" in node.kwargs:
             node.update_kwarg("dim_order", list(dim_order_from_stride(node.meta["val"].stride())))
+
+
+def copy_before_views(module: torch.fx.GraphModule) -> int:
+    """Copy what a view of a lowered program reads into torch's order of memory, where it has another one.
+
+    A view copies bytes as they are: each runtime refuses another order when the program runs. Upstream (executorch
+    1.5.1) writes such a program where an input is permuted, and the view stays on the CPU.
+    """
+    import torch
+    from executorch.exir.dialects._ops import ops
+
+    aten = torch.ops.aten
+    views = (aten.view_copy.default, aten.unsqueeze_copy.default, aten.squeeze_copy.dim, aten.squeeze_copy.dims)
+    count = 0
+    for node in [node for node in module.graph.nodes if unwrap(node.target) in views]:
+        source = node.args[0]
+        value = source.meta["val"]
+        if not value.is_contiguous():
+            with module.graph.inserting_before(node):
+                copied = module.graph.call_function(ops.edge.dim_order_ops._to_dim_order_copy.default, (source,))
+            copied.kwargs = {"dtype": value.dtype, "dim_order": list(range(value.dim()))}
+            copied.meta = described(node, value.contiguous())
+            node.replace_input_with(source, copied)
+            count += 1
+    return count
 
 
 def take_apart(module: torch.fx.GraphModule) -> int:
