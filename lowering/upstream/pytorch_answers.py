@@ -84,7 +84,7 @@ def evaluate_in_turn(
             # Rounded to float32 first, which a program computes in.
             doubles = [tensor.float().double() if tensor.is_floating_point() else tensor for tensor in inputs]
             wider = own if wide is None else _arrays(wide, doubles)
-        except Exception as error:  # an operator whose type is an argument, for example
+        except Exception as error:  # an operator that does not take float64, for example
             raise_if_interrupted(error)
             wide, wider = None, own
         answers.append(tuple(map(_with_infinities, wider, own)) if len(wider) == len(own) else own)

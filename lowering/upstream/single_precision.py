@@ -38,12 +38,14 @@ def in_float32(
 ) -> tuple[torch.export.ExportedProgram, tuple[str, ...]]:
     """Return a program that computes in float32 what another one computes in other floats, and a note that says so.
 
+    It has no contexts, which matters where one is in another.
+
     Args:
         exported: the program; it does not change.
         inputs: its example inputs.
 
     Returns:
-        The program itself, and no note, if it has no other floats.
+        The program itself, if it has neither other floats nor a context in another one. A note only for other floats.
     """
     import torch
 
