@@ -21,7 +21,7 @@ from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator, TosaTensor, unknown_parts
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.native.failing_operator import PART_SECONDS, crashing_operator, failing_operator
+from ethos_hil.lowering.native.failing_operator import PART_SECONDS, crashing_operator, failing_operator, prefix
 from ethos_hil.lowering.native.worker import (
     LIMIT_SECONDS,
     REFERENCE_MODEL,
@@ -46,6 +46,9 @@ _UNDEFINED = {
     "SCATTER": "an index is beyond what is written to, or there twice: look at the inputs",
 }
 """What helps, by the operator without an answer."""
+_PICKING = ("GATHER", "SCATTER")
+"""What reads or writes where an index says, and crashes where that is not the tensor's memory."""
+_CRASH_HINT = "there is no right answer to compare with; change that operation, its shapes or the inputs"
 _UNDEFINED_ELSEWHERE = "try inputs of the size that the model was calibrated with"
 
 
@@ -200,9 +203,12 @@ def evaluate(
     except NativeCrash as crash:
         operator = crashing_operator(tosa, lambda part: _call(tool, part, arrays, PART_SECONDS))
         place = f", on {operator}{line(operator)}" if operator is not None else ""
+        if operator is not None and _computes(tosa, operator.index):
+            # It may have crashed on what an operator before it left, to which TOSA gives no answer: then that is told.
+            evaluate(prefix(tosa, operator.index), arrays, what, made_with, line)
         raise OracleError(
             f"tosa_reference_model {tool.version} {crash.how} while it computed {what}{place}{crash.said}",
-            hint="there is no right answer to compare with; change that operation, its shapes or the inputs",
+            hint=_UNDEFINED[operator.op] if operator is not None and operator.op in _PICKING else _CRASH_HINT,
         ) from crash
     if not answer.header["valid"]:
         operator = failing_operator(tosa, lambda part: not _call(tool, part, arrays, PART_SECONDS).header["valid"])
@@ -219,6 +225,11 @@ def evaluate(
         np.frombuffer(block, kind).reshape(shape).copy()
         for block, (kind, shape) in zip(answer.blocks, answer.header["arrays"], strict=True)
     )
+
+
+def _computes(tosa: bytes, count: int) -> bool:
+    """Whether one of the first operators of a program computes something."""
+    return any(not operator.is_constant for operator in TosaGraph.parse(tosa).operators[:count])
 
 
 def _call(tool: NativeTool, tosa: bytes, arrays: Sequence[np.ndarray], seconds: int = LIMIT_SECONDS) -> ToolAnswer:

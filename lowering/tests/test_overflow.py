@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ethos_hil.base.errors import UndefinedAnswer
+from ethos_hil.base.errors import OracleError, UndefinedAnswer
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.testing.recorded import Recorded
 from ethos_hil.lowering.artifact import Artifact, Delegate
@@ -82,6 +82,27 @@ def test_what_has_no_answer_for_another_reason_is_no_overflow() -> None:
     graph.output(graph.rescale(graph.input((1,), "int32"), [(1 << 30, 15)], dtype="int32"))
     with pytest.raises(UndefinedAnswer, match="RESCALE, not TOSA_VALID"):
         evaluate(graph.serialize(), [source], "it")
+
+
+def test_what_crashes_on_a_part_without_an_answer_has_none() -> None:
+    """A GATHER of rows that are not there leaves numbers beyond int8, on which the table crashes the reference model.
+
+    Sees red: an error of a crash, on the table.
+    """
+    graph, rows = Graph(), np.arange(3, 67, dtype=np.int32).reshape(1, 64)
+    picked = graph.gather(graph.input((1, 3, 1)), graph.input((1, 64), "int32"))
+    graph.output(graph.table(graph.reshape(picked, (64,)), np.arange(-128, 128, dtype=np.int8)))
+    with pytest.raises(UndefinedAnswer, match="TOSA_UNPREDICTABLE for it, on TOSA operator . GATHER, not") as caught:
+        evaluate(graph.serialize(), [np.zeros((1, 3, 1), np.int8), rows], "it")
+    assert caught.value.hint == "an index is beyond the table that it picks from: look at the inputs"
+
+
+def test_an_index_so_far_off_that_the_reference_model_crashes_is_advised_alike() -> None:
+    graph, rows = Graph(), np.full((1, 64), 1 << 30, np.int32)
+    graph.output(graph.gather(graph.input((1, 3, 1)), graph.input((1, 64), "int32")))
+    with pytest.raises(OracleError, match="crashed with SIGSEGV .* on TOSA operator . GATHER") as caught:
+        evaluate(graph.serialize(), [np.zeros((1, 3, 1), np.int8), rows], "it")
+    assert caught.value.hint == "an index is beyond the table that it picks from: look at the inputs"
 
 
 @pytest.mark.parametrize(("first", "found"), [(1 << 16, 1 << 31), ((1 << 16) - 1, None), (-(1 << 16), None)])

@@ -27,7 +27,7 @@ from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.lowering.oracle.reference import evaluate
+from ethos_hil.lowering.oracle.reference import evaluate, product_overflow
 from ethos_hil.suites.lab.prove.conformance.check import differences
 from ethos_hil.suites.lab.prove.random_models.scheme import DrawnScheme
 
@@ -50,7 +50,8 @@ class NetworkEnding(StrEnum):
     UNCLEAR = "unclear"
     """Refused, but without a line or without advice."""
     UNDEFINED = "verified, other inputs undefined"
-    """As verified, but TOSA defines no answer to the drawn inputs of a delegate that the detail names."""
+    """As verified, but to drawn inputs of a delegate, which the detail names, TOSA defines no answer, or that of integers
+    that wrap around."""
     FAILED = "failed"
     """Any other end; the detail begins with its kind."""
 
@@ -159,7 +160,7 @@ def problems_of(delegate: Delegate, npu: str, seed: int, undefined: list[str] | 
         delegate: the delegate.
         npu: the NPU.
         seed: of the inputs.
-        undefined: gets a line for inputs to which TOSA defines no answer.
+        undefined: gets a line for inputs to which TOSA defines no answer, or another one than what the NPU saturates.
 
     Raises:
         Fault: the NPU cannot run it.
@@ -178,7 +179,12 @@ def problems_of(delegate: Delegate, npu: str, seed: int, undefined: list[str] | 
             undefined.append(str(error))
             continue
         result = run_delegate(Npu(EthosU.parse(npu)), delegate.blob, [array.tobytes() for array in inputs])
-        yield from (f"{kind} inputs: {line}" for line in differences(list(result.outputs), list(expected)))
+        lines = [f"{kind} inputs: {line}" for line in differences(list(result.outputs), list(expected))]
+        overflow = product_overflow(delegate, inputs) if lines else None
+        if overflow is not None and undefined is not None:
+            undefined.append(f"{kind} inputs: {overflow.text}")
+            continue
+        yield from lines
 
 
 def _drawn_input(tensor: TosaTensor, kind: str, rng: np.random.Generator) -> np.ndarray:

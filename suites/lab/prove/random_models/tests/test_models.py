@@ -82,14 +82,24 @@ def test_networks_that_meet_defects_are_verified(seed: int, tmp_path: Path) -> N
     assert done.defects
 
 
-def test_an_answer_that_tosa_does_not_define_is_an_ending_of_its_own(tmp_path: Path) -> None:
-    """Sums of random numbers and this one overflow; that of the example does not."""
-    steps = (NetworkStep("sum", module_of(lambda count: count + (2**31 - 2)), (), 1),)
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        (lambda count: count + (2**31 - 2), "tosa_reference_model reports TOSA_UNPREDICTABLE for delegate 0 with rand"),
+        (lambda count: count * (2**30), "random inputs: int32 overflows in TOSA operator"),
+    ],
+    ids=["sum", "product"],
+)
+def test_an_answer_that_tosa_does_not_define_is_an_ending_of_its_own(
+    layer: Callable[[torch.Tensor], torch.Tensor], told: str, tmp_path: Path
+) -> None:
+    """What random numbers make of these overflows; what the example makes does not."""
+    steps = (NetworkStep("layer", module_of(layer), (), 1),)
     inputs = (torch.zeros(1, 4, dtype=torch.int32),)
     drawn = Drawn(0, RandomNetwork(steps, (1,)).eval(), inputs, steps, "a8w8", ())
     done = trial(drawn, NPUS[0], tmp_path)
     assert (done.ending, done.ending.failed) == (NetworkEnding.UNDEFINED, False), done
-    assert done.detail.startswith("tosa_reference_model reports TOSA_UNPREDICTABLE for delegate 0 with random inputs")
+    assert done.detail.startswith(told)
 
 
 def test_a_refusal_needs_a_line_and_advice() -> None:
