@@ -92,7 +92,7 @@ def test_what_crashes_on_a_part_without_an_answer_has_none() -> None:
     graph, rows = Graph(), np.arange(3, 67, dtype=np.int32).reshape(1, 64)
     picked = graph.gather(graph.input((1, 3, 1)), graph.input((1, 64), "int32"))
     graph.output(graph.table(graph.reshape(picked, (64,)), np.arange(-128, 128, dtype=np.int8)))
-    with pytest.raises(UndefinedAnswer, match="TOSA_UNPREDICTABLE for it, on TOSA operator . GATHER, not") as caught:
+    with pytest.raises(UndefinedAnswer, match=r"TOSA_UNPREDICTABLE for it, on TOSA operator . GATHER, not") as caught:
         evaluate(graph.serialize(), [np.zeros((1, 3, 1), np.int8), rows], "it")
     assert caught.value.hint == "an index is beyond the table that it picks from: look at the inputs"
 
@@ -100,7 +100,7 @@ def test_what_crashes_on_a_part_without_an_answer_has_none() -> None:
 def test_an_index_so_far_off_that_the_reference_model_crashes_is_advised_alike() -> None:
     graph, rows = Graph(), np.full((1, 64), 1 << 30, np.int32)
     graph.output(graph.gather(graph.input((1, 3, 1)), graph.input((1, 64), "int32")))
-    with pytest.raises(OracleError, match="crashed with SIGSEGV .* on TOSA operator . GATHER") as caught:
+    with pytest.raises(OracleError, match=r"crashed with SIGSEGV .* on TOSA operator . GATHER") as caught:
         evaluate(graph.serialize(), [np.zeros((1, 3, 1), np.int8), rows], "it")
     assert caught.value.hint == "an index is beyond the table that it picks from: look at the inputs"
 

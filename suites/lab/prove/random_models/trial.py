@@ -50,8 +50,8 @@ class NetworkEnding(StrEnum):
     UNCLEAR = "unclear"
     """Refused, but without a line or without advice."""
     UNDEFINED = "verified, other inputs undefined"
-    """As verified, but to drawn inputs of a delegate, which the detail names, TOSA defines no answer, or that of integers
-    that wrap around."""
+    """As verified, but TOSA defines no answer to the drawn inputs of a delegate that the detail names, or integers that
+    wrap around, which the NPU saturates."""
     FAILED = "failed"
     """Any other end; the detail begins with its kind."""
 
