@@ -97,8 +97,12 @@ def prepare(
         (cut_off, CUT_OFF),
         (fill_without_input, WITHOUT_INPUT),
     ]
-    if not quantised or as_upstream:
+    if not quantised:
         return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
+    if as_upstream:
+        notes = tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
+        rewrite_graphs(floating, keep_ranks)
+        return notes
     folded_norms = (FOLDED_NORMS,) if fold_norms(floating) else ()
     repairs += [
         (fold_constants, FOLDED),
@@ -114,7 +118,9 @@ def prepare(
     written = (written_note(dict.fromkeys(names)),) if names else ()
     if any(str(node.target) in table_operators() for node in operator_calls(floating)):
         written = (*written, TABLES)
-    return (*folded_norms, *written, *masks, *(note for repair, note in repairs if rewrite_graphs(floating, repair)))
+    notes = tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
+    rewrite_graphs(floating, keep_ranks)
+    return (*folded_norms, *written, *masks, *notes)
 
 
 def _rewrites(module: torch.nn.Module, rewrite: Callable[[torch.fx.GraphModule], Sequence[str]]) -> tuple[str, ...]:
@@ -192,6 +198,36 @@ def copy_before_views(module: torch.fx.GraphModule) -> int:
             node.replace_input_with(source, copied)
             count += 1
     return count
+
+
+def keep_ranks(module: torch.fx.GraphModule) -> int:
+    """Have what is computed without dimensions read without dimensions, unless each number is computed by itself.
+
+    Upstream (executorch 1.5.1, ScalarsToAttributePass and ReplaceScalarWithTensorByProfilePass) makes tensors of shape
+    [1] of the numbers in a model, and so what is computed of one of them and a tensor without dimensions is one, too:
+    a concatenation behind it fails, and an output has another shape.
+    """
+    import torch
+
+    def by_element(node: torch.fx.Node) -> bool:
+        return is_overload(node.target) and torch.Tag.pointwise in node.target.tags
+
+    count = 0
+    for node in [node for node in operator_calls(module) if by_element(node) and _rank(node) == 0]:
+        readers = [user for user in node.users if not by_element(user)]
+        if readers:
+            with module.graph.inserting_after(node):
+                whole = module.graph.call_function(torch.ops.aten.reshape.default, (node, []))
+            whole.meta = described(node, node.meta["val"])
+            for reader in readers:
+                reader.replace_input_with(node, whole)
+            count += 1
+    return count
+
+
+def _rank(node: torch.fx.Node) -> int | None:
+    value = node.meta.get("val")
+    return value.dim() if hasattr(value, "dim") else None
 
 
 def take_apart(module: torch.fx.GraphModule) -> int:

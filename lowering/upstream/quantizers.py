@@ -48,7 +48,6 @@ def quantise(
     from executorch.exir.graph_module import get_cond_while_submodules
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    shapes = _shapes(floating)
     with torch.no_grad(), apply(ORIGINS):
         # A model may write to its inputs, and to buffers: its state. The first set of inputs and the program meet the
         # state that it starts with, each other set what the one before it left.
@@ -79,8 +78,7 @@ def quantise(
             converted = convert_pt2e(prepared)
             if lifted is not None:
                 lifted.lower(converted)
-    program = export(converted, calibration_inputs[0])
-    return converted, export(converted, calibration_inputs[0]) if _restore(converted, program, shapes) else program
+    return converted, export(converted, calibration_inputs[0])
 
 
 def _leave_casts(prepared: torch.fx.GraphModule) -> None:
@@ -99,34 +97,6 @@ def _leave_casts(prepared: torch.fx.GraphModule) -> None:
             node.replace_all_uses_with(observed)
             prepared.graph.erase_node(node)
     prepared.recompile()
-
-
-def _outputs(module: torch.fx.GraphModule) -> list[Any]:
-    return [node for node in flatten(module.graph.output_node().args)[0] if hasattr(node, "meta")]
-
-
-def _shapes(module: torch.fx.GraphModule) -> list[Any]:
-    return [getattr(node.meta.get("val"), "shape", None) for node in _outputs(module)]
-
-
-def _restore(converted: torch.fx.GraphModule, program: torch.export.ExportedProgram, shapes: Sequence[Any]) -> bool:
-    """Give outputs the shapes that they have in the float program. Return whether one had lost its own.
-
-    A number in the model becomes a tensor of shape [1] (executorch 1.5.1, ReplaceScalarWithTensorByProfilePass), and so
-    does what is computed from it and a tensor without dimensions.
-    """
-    import torch
-
-    output = converted.graph.output_node()
-    found = _shapes(program.graph_module)[-len(shapes) :]
-    changed = {node: old for node, old, new in zip(_outputs(converted), shapes, found, strict=True) if old != new}
-    for node, shape in changed.items():
-        with converted.graph.inserting_before(output):
-            whole = converted.graph.call_function(torch.ops.aten.reshape.default, (node, list(shape)))
-        whole.meta = dict(node.meta)
-        output.replace_input_with(node, whole)
-    converted.recompile()
-    return bool(changed)
 
 
 # Transposed convolutions with groups whose weights upstream cannot quantise per channel.
