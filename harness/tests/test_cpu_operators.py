@@ -126,11 +126,12 @@ class Scalars(nn.Module):
     """Results without dimensions, of which upstream makes tensors of one element where a number meets them."""
 
     def forward(self, x: Tensor, factor: Tensor) -> tuple[Tensor, ...]:
-        return x.sum() * 2, x.mean() + 1, x.amax(), factor * 2, x * factor
+        joined = torch.cat([x.sum()[None], (x.mean() * 2)[None]])
+        return x.sum() * 2, x.mean() + 1, x.amax(), factor * 2, x * factor, joined
 
 
 def test_a_result_without_dimensions_keeps_its_shape() -> None:
     torch.manual_seed(0)
     result = ethos_hil.run(Scalars(), (torch.rand(2, 3), torch.tensor(0.5)), npu="ethos-u55-128")
     assert result.verified, result.record.failure
-    assert [output.shape for output in result.outputs] == [(), (), (), (), (2, 3)]
+    assert [output.shape for output in result.outputs] == [(), (), (), (), (2, 3), (2,)]

@@ -99,6 +99,25 @@ def test_a_view_on_the_cpu_takes_any_order(name: str) -> None:
     np.testing.assert_array_equal(result.outputs[0], VIEWS[name](x).numpy())
 
 
+class Shuffled(nn.Module):
+    """A layer of which upstream has its input in the order of `channels_last`, of batches that no view folds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(10, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        picture: Tensor = self.last((x * 2).contiguous(memory_format=torch.channels_last))
+        return picture
+
+
+@pytest.mark.parametrize("scheme", ["a8w8", "a16w8"])
+def test_a_linear_layer_takes_any_order(scheme: str) -> None:
+    """Sees red: "expected scalar type torch.int16 but found torch.int8", of 16 bits."""
+    result = ethos_hil.run(Shuffled().eval(), (torch.rand(2, 3, 6, 10),), npu="ethos-u85-256", scheme=scheme)
+    assert result.verified, result.record.failure
+
+
 class Counter(nn.Module):
     """State whose elements share memory until the first write."""
 

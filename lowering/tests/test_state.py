@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 import ethos_hil.lowering.oracle.bounds.program as worst_case
 from ethos_hil.base.errors import CompileError, UsageError
@@ -286,6 +287,18 @@ def take_mean(net: Any, x: Tensor) -> Tensor:
     return net.mean - before
 
 
+def attend(net: Any, x: Tensor) -> Tensor:
+    heads = x.reshape(1, 2, 2, 1)
+    net.seen = net.seen * 0.5 + functional.scaled_dot_product_attention(heads, heads, heads).flatten(1)
+    seen: Tensor = net.seen
+    return seen
+
+
+def attentive() -> nn.Module:
+    """Attention whose heads are brought into a row, in a model with state."""
+    return keeping(attend, seen=torch.zeros(1, 4))
+
+
 def behind_a_norm() -> nn.Module:
     """A mean that is assigned again in a module within; what is folded into weights before it is not state."""
     torch.manual_seed(0)
@@ -302,7 +315,7 @@ def answers(module: nn.Module, cache: Cache, calls: int = 5) -> tuple[Artifact, 
     return artifact, [run.of(call).outputs for call in range(calls)]
 
 
-@pytest.mark.parametrize("kind", [delay, ring, alone, behind_a_norm])
+@pytest.mark.parametrize("kind", [delay, ring, alone, behind_a_norm, attentive])
 def test_each_call_answers_as_the_model_does(kind: Callable[[], nn.Module], cache: Cache) -> None:
     module = kind()
     artifact, calls = answers(module, cache)

@@ -190,6 +190,9 @@ class LiftedState:
             return None
         functional = program.module(check_guards=False)
         graph = functional.graph
+        # What attention gives lies otherwise in memory once upstream has taken it apart: no view of it may be left.
+        for node in graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
+            node.target = torch.ops.aten.reshape.default
         at_the_end = [node for node in graph.nodes if writes(node.target)]
         written = [node.args[0] for node in at_the_end[:count]]
         for node in at_the_end[count:]:

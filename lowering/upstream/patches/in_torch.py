@@ -296,3 +296,20 @@ def searched_by_numbers(_: object) -> Callable[[Any], tuple[torch.Tensor, torch.
         return self.min_val + width * first, self.min_val + width * (last + 1)
 
     return search
+
+
+# Layers of 16 bits whose input lies in another order than its axes.
+#
+# Each pass of the Arm backend calls the layer with fake tensors: int16 inputs and int8 weights. torch 2.13 folds the
+# batch into the rows where that needs no copy, and multiplies a matrix, of any types. Elsewhere, as behind
+# `channels_last`, it multiplies in a batch (torch/_decomp/decompositions.py, `matmul`), which refuses two types.
+
+
+def folded(upstream: Callable[[torch.Tensor, torch.Tensor, bool], bool]) -> Callable[..., bool]:
+    """torch's `should_fold`, which says yes to a matrix of another type, too: only the shape is computed of these."""
+
+    def should_fold(first: torch.Tensor, second: torch.Tensor, is_out: bool) -> bool:
+        fewer, more = sorted((first.ndim, second.ndim))
+        return upstream(first, second, is_out) or (fewer <= 2 < more and first.dtype != second.dtype)
+
+    return should_fold

@@ -23,6 +23,7 @@ from ethos_hil.lowering.upstream.patches.in_executorch import (
 from ethos_hil.lowering.upstream.patches.in_torch import (
     collected_once,
     decomposed_once,
+    folded,
     generated_on_demand,
     remembered_overrides,
     searched_by_numbers,
@@ -226,15 +227,25 @@ PARTS = (
     ),
 )  # fmt: skip
 
-ORDERS = tuple(
+ORDERS = (
+    *(
+        _row(
+            f"orders of memory of casts, {when}", "executorch", any_order,
+            f"executorch.exir.passes.{module}.get_memory_format", "817ac3f2d6c12210",
+            why="upstream fails on a cast of a tensor whose order of memory is neither rows nor channels_last",
+            gain="permuted examples that are cast are lowered; not with --as-upstream",
+            changes_result=True,
+        )
+        for when, module in (("traced", "dim_order_ops_registry"), ("delegated", "memory_format_ops_pass"))
+    ),
     _row(
-        f"orders of memory of casts, {when}", "executorch", any_order,
-        f"executorch.exir.passes.{module}.get_memory_format", "817ac3f2d6c12210",
-        why="upstream fails on a cast of a tensor whose order of memory is neither rows nor channels_last",
-        gain="permuted examples that are cast are lowered; not with --as-upstream",
+        "orders of memory of layers of 16 bits", "torch", folded,
+        "torch._decomp.decompositions.should_fold", "e68ba993fd0f2ba4",
+        ("torch._decomp.decompositions.matmul", "4ad59408a46fb89f"),
+        why="upstream fails on a linear layer with int16 inputs that are in the order of channels_last",
+        gain="such models are lowered; not with --as-upstream",
         changes_result=True,
-    )
-    for when, module in (("traced", "dim_order_ops_registry"), ("delegated", "memory_format_ops_pass"))
+    ),
 )  # fmt: skip
 
 VELA_PROCESS = (
