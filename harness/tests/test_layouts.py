@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import ethos_hil
+from ethos_hil.base.options import Scheme
 from ethos_hil.lowering.model.torch_model import Method, TorchModel
 from ethos_hil.lowering.testing.function_module import module_of
 from ethos_hil.lowering.testing.memory_order import in_some_order
@@ -112,7 +113,7 @@ class Shuffled(nn.Module):
 
 
 @pytest.mark.parametrize("scheme", ["a8w8", "a16w8"])
-def test_a_linear_layer_takes_any_order(scheme: str) -> None:
+def test_a_linear_layer_takes_any_order(scheme: Scheme) -> None:
     """Sees red: "expected scalar type torch.int16 but found torch.int8", of 16 bits."""
     result = ethos_hil.run(Shuffled().eval(), (torch.rand(2, 3, 6, 10),), npu="ethos-u85-256", scheme=scheme)
     assert result.verified, result.record.failure

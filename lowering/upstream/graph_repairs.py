@@ -209,12 +209,14 @@ def keep_ranks(module: torch.fx.GraphModule) -> int:
     """
     import torch
 
-    def by_element(node: torch.fx.Node) -> bool:
-        return is_overload(node.target) and torch.Tag.pointwise in node.target.tags
+    def is_operator(node: Any, *, by_element: bool) -> bool:
+        return is_overload(node.target) and (torch.Tag.pointwise in node.target.tags) is by_element
 
     count = 0
-    for node in [node for node in operator_calls(module) if by_element(node) and _rank(node) == 0]:
-        readers = [user for user in node.users if not by_element(user)]
+    for node in [node for node in module.graph.nodes if is_operator(node, by_element=True)]:
+        if getattr(node.meta.get("val"), "shape", None) != ():
+            continue
+        readers = [user for user in node.users if user.op == "output" or is_operator(user, by_element=False)]
         if readers:
             with module.graph.inserting_after(node):
                 whole = module.graph.call_function(torch.ops.aten.reshape.default, (node, []))
@@ -223,11 +225,6 @@ def keep_ranks(module: torch.fx.GraphModule) -> int:
                 reader.replace_input_with(node, whole)
             count += 1
     return count
-
-
-def _rank(node: torch.fx.Node) -> int | None:
-    value = node.meta.get("val")
-    return value.dim() if hasattr(value, "dim") else None
 
 
 def take_apart(module: torch.fx.GraphModule) -> int:

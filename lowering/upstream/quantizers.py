@@ -9,7 +9,6 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.options import Scheme
 from ethos_hil.lowering.conditions.process import tell_within
 from ethos_hil.lowering.upstream.export import export, graphs
-from ethos_hil.lowering.upstream.names.trees import flatten
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
 from ethos_hil.lowering.upstream.refusals import refuse_nan
