@@ -125,13 +125,21 @@ def test_equal_scores_have_one_order_on_the_device_and_in_the_reference(npu: str
 class Scalars(nn.Module):
     """Results without dimensions, of which upstream makes tensors of one element where a number meets them."""
 
+    mean: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(()))
+
     def forward(self, x: Tensor, factor: Tensor) -> tuple[Tensor, ...]:
-        joined = torch.cat([x.sum()[None], (x.mean() * 2)[None]])
-        return x.sum() * 2, x.mean() + 1, x.amax(), factor * 2, x * factor, joined
+        joined = torch.cat([x.sum()[None], torch.rsub((1 - x.mean()) / 2, 4, alpha=2)[None]])
+        self.mean.mul_(0.5).add_(x.mean(), alpha=0.5)
+        scaled = torch.sub(x.sum(), self.mean, alpha=0.5).add_(1)
+        return x.sum() * 2, x.mean() + 1, x.amax(), factor * 2, x * factor, joined, scaled, x.sum() > 2
 
 
 def test_a_result_without_dimensions_keeps_its_shape() -> None:
     torch.manual_seed(0)
     result = ethos_hil.run(Scalars(), (torch.rand(2, 3), torch.tensor(0.5)), npu="ethos-u55-128")
     assert result.verified, result.record.failure
-    assert [output.shape for output in result.outputs] == [(), (), (), (), (2, 3), (2,)]
+    assert [output.shape for output in result.outputs] == [(), (), (), (), (2, 3), (2,), (), ()]

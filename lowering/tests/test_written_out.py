@@ -151,8 +151,6 @@ WRITTEN: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     "avg_pool2d unbatched": (lambda: nn.AvgPool2d(2, ceil_mode=True), [MAPS[1:]]),
     "adaptive_avg_pool2d unbatched": (lambda: nn.AdaptiveAvgPool2d((2, 1)), [MAPS[1:]]),
     "adaptive_avg_pool2d without channels": (lambda: nn.AdaptiveAvgPool2d(1), [ROWS]),
-    "numbers with one value": (function(lambda x: torch.rsub((1 - x.sum() * 3) / 2, 4, alpha=2)), [ROWS]),
-    "a factor of one value": (function(lambda x: torch.sub(x.sum(), x.mean(), alpha=0.5).add_(1)), [ROWS]),
     "argmax of one value": (function(lambda x: x.sum().argmax(0)), [ROWS]),
     "softmax of one value": (function(lambda x: torch.softmax(x.sum(), -1) * 2), [ROWS]),
     "norm of one value": (function(lambda x: torch.linalg.vector_norm(x.sum(), dim=-1)), [ROWS]),

@@ -97,12 +97,8 @@ def prepare(
         (cut_off, CUT_OFF),
         (fill_without_input, WITHOUT_INPUT),
     ]
-    if not quantised:
+    if not quantised or as_upstream:
         return tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
-    if as_upstream:
-        notes = tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
-        rewrite_graphs(floating, keep_ranks)
-        return notes
     folded_norms = (FOLDED_NORMS,) if fold_norms(floating) else ()
     repairs += [
         (fold_constants, FOLDED),
@@ -118,9 +114,7 @@ def prepare(
     written = (written_note(dict.fromkeys(names)),) if names else ()
     if any(str(node.target) in table_operators() for node in operator_calls(floating)):
         written = (*written, TABLES)
-    notes = tuple(note for repair, note in repairs if rewrite_graphs(floating, repair))
-    rewrite_graphs(floating, keep_ranks)
-    return (*folded_norms, *written, *masks, *notes)
+    return (*folded_norms, *written, *masks, *(note for repair, note in repairs if rewrite_graphs(floating, repair)))
 
 
 def _rewrites(module: torch.nn.Module, rewrite: Callable[[torch.fx.GraphModule], Sequence[str]]) -> tuple[str, ...]:
@@ -205,18 +199,18 @@ def keep_ranks(module: torch.fx.GraphModule) -> int:
 
     Upstream (executorch 1.5.1, ScalarsToAttributePass and ReplaceScalarWithTensorByProfilePass) makes tensors of shape
     [1] of the numbers in a model, and so what is computed of one of them and a tensor without dimensions is one, too:
-    a concatenation behind it fails, and an output has another shape.
+    a concatenation behind it fails, or a write to a buffer, no torch.cond takes it, and an output has another shape.
     """
     import torch
 
-    def is_operator(node: Any, *, by_element: bool) -> bool:
-        return is_overload(node.target) and (torch.Tag.pointwise in node.target.tags) is by_element
+    def by_element(node: Any) -> bool:
+        return is_overload(node.target) and torch.Tag.pointwise in node.target.tags
 
     count = 0
-    for node in [node for node in module.graph.nodes if is_operator(node, by_element=True)]:
+    for node in [node for node in module.graph.nodes if by_element(node)]:
         if getattr(node.meta.get("val"), "shape", None) != ():
             continue
-        readers = [user for user in node.users if user.op == "output" or is_operator(user, by_element=False)]
+        readers = [user for user in node.users if not by_element(user)]
         if readers:
             with module.graph.inserting_after(node):
                 whole = module.graph.call_function(torch.ops.aten.reshape.default, (node, []))

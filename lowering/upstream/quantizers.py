@@ -9,6 +9,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.options import Scheme
 from ethos_hil.lowering.conditions.process import tell_within
 from ethos_hil.lowering.upstream.export import export, graphs
+from ethos_hil.lowering.upstream.graph_repairs import keep_ranks, rewrite_graphs
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
 from ethos_hil.lowering.upstream.refusals import refuse_nan
@@ -51,7 +52,10 @@ def quantise(
         # A model may write to its inputs, and to buffers: its state. The first set of inputs and the program meet the
         # state that it starts with, each other set what the one before it left.
         sets = [tuple(tensor.clone() for tensor in inputs) for inputs in calibration_inputs]
-        if get_cond_while_submodules(floating):
+        branches = bool(get_cond_while_submodules(floating))
+        lifted = None if branches else LiftedState.of(floating, sets[0])
+        rewrite_graphs(floating if lifted is None else lifted.module, keep_ranks)
+        if branches:
             # PT2E's own functions do not quantise branches and bodies of loops. Upstream's tests call this.
             if not hasattr(quantiser, "_quantize_with_submodules"):
                 raise UsageError(
@@ -60,7 +64,6 @@ def quantise(
                 )
             converted = quantiser._quantize_with_submodules(floating, sets)
         else:
-            lifted = LiftedState.of(floating, sets[0])
             prepared = prepare_pt2e(floating if lifted is None else lifted.module, quantiser)
             _leave_casts(prepared)
             if lifted is not None:

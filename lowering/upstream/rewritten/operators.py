@@ -173,12 +173,8 @@ def _choices() -> Mapping[Any, Choice]:
     chosen: dict[Any, Choice] = {
         target: lambda *_, function=function: function for target, function in _always().items()
     }
-    scalars = [getattr(aten, f"{name}{end}").Tensor for name in ("add", "sub", "mul", "div") for end in ("", "_")]
-    comparisons = [getattr(aten, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")]
     return {
         **chosen,
-        **dict.fromkeys((*scalars, aten.rsub.Scalar), _choose_of_scalars),
-        **{comparison.Scalar: _choose_comparison(comparison.Tensor) for comparison in comparisons},
         **dict.fromkeys(
             (aten.argmax.default, aten.argmin.default), _of_one(lambda *_: torch.zeros((), dtype=torch.int64))
         ),
@@ -213,51 +209,6 @@ def _choices() -> Mapping[Any, Choice]:
 
 
 # Values without axes, and layers of inputs without a batch.
-
-
-def _choose_of_scalars(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
-    """One of a number and a tensor without axes. Upstream gives such a number an axis, and so the result.
-
-    Where that is written to a buffer without axes, ScalarsToAttributePass (executorch 1.5.1) then fails.
-    """
-    import torch
-
-    value = node.meta["val"]
-    numbers = not hasattr(node.args[1], "meta") or node.kwargs.get("alpha", 1) != 1
-    if value.dim() or not value.is_floating_point() or not numbers:
-        return None
-    operator: Any = node.target
-
-    def constant(number: Number) -> Tensor:
-        return torch.full((), number, dtype=value.dtype)
-
-    def of_scalars(source: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
-        second = other if isinstance(other, torch.Tensor) else constant(other)
-        if operator is torch.ops.aten.rsub.Scalar:
-            return second - (source if alpha == 1 else source * constant(alpha))
-        result: Tensor = operator(source, second if alpha == 1 else second * constant(alpha))
-        return result
-
-    return of_scalars
-
-
-def _choose_comparison(compare: Any) -> Choice:
-    """The choice of a comparison of a number and a value without axes, such as the condition of a loop.
-
-    Upstream gives that number an axis, too, and torch takes no truth value with an axis for a condition.
-    """
-
-    def compared(source: Tensor, number: Number) -> Tensor:
-        import torch
-
-        result: Tensor = compare(source, torch.full((), number, dtype=torch.result_type(source, number)))
-        return result
-
-    def choose(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:
-        source: Any = node.args[0]
-        return None if source.meta["val"].dim() else compared
-
-    return choose
 
 
 def _of_one(compute: Callable[..., Tensor]) -> Choice:
