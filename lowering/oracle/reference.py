@@ -21,7 +21,7 @@ from ethos_hil.lowering.conditions.process import tell
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator, TosaTensor, unknown_parts
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.native.failing_operator import PART_SECONDS, crashing_operator, failing_operator, prefix
+from ethos_hil.lowering.native.failing_operator import PART_SECONDS, failing_operator, prefix
 from ethos_hil.lowering.native.worker import (
     LIMIT_SECONDS,
     REFERENCE_MODEL,
@@ -200,41 +200,70 @@ def evaluate(
         answer = _call(tool, tosa, arrays)
     except ToolRaised as error:
         raise OracleError(f"tosa_reference_model failed on {what}: {error}".split("\n")[0]) from error
-    except NativeCrash as crash:
-        operator = crashing_operator(tosa, lambda part: _call(tool, part, arrays, PART_SECONDS))
-        place = f", on {operator}{line(operator)}" if operator is not None else ""
-        if operator is not None and _computes(tosa, operator.index):
-            # It may have crashed on what an operator before it left, to which TOSA gives no answer: then that is told.
-            evaluate(prefix(tosa, operator.index), arrays, what, made_with, line)
-        raise OracleError(
-            f"tosa_reference_model {tool.version} {crash.how} while it computed {what}{place}{crash.said}",
-            hint=_UNDEFINED[operator.op] if operator is not None and operator.op in _PICKING else _CRASH_HINT,
-        ) from crash
-    if not answer.header["valid"]:
-        operator = failing_operator(tosa, lambda part: not _call(tool, part, arrays, PART_SECONDS).header["valid"])
-        place = f", on {operator}{line(operator)}" if operator is not None else ""
-        if operator is not None:
-            overflow = overflow_at(tosa, arrays, operator, lambda part: evaluate(part, arrays, what, made_with))
-            place += f", whose result {overflow} does not fit int32" if overflow is not None else ""
-        raise UndefinedAnswer(
-            f"tosa_reference_model reports {answer.header['status']} for {what}{place}, not TOSA_VALID: "
-            "its outputs are not a reference",
-            hint=_UNDEFINED.get(operator.op if operator is not None else "", _UNDEFINED_ELSEWHERE),
-        )
+    if isinstance(answer, NativeCrash) or not answer.header["valid"]:
+        raise _without_answer(tool, tosa, arrays, answer, what, made_with, line)
     return tuple(
         np.frombuffer(block, kind).reshape(shape).copy()
         for block, (kind, shape) in zip(answer.blocks, answer.header["arrays"], strict=True)
     )
 
 
-def _computes(tosa: bytes, count: int) -> bool:
-    """Whether one of the first operators of a program computes something."""
-    return any(not operator.is_constant for operator in TosaGraph.parse(tosa).operators[:count])
+def _without_answer(
+    tool: NativeTool,
+    tosa: bytes,
+    arrays: Sequence[np.ndarray],
+    answer: ToolAnswer | NativeCrash,
+    what: str,
+    made_with: str,
+    line: Callable[[TosaOperator], str],
+) -> OracleError:
+    """Return the error of a program that has no answer. It names the first operator that has none.
+
+    That may be one before the operator on which the model crashes: what TOSA does not define may be any number.
+    """
+
+    def ends(part: bytes) -> bool:
+        try:
+            return not _is_valid(_call(tool, part, arrays, PART_SECONDS))
+        except ToolRaised:
+            return False
+
+    operator = failing_operator(tosa, ends)
+    name, place, overflow = "", "", None
+    if operator is not None:
+        name, place = operator.op, f", on {operator}{line(operator)}"
+        part = _call(tool, prefix(tosa, operator.index + 1), arrays, PART_SECONDS)
+        answer = answer if _is_valid(part) else part  # the search may have met with chance
+    if isinstance(answer, NativeCrash):
+        error = OracleError(
+            f"tosa_reference_model {tool.version} {answer.how} while it computed {what}{place}{answer.said}",
+            hint=_UNDEFINED[name] if name in _PICKING else _CRASH_HINT,
+        )
+        error.__cause__ = answer
+        return error
+    if operator is not None:
+        overflow = overflow_at(tosa, arrays, operator, lambda part: evaluate(part, arrays, what, made_with))
+    place += f", whose result {overflow} does not fit int32" if overflow is not None else ""
+    return UndefinedAnswer(
+        f"tosa_reference_model reports {answer.header['status']} for {what}{place}, not TOSA_VALID: "
+        "its outputs are not a reference",
+        hint=_UNDEFINED.get(name, _UNDEFINED_ELSEWHERE),
+    )
 
 
-def _call(tool: NativeTool, tosa: bytes, arrays: Sequence[np.ndarray], seconds: int = LIMIT_SECONDS) -> ToolAnswer:
+def _is_valid(answer: ToolAnswer | NativeCrash) -> bool:
+    return not isinstance(answer, NativeCrash) and bool(answer.header["valid"])
+
+
+def _call(
+    tool: NativeTool, tosa: bytes, arrays: Sequence[np.ndarray], seconds: int = LIMIT_SECONDS
+) -> ToolAnswer | NativeCrash:
+    """Return what the tool answers, or how it ended. Raises ToolRaised."""
     header = {"arrays": [[array.dtype.str, array.shape] for array in arrays]}
-    return tool.call(header, [tosa, *(array.tobytes() for array in arrays)], seconds=seconds)
+    try:
+        return tool.call(header, [tosa, *(array.tobytes() for array in arrays)], seconds=seconds)
+    except NativeCrash as crash:
+        return crash
 
 
 def product_overflow(delegate: Delegate, inputs: Sequence[np.ndarray]) -> ProductOverflow | None:

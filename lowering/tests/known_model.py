@@ -168,6 +168,11 @@ undelegated = partial(given, 0, sort, (1, 12))
 unused_input = partial(given, 0, ignore_second, (1, 12), (1, 12))
 
 
+class EverySecond(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[..., ::2]
+
+
 def known() -> Given:
     torch.manual_seed(1)
     return Known(), (torch.randn(1, 1, 12, 12),)
@@ -183,6 +188,12 @@ def pooled_look_up() -> Given:
     """An average pool fed by a sigmoid, which upstream's order of passes rejects."""
     torch.manual_seed(5)
     return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.Sigmoid(), nn.AvgPool2d(2)), (torch.randn(1, 3, 8, 8),)
+
+
+def pooled_steps() -> Given:
+    """The same of every second column."""
+    net, inputs = pooled_look_up()
+    return nn.Sequential(*list(net.children())[:2], EverySecond(), nn.AvgPool2d(2)), inputs
 
 
 def calibrated() -> Calibrated:

@@ -80,8 +80,8 @@ def test_what_is_kept_holds_no_paths_of_this_machine(lowered: Lowered) -> None:
 
 
 @pytest.mark.slow
-def test_what_upstream_cannot_lower_is_lowered_right(lowered: Lowered) -> None:
-    name = "pooled_look_up"
+@pytest.mark.parametrize("name", ["pooled_look_up", "pooled_steps"])
+def test_what_upstream_cannot_lower_is_lowered_right(name: str, lowered: Lowered) -> None:
     with pytest.raises(Exception, match="running the"):
         upstream_alone(name, U55)  # when this passes, the detour is no longer needed
     artifact = lowered(name)

@@ -194,6 +194,19 @@ def test_what_the_program_does_not_keep_is_named(cache: Cache, monkeypatch: pyte
     assert artifact.lost == ("the program starts with other values in buffer n, the model does not",)
 
 
+def shape_alone(net: Any, x: Tensor) -> tuple[Tensor, ...]:
+    net.n = net.n * 0.5 + x * 0.5
+    one = net.n.mean()
+    return torch.zeros_like(net.n) + x, net.n.new_ones(4) * x, one.argmax(0), one.softmax(0) + x, net.n * 2
+
+
+def test_a_result_that_depends_on_the_shape_of_state_alone_is_not_missed(cache: Cache) -> None:
+    """Sees red: "output 0 depends on buffer n in the model, not in the program"."""
+    artifact, _ = answers(keeping(shape_alone, n=torch.zeros(1, 4)), cache, calls=1)
+    assert artifact.keeps_state
+    assert artifact.lost == ()
+
+
 @pytest.mark.parametrize("kind", ["on the CPU", "beside a delegate", "zeros"])
 def test_state_starts_as_the_models_does(kind: str, cache: Cache) -> None:
     module = count_on() if kind == "beside a delegate" else total(0.0 if kind == "zeros" else 5.0)

@@ -152,6 +152,8 @@ WRITTEN: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     "adaptive_avg_pool2d unbatched": (lambda: nn.AdaptiveAvgPool2d((2, 1)), [MAPS[1:]]),
     "adaptive_avg_pool2d without channels": (lambda: nn.AdaptiveAvgPool2d(1), [ROWS]),
     "argmax of one value": (function(lambda x: x.sum().argmax(0)), [ROWS]),
+    "log_softmax of one value": (function(lambda x: x.sum() + x.sum().log_softmax(-1)), [ROWS]),
+    "topk of one value": (function(lambda x: x.sum().topk(1, 0).values), [ROWS]),
     "softmax of one value": (function(lambda x: torch.softmax(x.sum(), -1) * 2), [ROWS]),
     "norm of one value": (function(lambda x: torch.linalg.vector_norm(x.sum(), dim=-1)), [ROWS]),
     "heads that are repeated": (

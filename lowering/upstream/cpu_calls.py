@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ethos_hil.base.dataclasses import dataclass
@@ -118,34 +118,40 @@ def _makers(node: torch.fx.Node, floats: bool) -> list[torch.fx.Node]:
     return [node.args[0] if node.target is operator.getitem else node]  # type: ignore[list-item]
 
 
-_SHAPES = frozenset({
+_MOVING = frozenset({
     "aten.view_copy.default", "aten.expand_copy.default", "aten.squeeze_copy.dims", "aten.squeeze_copy.dim",
-    "aten.unsqueeze_copy.default", "aten.alias_copy.default",
+    "aten.unsqueeze_copy.default", "aten.alias_copy.default", "aten.permute_copy.default",
 })  # fmt: skip
 
 
 def _carriers(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The calls between an input of a partition and an output that is the same tensor; an empty list otherwise."""
+    """The calls between an input of a partition and an output that is the same bytes; an empty list otherwise."""
     tag, calls, at = node.meta.get(TAG), [], node
     if node.op != "call_function" or tag is None or all(user.meta.get(TAG) == tag for user in node.users):
         return []
     while at.op == "call_function" and at.meta.get(TAG) == tag:
         name = name_of(at)
-        if name in _SHAPES or (name == "aten.permute_copy.default" and _keeps_order(at)):
+        if name in _MOVING:
             calls.append(at)
         elif not name.startswith("quantized_decomposed."):
             return []
         at = at.all_input_nodes[0]
-    value, given = node.meta.get("val"), at.meta.get("val")
-    return calls if getattr(value, "shape", None) == getattr(given, "shape", ()) else []
+    return calls if _stays(at.meta["val"], reversed(calls), node.meta["val"]) else []
 
 
-def _keeps_order(permutation: Any) -> bool:
-    """Whether a permutation moves axes of size 1 alone."""
-    source, order = permutation.args
-    sizes = source.meta["val"].shape
-    moved = [axis % len(sizes) for axis in order if sizes[axis] != 1]
-    return moved == sorted(moved)
+def _stays(given: Any, calls: Iterable[Any], value: Any) -> bool:
+    """Whether calls that move elements leave each at its place in memory, in a tensor of the same sizes there."""
+    import torch
+
+    order, orders = given.dim_order(), value.dim_order()
+    sizes = [given.shape[axis] for axis in order]
+    if sizes != [value.shape[axis] for axis in orders]:
+        return False
+    places = torch.arange(given.numel(), dtype=torch.int32)
+    moved = places.reshape(sizes).permute([order.index(axis) for axis in range(len(order))])
+    for call in calls:
+        moved = unwrap(call.target)(moved, *call.args[1:], **call.kwargs)
+    return torch.equal(moved.permute(orders).flatten(), places)
 
 
 def _state_readers(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:

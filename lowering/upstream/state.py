@@ -140,13 +140,26 @@ def influences(program: torch.export.ExportedProgram) -> Influence:
         if result and hasattr(node, "op"):
             reached.setdefault(node, set()).add(result)
     for node in reversed(functional.graph.nodes):
-        for source in node.all_input_nodes if node.op != "output" else ():
+        for source in node.all_input_nodes if node.op != "output" and not _reads_no_number(node) else ():
             reached.setdefault(source, set()).update(reached.get(node, ()))
     return {
         names[node.name]: frozenset(reached.get(node, ()))
         for node in functional.graph.nodes
         if node.op == "placeholder" and node.name in names
     }
+
+
+_CHOOSING = ("argmax", "argmin", "softmax", "log_softmax", "_softmax", "_log_softmax")
+
+
+def _reads_no_number(node: torch.fx.Node) -> bool:
+    """Whether a call takes of its input the shape alone, or compares a number with no other."""
+    name = str(node.target).partition(".")[2].partition(".")[0]
+    if name in _CHOOSING:
+        sizes: Any = node.all_input_nodes[0].meta["val"].shape
+        axis = node.args[1] if len(node.args) > 1 else None
+        return sizes.numel() == 1 or (isinstance(axis, int) and sizes[axis] == 1)
+    return name.endswith("_like") or name.startswith("new_")
 
 
 # A model's state as inputs of its graph, while PT2E quantises it.

@@ -38,7 +38,7 @@ def parts_in_order(upstream: Callable[[Nodes], list[Nodes]]) -> Callable[[Nodes]
 #
 # In upstream's order the two collide. An average pool, or a mean that becomes one, is fed by sigmoid, tanh, exp or the
 # like. These promote integers to float until they are TABLEs, so the pool finds a float input, and lowering fails with
-# "Unsupported input dtype torch.float32" (executorch 1.4.1).
+# "Unsupported input dtype torch.float32" (executorch 1.4.1). So does what upstream fills a slice with steps up with.
 
 
 def tables_first(registered: dict[type, Any], program: Any) -> dict[type, Any]:
@@ -48,14 +48,15 @@ def tables_first(registered: dict[type, Any], program: Any) -> dict[type, Any]:
         registered: the insertions that the Arm pass manager knows of, by the class of the pass they go with.
         program: the partition's ExportedProgram that is to be compiled in this order.
     """
-    from executorch.backends.arm._passes import DecomposeAvgPool2dPass, InsertTableOpsPass
+    from executorch.backends.arm._passes import DecomposeStridedSliceCopyPass, InsertTableOpsPass
     from executorch.backends.arm._passes.arm_pass_manager import PassInsertions
 
     copied = {
         name: PassInsertions([*insertions.before_passes], [*insertions.after_passes])
         for name, insertions in registered.items()
     }
-    copied.setdefault(DecomposeAvgPool2dPass, PassInsertions()).before_passes.append(InsertTableOpsPass(program))
+    insertions = copied.setdefault(DecomposeStridedSliceCopyPass, PassInsertions())
+    insertions.before_passes.append(InsertTableOpsPass(program))
     return copied
 
 

@@ -59,7 +59,15 @@ def _given(node: Any) -> Any:
             | aten.pixel_unshuffle.default
         ):
             return node.args[0]
-        case aten.mean.dim | aten.sum.dim_IntList | aten.amax.default | aten.amin.default:
+        case (
+            aten.mean.dim
+            | aten.sum.dim_IntList
+            | aten.amax.default
+            | aten.amin.default
+            | aten.logsumexp.default
+            | aten.gather.default
+            | aten.index_select.default
+        ):
             return node if node.args[0].meta["val"].dim() else node.args[0]
         case aten.pad.default | aten.constant_pad_nd.default:
             return node if any(node.args[1]) else node.args[0]

@@ -179,6 +179,8 @@ def _choices() -> Mapping[Any, Choice]:
             (aten.argmax.default, aten.argmin.default), _of_one(lambda *_: torch.zeros((), dtype=torch.int64))
         ),
         aten.softmax.int: _of_one(lambda source, *_: torch.ones_like(source)),
+        aten.log_softmax.int: _of_one(lambda source, *_: torch.zeros_like(source)),
+        aten.topk.default: _of_one(lambda source, *_: (source, torch.zeros((), dtype=torch.int64))),
         aten.linalg_vector_norm.default: choose_vector_norm,
         **{getattr(aten.var, form): choose_variance(getattr(aten.var, form)) for form in _FORMS},
         aten.cdist.default: choose_cdist,
@@ -211,7 +213,7 @@ def _choices() -> Mapping[Any, Choice]:
 # Values without axes, and layers of inputs without a batch.
 
 
-def _of_one(compute: Callable[..., Tensor]) -> Choice:
+def _of_one(compute: Callable[..., Any]) -> Choice:
     """The choice of an operator along an axis: of a value without axes, for which upstream fails, it is `compute`."""
 
     def choose(node: torch.fx.Node, constants: Constants) -> Callable[..., Any] | None:

@@ -183,12 +183,12 @@ def test_a_method_that_is_registered_for_good_is_not_changed_by_the_order_of_pas
     """The lists of what others registered are copied, not added to."""
     manager: Any = resolve("executorch.backends.arm._passes.arm_pass_manager")
     passes: Any = resolve("executorch.backends.arm._passes")
-    manager.register_pass_insertions_before(passes.DecomposeAvgPool2dPass, [passes.RemoveNoopPass()])
+    manager.register_pass_insertions_before(passes.DecomposeStridedSliceCopyPass, [passes.RemoveNoopPass()])
     try:
         registered = manager._registered_pass_insertions
         before = {key: list(method.before_passes) for key, method in registered.items()}
         with apply(TABLES_FIRST, None):
-            assert len(manager._registered_pass_insertions[passes.DecomposeAvgPool2dPass].before_passes) == 2
+            assert len(manager._registered_pass_insertions[passes.DecomposeStridedSliceCopyPass].before_passes) == 2
         assert manager._registered_pass_insertions is registered
         assert {key: list(method.before_passes) for key, method in registered.items()} == before
     finally:
