@@ -437,6 +437,20 @@ case("part_tables", "the first one is read twice", [], two_readers, U85)
 case("part_tables", "tables of int8", [], lambda g, r: table(g, r, with_another(g, table(g, r, plus(g, (4, 16))))), U85)
 
 
+def rows(
+    shape: Sequence[int], name: str = "MAX", front: Callable[[Graph, Rng], Value] | None = None, axis: int = -1
+) -> Build:
+    """The largest along an axis of another shape of what a convolution to one channel makes, or something else."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        value = graph.reshape((front or narrow(1))(graph, rng), shape)
+        if name == "ARGMAX":
+            return graph.argmax(value, axis % len(shape))
+        return graph.reduce(name, value, axis % len(shape))
+
+    return build
+
+
 def gates(
     front: Callable[[Graph, Rng], Value], shape: Sequence[int], behind: Callable[[Graph, Value], Value] | None = None
 ) -> Build:
@@ -629,3 +643,17 @@ case("fold_transposes", "of a constant", ["CONST"],
 case("fold_transposes", "of an input", [], lambda g, r: g.transpose(g.input((4, 3)), (1, 0)))
 case("fold_transposes", "another operator on a constant", [],
      lambda g, r: g.concat([g.input((3, 4)), g.reverse(g.const(weights(r, 3, 4), "int8"), 1)], 0))  # fmt: skip
+
+case("reduce_rows", "all of a map, as a row", [], rows((32,)))
+case("reduce_rows", "each row", ["REDUCE_MAX"], rows((4, 8)))
+case("reduce_rows", "the least of each row", ["REDUCE_MIN"], rows((4, 8), "MIN"), U85)
+case("reduce_rows", "the place of the largest of each row", ["ARGMAX"], rows((1, 4, 8), "ARGMAX"), U85)
+case(
+    "reduce_rows",
+    "sums of a row",
+    ["REDUCE_MAX"],
+    rows((15,), front=lambda g, r: g.reshape(reduced(2)(g, r), (1, 1, 15, 1))),
+)
+case("reduce_rows", "each column", [], rows((4, 8), axis=0))
+case("reduce_rows", "several channels", [], rows((32, 3), front=narrow(3)))
+case("reduce_rows", "a row of one", [], rows((32, 1)))

@@ -195,7 +195,7 @@ def copy_before_views(module: torch.fx.GraphModule) -> int:
 
 
 def keep_ranks(module: torch.fx.GraphModule) -> int:
-    """Have what is computed without dimensions read without dimensions, unless each number is computed by itself.
+    """Give what is computed without dimensions back its shape, wherever an operator reads more than single elements.
 
     Upstream (executorch 1.5.1, ScalarsToAttributePass and ReplaceScalarWithTensorByProfilePass) makes tensors of shape
     [1] of the numbers in a model, and so what is computed of one of them and a tensor without dimensions is one, too:
