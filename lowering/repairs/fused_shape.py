@@ -22,6 +22,7 @@ from ethos_hil.base.npu.family import Family
 from ethos_hil.base.sightings import Sightings
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.rewrites import reshape_around
 
 _ACTIVATIONS = ("TABLE", "CLAMP")
 # Operators whose result has the shape that TOSA states, if its batch is 1; with a larger one they are several.
@@ -37,15 +38,11 @@ def fold_activations(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Compute each TABLE and CLAMP that Vela would cut and fuse in a shape that it does not cut."""
     repaired = []
     for operator in [operator for operator in block.operators if operator.op in _ACTIVATIONS]:
-        source, result = operator.inputs[0], operator.outputs[0]
-        shape = block.tensors[result].shape
-        if len(shape) < 4 or math.prod(shape[:-3]) == 1 or _is_alike(block, source):
+        shape = block.tensors[operator.outputs[0]].shape
+        if len(shape) < 4 or math.prod(shape[:-3]) == 1 or _is_alike(block, operator.inputs[0]):
             continue
         folded = (1, math.prod(shape[:-2]), *shape[-2:])
-        operator.inputs[0] = block.reshape(operator, source, folded)
-        operator.outputs[0] = block.tensor(result, folded, block.tensors[result].dtype)
-        back = block.add(operator, "RESHAPE", [operator.outputs[0], ""], [result], {}, after=True)
-        back.inputs[1] = block.shape(back, shape)
+        reshape_around(block, operator, folded, folded)
         repaired.append(operator)
     return repaired
 

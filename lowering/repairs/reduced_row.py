@@ -21,6 +21,7 @@ from ethos_hil.base.sightings import Sightings
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator, Scalar
 from ethos_hil.lowering.repairs.chains import PASSED
 from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.rewrites import reshape_around
 
 _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL", "ARGMAX")
 _AXIS, _NAN_MODE, _ROW = 0, 1, 2
@@ -30,20 +31,16 @@ def reduce_rows(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Reduce each map of one channel whose row a RESHAPE has made the channels along the row."""
     repaired = []
     for operator in [operator for operator in block.operators if operator.op in _REDUCTIONS]:
-        source, result = operator.inputs[0], operator.outputs[0]
+        source = operator.inputs[0]
         shape = block.tensors[source].shape
         axis = operator.old_attribute.Axis()
         if axis != len(shape) - 1 or shape[-1] == 1 or not _was_a_row(block, source, shape[-1]):
             continue
         rows = (1, math.prod(shape[:-1]), shape[-1], 1)
-        operator.inputs[0] = block.reshape(operator, source, rows)
-        found = rows[:2] + ((1, 1) if operator.op != "ARGMAX" else (1,))
-        operator.outputs[0] = block.tensor(result, found, block.tensors[result].dtype)
+        reshape_around(block, operator, rows, rows[:2] + ((1, 1) if operator.op != "ARGMAX" else (1,)))
         operator.attribute = {_AXIS: Scalar("i", _ROW)}
         if operator.op in ("REDUCE_MAX", "REDUCE_MIN", "ARGMAX"):
             operator.attribute[_NAN_MODE] = Scalar("I", operator.old_attribute.NanMode())
-        back = block.add(operator, "RESHAPE", [operator.outputs[0], ""], [result], {}, after=True)
-        back.inputs[1] = block.shape(back, block.tensors[result].shape)
         repaired.append(operator)
     return repaired
 

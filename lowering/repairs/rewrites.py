@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ethos_hil.lowering.formats.tosa_draft import ByteVector, DraftBlock, DraftOperator, Node, Scalar
 
@@ -79,6 +79,15 @@ def clamp_before(block: DraftBlock, reader: DraftOperator) -> None:
     copy = _copy(block, name)
     reader.inputs[0] = copy
     block.add(reader, "CLAMP", [name], [copy], _to_all_values(block, name))
+
+
+def reshape_around(block: DraftBlock, operator: DraftOperator, given: Sequence[int], made: Sequence[int]) -> None:
+    """Have an operator take its first input, and give its output, in other shapes, between two RESHAPEs."""
+    result = operator.outputs[0]
+    operator.inputs[0] = block.reshape(operator, operator.inputs[0], given)
+    operator.outputs[0] = block.tensor(result, made, block.tensors[result].dtype)
+    back = block.add(operator, "RESHAPE", [operator.outputs[0], ""], [result], {}, after=True)
+    back.inputs[1] = block.shape(back, block.tensors[result].shape)
 
 
 def _copy(block: DraftBlock, name: str) -> str:
